@@ -13,8 +13,10 @@ from bench.measure import Line, gatemark, run
 from gatemark.core.canonical import digest
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM, as_payload
-from gatemark.lifecycle.journey import GrantRoles, PauseVersion, Promote, ResumeVersion, act
-from gatemark.lifecycle.model.events import VersionAdded, VersionMoved
+from gatemark.lifecycle.commands import GrantRoles, PauseVersion, Promote, ResumeVersion
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.events.versions import VersionAdded
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.routing import assign, route
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.workspace import Workspace
@@ -89,7 +91,7 @@ def _answers(store: Path) -> Iterator[Line]:
 def _commands(folder: Path) -> Iterator[Line]:
     from tests.lifecycle.sealed import full_pack, result  # noqa: PLC0415
 
-    from gatemark.lifecycle.journey import AddVersion, Approve, SetExam  # noqa: PLC0415
+    from gatemark.lifecycle.commands import AddVersion, Approve, SetExam  # noqa: PLC0415
 
     workspace = Workspace(store=str(folder))
     act(workspace, GrantRoles(actor="root", person="root", roles=("admin",)))

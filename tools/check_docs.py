@@ -21,7 +21,7 @@ from docs_pages.plugins import measures_page, schemas_page, suites_page
 from draw_imports import with_drawing
 from gatemark.cli.main import VERBS
 from gatemark.core.atomic import write_whole
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode
 from gatemark.drift.detectors.registry import detectors
 from gatemark.evidence.plugins import measures, schemas, suites
 from gatemark.gate import decide

@@ -8,13 +8,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
-from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, InvalidValueError
 from gatemark.core.figure import Figure, Matrix, Reliability, ReliabilityBin, Table
-from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
-from gatemark.core.policy import Policy, Rule, Waiver
-from gatemark.core.verdict import Finding, Verdict
+from gatemark.core.measurement import (
+    Evidence,
+    EvidenceFile,
+    Interval,
+    Measurement,
+    measured,
+    rate,
+    unmeasured,
+)
+from gatemark.core.policy import Finding, Policy, Rule, Verdict, Waiver
 
 RULE = Rule("r", "m", ">=", 0.5)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from gatemark.core.readable_json import json_file, json_text
+from gatemark.core.canonical import json_file, json_text
 
 
 def test_people_read_one_value_per_line() -> None:

@@ -19,7 +19,11 @@ def registry_over(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str)
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     return Registry(
-        kind="thing", package=name, attribute="THING", plugin_type=str, name_of=lambda text: text
+        kind="thing",
+        places=(f"{name}.*",),
+        attribute="THING",
+        plugin_type=str,
+        name_of=lambda text: text,
     )
 
 

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from gatemark.cli.main import VERBS, gatemark
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode
 
 from .transcript import ROOT
 

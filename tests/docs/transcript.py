@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +18,7 @@ import gatemark
 ROOT = Path(__file__).resolve().parents[2]
 ANYTHING = "…"
 SHIM = ".venv/bin/gatemark"
+SERVER = Path(__file__).with_name("command_server.py")
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -52,11 +57,33 @@ def make_targets_of(steps: list[Step]) -> list[str]:
     return [target for words in calls if words[0] == "make" for target in words[1:]]
 
 
+@cache
+def _command_server() -> str:
+    """The socket of a server that lives as long as this process."""
+    folder = Path(tempfile.mkdtemp(prefix="gatemark-docs-"))
+    place = folder / "socket"
+    server = subprocess.Popen(
+        [sys.executable, SERVER, place], stdout=subprocess.PIPE, env=_environment(), text=True
+    )
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(server.kill)
+    assert server.stdout is not None
+    assert server.stdout.readline() == "ready\n"
+    return str(place)
+
+
+def _environment() -> dict[str, str]:
+    # Threads of numeric libraries do not survive a fork.
+    single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    return {**os.environ, **single, "PYTHONPATH": str(Path(gatemark.__file__).parents[1])}
+
+
 def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
     """Run every command but make in one shell, with the gatemark of this interpreter."""
     shim = folder / SHIM
     shim.parent.mkdir(parents=True)
-    shim.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m gatemark "$@"\n', encoding="utf-8")
+    client = f'"{sys.executable}" -I -S "{SERVER}" "{_command_server()}" run'
+    shim.write_text(f'#!/bin/sh\nexec {client} "$@"\n', encoding="utf-8")
     shim.chmod(0o755)
     ran = []
     commands: list[Step] = []
@@ -72,7 +99,7 @@ def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(Path(gatemark.__file__).parents[1])},
+        env=_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

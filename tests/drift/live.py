@@ -16,7 +16,8 @@ from gatemark.drift.point import Pushed
 from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.lifecycle.journey import AddVersion, Approve, GrantRoles, Promote, SetExam, act
+from gatemark.lifecycle.commands import AddVersion, Approve, GrantRoles, Promote, SetExam
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Stage
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace

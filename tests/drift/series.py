@@ -11,8 +11,8 @@ import numpy as np
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
+from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import DriftPolicy, Watch
-from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.signal import DriftSignal
 
@@ -82,8 +82,8 @@ class Days:
         found = tick(
             [(cohort, memory)], self.policy, day(days), lambda episode: starts.get(episode.asset)
         )
-        told = memory.told(np.arange(len(series)))
-        self.kept = {one.id: kept for one, kept in zip(series, told, strict=True)}
+        remembered = memory.remembered(np.arange(len(series)))
+        self.kept = {one.id: kept for one, kept in zip(series, remembered, strict=True)}
         self.closed.extend(found.closed)
         self.opened = found.open
         return found

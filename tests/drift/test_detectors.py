@@ -25,9 +25,10 @@ def test_the_detectors_are_those_of_the_table_and_the_average() -> None:
 
 
 def test_no_detector_leans_on_another() -> None:
-    import gatemark.drift.detectors as room
+    import gatemark.drift.detectors as package
 
-    for path in Path(room.__file__).parent.glob("*.py"):
+    found = sorted(Path(package.__file__).parent.glob("*.py"))
+    for path in (path for path in found if path.name != "registry.py"):
         assert "gatemark.drift.detectors" not in path.read_text(encoding="utf-8"), path.name
 
 

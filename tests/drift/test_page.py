@@ -144,10 +144,10 @@ def test_a_chart_holds_the_bands_the_values_and_the_episode() -> None:
     windows = [window(0), window(1, 0.95), window(2, None), window(3, 0.7, level="BREACH")]
     chart = drift_chart(series(*windows), [episode()])
     assert chart is not None
-    assert [dot.look for dot in chart.dots] == ["plain", "plain", "breach"]
+    assert [dot.style for dot in chart.dots] == ["plain", "plain", "breach"]
     assert chart.value_line.count("M") == 2, "a gap is a gap"
     (span,) = chart.spans
-    assert span.look == "breach"
+    assert span.style == "breach"
     assert "1 missing" in chart.description
     for path in (chart.wide_band, chart.narrow_band, chart.mean_line, chart.value_line):
         assert "nan" not in path

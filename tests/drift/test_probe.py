@@ -13,7 +13,7 @@ from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.ledger.checks.verify import verify_ledger
-from gatemark.lifecycle.journey import Approve, Promote
+from gatemark.lifecycle.commands import Approve, Promote
 
 from .live import ASSET, METRIC, Live, lively, point
 from .series import day
@@ -346,7 +346,7 @@ def test_an_open_breach_holds_a_promotion(live: Live) -> None:
     live.probe(18, policy=DriftPolicy(responses=()))
     assert live.stage("1.0.0") == "enabled", "this policy only looks"
     from gatemark.core.canonical import digest
-    from gatemark.lifecycle.journey import Approve
+    from gatemark.lifecycle.commands import Approve
 
     compared = live.seal("2.0.0", baseline=digest("1.0.0"))
     live.do(Approve, "bob", "2.0.0", stage="canary_1", result_ids=(compared,))

@@ -35,7 +35,7 @@ from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
 from gatemark.drift.open_stores import alerts_of
 from gatemark.drift.sinks import DeliveryError, deliver
 from gatemark.drift.sinks.webhook import DELIVERY, SIGNATURE, TIMESTAMP
-from gatemark.lifecycle.journey import Demote
+from gatemark.lifecycle.commands import Demote
 
 from .live import Live, lively
 from .series import day

@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.limits import Limits
-from gatemark.evidence.lines import BLOCK_BYTES, read_blocks
+from gatemark.evidence.reading_options import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import may_nest
-from gatemark.evidence.source import Source, inspect_source, split_sources
+from gatemark.evidence.source import BLOCK_BYTES, Source, inspect_source, read_blocks, split_sources
 from gatemark.exams.agreement.records import SCHEMA
 from gatemark.samples.records import SCHEMA as SAMPLE_SCHEMA
 
@@ -38,7 +37,9 @@ def admitted(
     source: Source, *, limits: Limits = SMALL, check_keys: bool = True, parts: int = 1
 ) -> tuple[list[Any], RecordReader]:
     records: list[Any] = []
-    reader = RecordReader(FORM, limits, check_duplicate_keys=check_keys, max_refusals=50)
+    reader = RecordReader(
+        FORM, ReadingChoices(limits=limits, check_duplicate_keys=check_keys, max_errors=50)
+    )
     for shard in split_sources((source,), parts, 1):
         for batch in reader.records(read_blocks(shard, limits)):
             assert len(reader.batch_lines) == len(batch)
@@ -74,7 +75,7 @@ def test_byte_order_mark_carriage_returns_and_blank_lines_are_tolerated(tmp_path
 def test_lines_are_numbered_past_blank_and_bad_ones(tmp_path: Path) -> None:
     data = line(1) + b"\n\n" + b"junk\n" + line(2) + b"\n"
     source = source_of(tmp_path, data)
-    reader = RecordReader(FORM, SMALL, check_duplicate_keys=True, max_refusals=5)
+    reader = RecordReader(FORM, ReadingChoices(limits=SMALL, max_errors=5))
     (shard,) = split_sources((source,), 1, 1)
     batches = reader.records(read_blocks(shard, SMALL))
     seen = [(list(reader.batch_lines), len(batch), reader.rejected) for batch in batches]
@@ -192,7 +193,7 @@ def test_keys_that_only_repeat_a_default_are_no_reason_to_look_closer(tmp_path: 
     source = source_of(tmp_path, b"".join(full % number for number in range(50)))
     (shard,) = split_sources((source,), 1, 1)
     form = SAMPLE_SCHEMA.form("sample")
-    reader = RecordReader(form, Limits(), check_duplicate_keys=True, max_refusals=5)
+    reader = RecordReader(form, ReadingChoices(max_errors=5))
     # A range says that the block went through whole; line by line the numbers would be a list.
     for batch in reader.records(read_blocks(shard, Limits())):
         assert len(batch) == 50
@@ -227,7 +228,7 @@ def test_depth_is_limited_where_a_record_is_open(
     record = {"schema": "gatemark.sample/1", "id": "a", "scores": {}, "input": [deep, "[" * 99]}
     source = source_of(tmp_path, json.dumps(record).encode() + b"\n")
     form = SAMPLE_SCHEMA.form("sample")
-    reader = RecordReader(form, Limits(), check_duplicate_keys=True, max_refusals=5)
+    reader = RecordReader(form, ReadingChoices(max_errors=5))
     (shard,) = split_sources((source,), 1, 1)
     assert sum(map(len, reader.records(read_blocks(shard, Limits())))) == 1 - rejected
     assert reader.rejected == rejected
@@ -305,7 +306,7 @@ def test_any_split_reads_the_same_lines(
     data = b"x" + b"\n".join(lines) + b"\n"
     source = source_of(folder, data)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("gatemark.evidence.lines.BLOCK_BYTES", block_bytes)
+        patch.setattr("gatemark.evidence.source.BLOCK_BYTES", block_bytes)
         whole, one = admitted(source)
         split, many = admitted(source, parts=parts)
     assert split == whole

@@ -21,11 +21,11 @@ from gatemark.attribution.nouns import Attribution
 from gatemark.core.result import Result
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.signal import Episode
-from gatemark.evidence.folds.exam_inputs import ExamInputs
+from gatemark.evidence.folds.run_exam import ExamInputs
 from gatemark.evidence.rows import Row
 from gatemark.ledger import payloads as governance
 from gatemark.ledger.event import Event
-from gatemark.lifecycle.model.events import KINDS
+from gatemark.ledger.event_kinds import event_kinds
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.pack import Pack
 from gatemark.review.labelling import LabelItem, LabelPlan
@@ -43,9 +43,10 @@ def sealed_structs() -> list[Struct]:
         for value in vars(governance).values()
         if inspect.isclass(value) and issubclass(value, msgspec.Struct)
     ]
+    payloads += [kind.payload for kind in event_kinds().values() if kind.payload is not None]
     roots: list[Any] = [
         *(Result, Attribution, PlannedDecision, Pack, Row, ExamInputs, Event, Episode, DriftPolicy),
-        *(ReleasePolicy, ReviewPlan, LabelPlan, LabelItem, ReviewPair, *KINDS.values(), *payloads),
+        *(ReleasePolicy, ReviewPlan, LabelPlan, LabelItem, ReviewPair, *payloads),
     ]
     found: dict[Struct, None] = {}
     while roots:

@@ -18,10 +18,10 @@ import msgspec
 import pytest
 import zstandard
 
-from gatemark.core.change import AssetRef
 from gatemark.core.figure import Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
+from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
 from .mutated import (
@@ -224,7 +224,7 @@ def test_a_field_that_is_used_changes_the_digest(build: Build) -> None:
     source = build((AssetRef,), add_field)
     script = """
 from gatemark.core.canonical import digest
-from gatemark.core.change import AssetRef
+from gatemark.core.result import AssetRef
 print(digest(AssetRef("a", "b")) == digest(AssetRef("a", "b", later_note="used")))
 """
     assert _python(source, script).strip() == "False"
@@ -233,7 +233,7 @@ print(digest(AssetRef("a", "b")) == digest(AssetRef("a", "b", later_note="used")
 def test_every_struct_can_be_sealed_by_this_list() -> None:
     """The list is found by walking the types, so that a new struct is in it by itself."""
     names = {struct.__name__ for struct in sealed_structs()}
-    assert {"Result", "Rule", "Interval", "VersionMoved", "CanaryRules", "Proposal"} <= names
+    assert {"Result", "Rule", "Interval", "VersionMoved", "CanaryRules", "Remedy"} <= names
     assert all(issubclass(struct, msgspec.Struct) for struct in sealed_structs())
 
 

@@ -18,8 +18,8 @@ from gatemark.core.errors import IntegrityError
 from gatemark.core.result import read_result
 from gatemark.core.stored import read_stored
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.payloads import DECIDED
-from gatemark.lifecycle.model.events import KINDS
+from gatemark.ledger.event_kinds import event_kinds
+from gatemark.lifecycle.events.fact import fact_kinds
 from gatemark.packs.rescore import rescore_result
 from gatemark.workspace import Workspace
 
@@ -85,7 +85,8 @@ def test_rules_named_by_no_decision_switch_nothing_off(check: Check, store: Path
 
 
 def test_the_ledger_knows_what_the_lifecycle_decides() -> None:
-    assert set(KINDS) - {"drift_signal"} == DECIDED
+    decided = {kind.name for kind in event_kinds().values() if kind.is_decided}
+    assert decided == {kind.name for kind in fact_kinds()} - {"drift_signal"}
 
 
 def test_a_newer_release_policy_cannot_be_judged(gatemark: Run, check: Check, store: Path) -> None:

@@ -7,10 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.evidence import Evidence
-from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, Waiver
-from gatemark.core.verdict import Verdict
+from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict, Waiver
 from gatemark.gate.decide import decide
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

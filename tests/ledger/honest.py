@@ -12,8 +12,7 @@ from gatemark.core.result import Result, seal
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.canary import canary_state
-from gatemark.lifecycle.exam_identity import exam_of
-from gatemark.lifecycle.journey import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -22,9 +21,9 @@ from gatemark.lifecycle.journey import (
     Promote,
     RollBack,
     SetExam,
-    act,
-    run_due,
 )
+from gatemark.lifecycle.exam_identity import exam_of
+from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
 from gatemark.workspace import Workspace
 

@@ -19,15 +19,10 @@ from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.canonical import digest
 from gatemark.review.close import CloseReview, close_review
-from gatemark.review.create import CreateReview, ReviewPlan, VoteRequest, cast_vote, create_review
-from gatemark.review.labels import (
-    AcceptLabels,
-    GiveLabel,
-    LabelPlan,
-    accept_labels,
-    create_labels,
-    give_label,
-)
+from gatemark.review.create import CreateReview, VoteRequest, cast_vote, create_review
+from gatemark.review.labelling import LabelPlan
+from gatemark.review.labels import AcceptLabels, GiveLabel, accept_labels, create_labels, give_label
+from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
 OTHER = "helper"

@@ -6,11 +6,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.change import AssetRef
-from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.policy import Policy, Rule
-from gatemark.core.result import Blob, Cost, PackRef, Result, seal
-from gatemark.core.verdict import Finding
+from gatemark.core.measurement import Evidence, EvidenceFile
+from gatemark.core.policy import Finding, Policy, Rule
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.ledger.event import EventDraft
 
 MOMENT = datetime(2026, 5, 4, 12, 0, 0, 250_000, tzinfo=UTC)

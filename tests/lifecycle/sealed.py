@@ -6,12 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from gatemark.core.canonical import digest
-from gatemark.core.change import AssetRef
-from gatemark.core.evidence import Evidence
-from gatemark.core.policy import Policy, Rule
-from gatemark.core.result import Cost, PackRef, Result, seal
-from gatemark.core.verdict import Finding
-from gatemark.lifecycle.citations import exam_of
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import Finding, Policy, Rule
+from gatemark.core.result import AssetRef, Cost, PackRef, Result, seal
+from gatemark.lifecycle.exam_identity import exam_of
 from gatemark.lifecycle.model.nouns import ExamRef
 
 POLICY = Policy(name="p", rules=(Rule("golden.floor", "score", ">=", 0.5),))

@@ -8,14 +8,10 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.lifecycle.decisions.commands import ReportService, ResumeVersion, Tick
-from gatemark.lifecycle.model.events import (
-    VersionMoved,
-    VersionPaused,
-    WatchClosed,
-    WindowJudged,
-)
-from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.commands import ReportService, ResumeVersion, Tick
+from gatemark.lifecycle.events.canary import WatchClosed, WindowJudged
+from gatemark.lifecycle.events.fact import fold
+from gatemark.lifecycle.events.moves import VersionMoved, VersionPaused
 from gatemark.lifecycle.model.nouns import ArmMetric, SampleMoments, Traffic
 from gatemark.lifecycle.model.release_policy import CanaryRules, MetricRule, ReleasePolicy
 

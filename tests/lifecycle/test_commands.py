@@ -133,7 +133,7 @@ def test_demote_needs_a_reason_and_a_role(live: Run) -> None:
     assert ran.code == 1
     assert "stranger must be operator, approver or system to demote" in ran.err
     ran = live("demote", ASSET, "--reason", "wrong language", "--to", "shadow", actor="ann")
-    assert "enabled → shadow (demote: wrong language)" in ran.out
+    assert "enabled → shadow (demote): wrong language" in ran.out
     assert live("demote", f"{ASSET}@1.0.0", "--reason", "x", "--note", "y", actor="ann").code == 2
 
 
@@ -375,10 +375,10 @@ def test_breaking_the_glass_is_red_everywhere(live: Run, tmp_path: Path) -> None
     glass = ("promote", f"{ASSET}@1.1.0", "--to", "enabled", "--break-glass", "INC-7")
     assert live(*glass, actor="ann").code == 1
     ran = live(*glass, "--note", "1.0.0 leaks", actor="ann")
-    assert "GLASS BROKEN for INC-7" in ran.out
-    assert "glass was broken for 1.1.0 by ann (INC-7), not reviewed" in live("route", ASSET).err
-    assert "GLASS BROKEN" in live("asset", "show", ASSET).out
-    assert "BROKE THE GLASS for INC-7" in live("asset", "history", ASSET).out
+    assert "BREAK-GLASS for INC-7" in ran.out
+    assert "1.1.0 is live by break-glass of ann (INC-7), not reviewed" in live("route", ASSET).err
+    assert "BREAK-GLASS" in live("asset", "show", ASSET).out
+    assert "BREAK-GLASS for INC-7" in live("asset", "history", ASSET).out
     live("why", f"{ASSET}@1.1.0", "-o", "why.html")
     assert 'class="glass"' in (tmp_path / "why.html").read_text()
     assert live("approve", f"{ASSET}@1.1.0", "--review-glass", "--to", "enabled").code == 2

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.commands import Demote, PauseVersion, RollBack
-from gatemark.lifecycle.model.events import VersionMoved
+from gatemark.lifecycle.commands import Demote, PauseVersion, RollBack
+from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 
 from .world import ASSET, World

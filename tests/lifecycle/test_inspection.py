@@ -11,24 +11,15 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.decisions.citation import CitedSuite
-from gatemark.lifecycle.decisions.commands import AdoptPolicy, Demote, PauseVersion, RollBack, Waive
+from gatemark.lifecycle.commands import AdoptPolicy, Demote, PauseVersion, RollBack, Waive
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
-from gatemark.lifecycle.model.events import (
-    ApprovalGiven,
-    BreakGlassUsed,
-    ExamSet,
-    Fact,
-    GateOverridden,
-    LifecycleEvent,
-    PolicyAdopted,
-    RolesGranted,
-    VersionAdded,
-    VersionMoved,
-    VersionPaused,
-    WindowJudged,
-)
-from gatemark.lifecycle.model.fold import advance
+from gatemark.lifecycle.events.approvals import ApprovalGiven, BreakGlassUsed, GateOverridden
+from gatemark.lifecycle.events.canary import WindowJudged
+from gatemark.lifecycle.events.fact import Fact, LifecycleEvent, advance
+from gatemark.lifecycle.events.governance import PolicyAdopted, RolesGranted
+from gatemark.lifecycle.events.moves import VersionMoved, VersionPaused
+from gatemark.lifecycle.events.versions import ExamSet, VersionAdded
+from gatemark.lifecycle.model.nouns import CitedSuite
 from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
 from .world import ASSET, SUITES, World, candidate, exam
@@ -396,4 +387,4 @@ def test_events_that_no_state_can_follow_are_told_once() -> None:
     world.lines.append(LifecycleEvent(bad.seq + 1, "olu", world.now, step))
     found = inspected(world)
     assert [finding.seq for finding in found] == [bad.seq, bad.seq]
-    assert "nothing about triage can be told from here on" in found[1].message
+    assert "events of triage cannot be checked from here on" in found[1].message

@@ -282,7 +282,7 @@ def test_lists_and_cards_are_told_in_columns() -> None:
     )
     told = asset_text(card)
     assert "full pack: not set" in told
-    assert "paused: warn, GLASS BROKEN" in told
+    assert "paused: warn, BREAK-GLASS" in told
     assert columns([]) == []
 
 

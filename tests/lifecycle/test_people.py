@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.lifecycle.decisions.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
 from gatemark.lifecycle.decisions.decide import decide
-from gatemark.lifecycle.model.events import RolesGranted
-from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.events.fact import fold
+from gatemark.lifecycle.events.governance import RolesGranted
 from gatemark.lifecycle.model.release_policy import Approvals, ReleasePolicy
 
 from .world import ASSET, START, World, candidate, exam
@@ -178,7 +178,7 @@ def test_the_last_admin_stays() -> None:
 
 def test_nobody_becomes_the_system() -> None:
     for person, roles in (("system", ("author",)), ("bob", ("system",))):
-        with pytest.raises(RefusedError, match="the system is no person"):
+        with pytest.raises(RefusedError, match="the role of the system cannot be granted"):
             World().do(GrantRoles(actor="root", person=person, roles=roles))  # type: ignore[arg-type]
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.lifecycle.model.person_name import look_of, name_problem
+from gatemark.lifecycle.model.nouns import look_of, name_problem
 
 
 @pytest.mark.parametrize("name", ["ann", "ann@example.org", "O'Neil", "Łukasz", "李雷", "Αννα"])

@@ -7,8 +7,7 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.citation import CitedSuite
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AdoptPolicy,
     Approve,
     PauseVersion,
@@ -18,8 +17,10 @@ from gatemark.lifecycle.decisions.commands import (
     RollBack,
     Waive,
 )
-from gatemark.lifecycle.model.events import BreakGlassUsed, GateOverridden, VersionMoved
-from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
+from gatemark.lifecycle.events.fact import fold
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.model.nouns import CitedSuite
 from gatemark.lifecycle.model.release_policy import Approvals, CanaryRules, ReleasePolicy
 from gatemark.lifecycle.model.stages import MOVES
 
@@ -388,7 +389,7 @@ def test_a_rollback_does_not_go_to_a_version_whose_glass_nobody_reviewed() -> No
     world = _behind_glass_and_followed()
     with pytest.raises(RefusedError) as refused:
         world.do(RollBack(actor="olu", asset=ASSET, to="2.0.0"))
-    assert "glass was broken for it (INC-7)" in refused.value.lines()[1]
+    assert "it was enabled by break-glass (INC-7)" in refused.value.lines()[1]
     world.do(RollBack(actor="olu", asset=ASSET))
     assert (world.stage("3.0.0"), world.stage("2.0.0")) == ("rolled_back", "superseded")
     assert world.stage("1.0.0") == "enabled"
@@ -475,12 +476,12 @@ def test_who_broke_the_glass_cannot_review_it() -> None:
     world.do(_roles("both", "operator", "approver"))
     world.to_shadow("1.0.0")
     world.promote("1.0.0", "enabled", incident="INC-7", note="now", actor="both")
-    with pytest.raises(RefusedError, match="both broke the glass"):
+    with pytest.raises(RefusedError, match="both used break-glass"):
         world.do(ReviewGlass(actor="both", asset=ASSET, version="1.0.0"))
 
 
 def _roles(person: str, *roles: str) -> object:
-    from gatemark.lifecycle.decisions.commands import GrantRoles
+    from gatemark.lifecycle.commands import GrantRoles
 
     return GrantRoles(actor="root", person=person, roles=roles)  # type: ignore[arg-type]
 

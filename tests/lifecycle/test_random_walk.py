@@ -14,7 +14,8 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
-from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.journey import act
 from gatemark.workspace import Workspace
 
 from .walker import PEOPLE, Clock, Walker

@@ -8,10 +8,11 @@ import pytest
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError, RefusedError
+from gatemark.drift.events import DriftNoted
+from gatemark.lifecycle.commands import ReportService
 from gatemark.lifecycle.decisions.burn_rate import burn, judge_burn
-from gatemark.lifecycle.decisions.commands import ReportService
-from gatemark.lifecycle.model.events import DriftNoted, LifecycleEvent, ServiceReported
-from gatemark.lifecycle.model.fold import advance
+from gatemark.lifecycle.events.canary import ServiceReported
+from gatemark.lifecycle.events.fact import LifecycleEvent, advance
 from gatemark.lifecycle.model.nouns import Pins, SchemaChange
 from gatemark.lifecycle.model.release_policy import (
     DEFAULT_GATES,
@@ -137,7 +138,7 @@ def test_drift_that_could_not_be_judged_follows_the_policy() -> None:
 def test_drift_of_a_version_that_left_does_not_hold_back_its_successor() -> None:
     world = drifting("BREACH")
     world.end_watch()
-    from gatemark.lifecycle.decisions.commands import Demote
+    from gatemark.lifecycle.commands import Demote
 
     world.do(Demote(actor="system", asset=ASSET))
     world.approve("2.0.0", "enabled")

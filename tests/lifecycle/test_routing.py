@@ -7,12 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import UsageError
-from gatemark.lifecycle.decisions.assignment import assign, place_of
+from gatemark.lifecycle.commands import Demote, PauseVersion, ReviewGlass
 from gatemark.lifecycle.decisions.citation import citation_problems
-from gatemark.lifecycle.decisions.commands import Demote, PauseVersion, ReviewGlass
-from gatemark.lifecycle.decisions.route import Route, route_of
 from gatemark.lifecycle.model.nouns import Pins
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
+from gatemark.lifecycle.routing import Route, assign_key, place_of, route_of
 
 from .world import ASSET, World
 
@@ -43,7 +42,7 @@ def test_nothing_is_routed_before_something_is_enabled() -> None:
     assert found.reason == "no version is enabled"
     assert [sampled.target.version for sampled in found.shadow] == ["1.0.0"]
     with pytest.raises(UsageError, match="nothing is routed"):
-        assign(found, "k")
+        assign_key(found, "k")
 
 
 def test_a_route_carries_the_whole_pin_set_and_the_results() -> None:
@@ -94,7 +93,7 @@ def test_a_canary_grows_without_moving_anybody_back() -> None:
         found = route(world)
         assert found.canary is not None
         assert found.canary.share == share
-        now = {key for key in keys if assign(found, key).lane == "canary"}
+        now = {key for key in keys if assign_key(found, key).lane == "canary"}
         assert members <= now
         assert abs(len(now) / len(keys) - share) < 4 * (share / len(keys)) ** 0.5
         members = now
@@ -105,9 +104,9 @@ def test_both_arms_are_equally_large_and_only_the_canary_differs() -> None:
     world = canary()
     world.clean_windows(4)
     found = route(world)
-    lanes = Counter(assign(found, f"key-{at}").lane for at in range(20_000))
+    lanes = Counter(assign_key(found, f"key-{at}").lane for at in range(20_000))
     assert abs(lanes["canary"] - lanes["baseline"]) < 4 * (10_000 * 0.5) ** 0.5
-    versions = {assign(found, f"key-{at}").target.version: 1 for at in range(200)}
+    versions = {assign_key(found, f"key-{at}").target.version: 1 for at in range(200)}
     assert set(versions) == {"1.0.0", "2.0.0"}
 
 
@@ -155,7 +154,7 @@ def test_shadows_are_sampled_at_the_rate_of_the_policy() -> None:
     world.enable_first()
     world.to_shadow("2.0.0")
     found = route(world)
-    sampled = sum(bool(assign(found, f"key-{at}").shadow) for at in range(5000))
+    sampled = sum(bool(assign_key(found, f"key-{at}").shadow) for at in range(5000))
     assert abs(sampled / 5000 - 0.3) < 0.03
 
 
@@ -163,7 +162,7 @@ def test_broken_glass_is_on_the_route() -> None:
     world = World()
     world.to_shadow("1.0.0")
     world.promote("1.0.0", "enabled", incident="INC-9", note="now")
-    assert "glass was broken for 1.0.0 by olu (INC-9), not reviewed" in route(world).warnings[0]
+    assert "1.0.0 is live by break-glass of olu (INC-9), not reviewed" in route(world).warnings[0]
     world.later(hours=25)
     assert "review is overdue" in route(world).warnings[-1]
 
@@ -181,7 +180,7 @@ def test_a_version_behind_glass_is_routed_for_as_long_as_the_glass_counts() -> N
     found = route(world)
     assert found.primary is not None
     assert found.primary.version == "1.0.0"
-    assert "2.0.0 is left out: the time of its broken glass was over" in found.warnings[0]
+    assert "2.0.0 is left out: its break-glass time was over" in found.warnings[0]
     # A look that comes too late does not bring it back.
     world.do(ReviewGlass(actor="bob", asset=ASSET, version="2.0.0"))
     late = route(world).primary

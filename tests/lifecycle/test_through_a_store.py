@@ -26,7 +26,7 @@ from gatemark.core.errors import (
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.citations import result_ids
-from gatemark.lifecycle.journey import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     Approve,
     Demote,
@@ -35,15 +35,14 @@ from gatemark.lifecycle.journey import (
     PushWindow,
     RollBack,
     SetExam,
-    act,
-    run_due,
 )
-from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.events.fact import fold
+from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state, replay
-from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.views import asset_card
 from gatemark.lifecycle.views.why import why
 from gatemark.workspace import Workspace
 
@@ -437,7 +436,7 @@ def test_history_tells_what_was_live_at_any_time(site: Site) -> None:
     assert then.live[0].approved_by == ("bob",)
     before = asset_history(site.workspace, ASSET, at=START)
     assert [one.version for one in before.live] in ([], [None])
-    assert any("BROKE THE GLASS" in line.what for line in now.lines)
+    assert any("BREAK-GLASS" in line.what for line in now.lines)
     spans = [(s.version, s.stage) for s in now.segments if s.stage == "enabled"]
     assert spans == [("1.0.0", "enabled"), ("2.0.0", "enabled")]
     with pytest.raises(UsageError, match="no asset nothing"):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.journey import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     Approve,
     Command,
@@ -28,8 +28,8 @@ from gatemark.lifecycle.journey import (
     SetExam,
     Tick,
     Waive,
-    act,
 )
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state, replay
 from gatemark.workspace import Workspace

@@ -9,8 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.decisions.citation import Cited, CitedSuite
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -22,10 +21,11 @@ from gatemark.lifecycle.decisions.commands import (
     Tick,
 )
 from gatemark.lifecycle.decisions.decide import decide
-from gatemark.lifecycle.model.events import Fact, LifecycleEvent
-from gatemark.lifecycle.model.fold import advance, fold
+from gatemark.lifecycle.events.fact import Fact, LifecycleEvent, advance, fold
 from gatemark.lifecycle.model.nouns import (
     ArmMetric,
+    Cited,
+    CitedSuite,
     ExamRef,
     InvariantCount,
     SampleMoments,

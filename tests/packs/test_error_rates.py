@@ -12,7 +12,7 @@ import pytest
 
 from gatemark.evidence.dataset import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.data import OpenPack
+from gatemark.packs.arms import OpenPack
 from gatemark.packs.judge import PackEvidence, judge_pack
 from gatemark.packs.pack import Pack
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from gatemark.packs.answers import Answer
-from gatemark.packs.errors import error_rate
+from gatemark.packs.judge import error_rate
 
 
 def failed(n: int, kind: str | None, reason: str | None) -> Answer:

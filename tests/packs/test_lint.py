@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.packs.unsatisfiable_rules import least_items
+from gatemark.packs.lint import least_items
 
 Run = Callable[..., Any]
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
-from gatemark.packs.pack_file import read_pack
+from gatemark.packs.arms import read_pack_file
 
 GOOD = """\
 # yaml-language-server: $schema=pack.schema.json
@@ -36,9 +36,9 @@ def write(folder: Path, text: str) -> str:
 
 
 def test_a_good_pack_is_read_and_has_a_digest_of_every_key(tmp_path: Path) -> None:
-    pack = read_pack(write(tmp_path, GOOD))
+    pack = read_pack_file(write(tmp_path, GOOD))
     assert pack.suite("calib").source == "golden"
-    changed = read_pack(write(tmp_path, GOOD.replace("0.02", "0.03")))
+    changed = read_pack_file(write(tmp_path, GOOD.replace("0.02", "0.03")))
     assert digest(pack) != digest(changed)
 
 
@@ -72,14 +72,14 @@ def test_a_wrong_pack_is_refused_with_the_place(
 ) -> None:
     assert old in GOOD
     with pytest.raises(BadInputError) as caught:
-        read_pack(write(tmp_path, GOOD.replace(old, new, 1)))
+        read_pack_file(write(tmp_path, GOOD.replace(old, new, 1)))
     assert complaint in str(caught.value)
     assert "pack.yaml" in str(caught.value)
 
 
 def test_an_empty_pack_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError):
-        read_pack(write(tmp_path, ""))
+        read_pack_file(write(tmp_path, ""))
 
 
 @given(st.text(max_size=200))
@@ -89,7 +89,7 @@ def test_arbitrary_text_is_refused_without_a_traceback(
 ) -> None:
     folder = tmp_path_factory.mktemp("pack")
     with pytest.raises(BadInputError):
-        read_pack(write(folder, text.encode("utf-8", "replace").decode()))
+        read_pack_file(write(folder, text.encode("utf-8", "replace").decode()))
 
 
 VALUES = st.recursive(
@@ -108,7 +108,7 @@ def test_any_value_under_any_key_is_taken_or_refused_politely(
     document = {**yaml.safe_load(GOOD), key: value}
     refused = ""
     try:
-        read_pack(write(folder, yaml.safe_dump(document)))
+        read_pack_file(write(folder, yaml.safe_dump(document)))
     except BadInputError as error:
         refused = str(error)
     assert not refused or "pack.yaml" in refused
@@ -116,6 +116,6 @@ def test_any_value_under_any_key_is_taken_or_refused_politely(
 
 def test_a_key_in_the_wrong_place_is_no_misspelling_of_itself(tmp_path: Path) -> None:
     with pytest.raises(BadInputError) as caught:
-        read_pack(write(tmp_path, GOOD.replace("kind: prompt", "kind: prompt, dataset: x", 1)))
+        read_pack_file(write(tmp_path, GOOD.replace("kind: prompt", "kind: prompt, dataset: x", 1)))
     assert "unknown key 'dataset' at $.asset" in str(caught.value)
     assert "did you mean 'dataset'" not in str(caught.value)

@@ -16,7 +16,8 @@ from tests.review.arms import prefers, vote_all, write_arm
 from gatemark.core.result import Result
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.review.close import CloseReview, close_review
-from gatemark.review.create import CreateReview, ReviewPlan, create_review
+from gatemark.review.create import CreateReview, create_review
+from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
 from .test_rescore import add, forged, verify, with_blob

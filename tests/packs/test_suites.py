@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.figure import Reliability, Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
@@ -18,6 +17,7 @@ from gatemark.gate.decide import judge
 from gatemark.packs.answers import Answer, paired, per_item
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import chance_of_drop, drop
+from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import wilson
 
 PACK_SUITES = [suite for suite in suites() if isinstance(suite, PackSuite)]

@@ -8,13 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.change import AssetRef
-from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, ShiftBin, Shifts, Table
-from gatemark.core.measurement import Interval, measured, unmeasured
-from gatemark.core.policy import Waiver
-from gatemark.core.result import Blob, Cost, PackRef, Result
-from gatemark.core.verdict import Bench
+from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
+from gatemark.core.policy import Bench, Waiver
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result
 
 from .sample_results import STARTED_AT, finding, result
 

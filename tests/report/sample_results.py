@@ -6,13 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.change import AssetRef
-from gatemark.core.evidence import Evidence, EvidenceFile
 from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, Table
-from gatemark.core.measurement import Interval, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, Waiver
-from gatemark.core.result import Blob, Cost, PackRef, Result, seal
-from gatemark.core.verdict import Bench, Finding
+from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
+from gatemark.core.policy import Bench, Finding, Policy, Rule, Waiver
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 
 STARTED_AT = datetime(2025, 3, 14, 9, 26, 53, tzinfo=UTC)
 

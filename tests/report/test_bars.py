@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gatemark.core.measurement import Interval, measured
-from gatemark.report.bars import MARGIN, WIDTH, interval_bar
+from gatemark.report.html import BAR_MARGIN, BAR_WIDTH, interval_bar
 
 from .sample_results import (
     ABSTAIN,
@@ -30,16 +30,16 @@ def test_marks_stand_in_the_order_of_their_numbers() -> None:
     assert bar is not None
     assert bar.low is not None
     assert bar.high is not None
-    assert MARGIN <= bar.bounds[0] < bar.low < bar.value < bar.high <= WIDTH - MARGIN
+    assert BAR_MARGIN <= bar.bounds[0] < bar.low < bar.value < bar.high <= BAR_WIDTH - BAR_MARGIN
     assert (bar.start, bar.end) == ("0.89", "0.98")
-    assert bar.allowed == (bar.bounds[0], WIDTH - MARGIN)
+    assert bar.allowed == (bar.bounds[0], BAR_WIDTH - BAR_MARGIN)
     assert bar.description == "value 0.9417, interval [0.9044, 0.9650], must be ≥ 0.9"
 
 
 def test_a_lower_is_better_bound_allows_the_left_side() -> None:
     bar = interval_bar(ABSTAIN, (ABSTAIN_HOLDS,))
     assert bar is not None
-    assert bar.allowed == (MARGIN, bar.bounds[0])
+    assert bar.allowed == (BAR_MARGIN, bar.bounds[0])
     assert bar.start == "0"
 
 
@@ -64,7 +64,7 @@ def test_every_mark_stays_on_the_bar(
     assert bar is not None
     for place in (bar.value, bar.low, bar.high, *bar.bounds):
         assert place is not None
-        assert MARGIN - 0.01 <= place <= WIDTH - MARGIN + 0.01
+        assert BAR_MARGIN - 0.01 <= place <= BAR_WIDTH - BAR_MARGIN + 0.01
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -84,4 +84,4 @@ def test_nothing_but_zeros_stands_on_a_plain_scale() -> None:
     bar = interval_bar(zero, ())
     assert bar is not None
     assert (bar.start, bar.end) == ("0", "1")
-    assert bar.value == MARGIN
+    assert bar.value == BAR_MARGIN

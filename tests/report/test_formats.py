@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import IntegrityError, UsageError
-from gatemark.report.formats import FORMATS, format_for, render
+from gatemark.report.outputs import FORMATS, format_for, render
 
 from .sample_results import PASSING, SAMPLES
 
@@ -72,7 +72,7 @@ def test_html_without_its_extra_says_what_to_install(
 
 def test_asking_for_json_loads_no_heavy_package() -> None:
     script = (
-        "import sys, gatemark.report.formats, gatemark.report.json_report;"
+        "import sys, gatemark.report.outputs, gatemark.report.json_report;"
         "print([m for m in ('altair', 'jinja2', 'rich', 'vl_convert') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Measurement, measured
 from gatemark.core.result import Result
-from gatemark.report import charts, reliability_chart, words
+from gatemark.report import charts, plane_charts, words
 from gatemark.report.html import render
 
 from .hostile import hostile_results
@@ -202,7 +202,7 @@ def test_evidence_seal_and_runtime_are_on_the_page() -> None:
 def test_a_matrix_has_a_picture_for_light_and_dark_and_a_table() -> None:
     page = PAGES["passing"]
     pictures = [value for _, name, value in page.attributes if name in ("src", "srcset")]
-    light, dark = charts.matrix_svg(MATRIX, "light"), charts.matrix_svg(MATRIX, "dark")
+    light, dark = plane_charts.matrix_svg(MATRIX, "light"), plane_charts.matrix_svg(MATRIX, "dark")
     decoded = [base64.b64decode(value.partition(",")[2]).decode() for value in pictures]
     assert decoded[:2] == [dark, light]
     assert any(name == "media" and "dark" in value for _, name, value in page.attributes)
@@ -216,7 +216,7 @@ def test_a_reliability_has_a_picture_for_light_and_dark_and_a_table() -> None:
     pictures = [value for _, name, value in page.attributes if name in ("src", "srcset")]
     decoded = [base64.b64decode(value.partition(",")[2]).decode() for value in pictures]
     assert decoded == [
-        reliability_chart.reliability_svg(RELIABILITY, theme) for theme in ("dark", "light")
+        plane_charts.reliability_svg(RELIABILITY, theme) for theme in ("dark", "light")
     ]
     alt = next(value for _, name, value in page.attributes if name == "alt")
     assert alt == (
@@ -230,7 +230,7 @@ def test_a_reliability_has_a_picture_for_light_and_dark_and_a_table() -> None:
         assert shown in folded
 
 
-@pytest.mark.parametrize("bin_count", [1, reliability_chart.CHART_BINS_MAX + 1])
+@pytest.mark.parametrize("bin_count", [1, plane_charts.CHART_BINS_MAX + 1])
 def test_a_reliability_without_answers_or_with_too_many_bins_is_only_listed(bin_count: int) -> None:
     answers = (0, None, None, None, None) if bin_count == 1 else (1, 0.5, 0.5, 0.0, 1.0)
     bins = tuple(
@@ -242,7 +242,7 @@ def test_a_reliability_without_answers_or_with_too_many_bins_is_only_listed(bin_
 
 
 def test_a_matrix_too_large_to_draw_is_still_listed() -> None:
-    size = charts.CHART_LABELS_MAX + 1
+    size = plane_charts.CHART_LABELS_MAX + 1
     counts = tuple(tuple(1 for _ in range(size)) for _ in range(size))
     big = Matrix("Big", "r", "c", tuple(f"l{at}" for at in range(size)), counts)
     page = Page(render(result(figures=(big,))))

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.policy import Bench
 from gatemark.core.result import OCCASION, Result, verify_seal
-from gatemark.core.verdict import Bench
 from gatemark.report.json_report import render_json, render_jsonl
 
 from .hostile import hostile_results
@@ -27,7 +27,7 @@ def test_the_id_can_be_derived_from_the_written_document(name: str) -> None:
 
 def test_keys_stand_in_field_order_and_the_file_ends_with_a_newline() -> None:
     data = render_json(FAILING)
-    assert tuple(json.loads(data)) == Result.__struct_fields__
+    assert tuple(json.loads(data)) == Result.__struct_encode_fields__
     assert data.startswith(b'{\n  "id": "sha256:')
     assert data.endswith(b"\n}\n")
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from gatemark.core.figure import Reliability, ReliabilityBin
 from gatemark.report import charts
-from gatemark.report.reliability_chart import CHART_BINS_MAX, bar_colour, reliability_svg
+from gatemark.report.plane_charts import CHART_BINS_MAX, bar_colour, reliability_svg
 
 from .hostile import reliabilities
 from .sample_results import RELIABILITY

@@ -22,11 +22,9 @@ from gatemark.core.figure import (
 )
 from gatemark.core.measurement import measured
 from gatemark.report import charts, outline
-from gatemark.report.forest_chart import forest_svg
 from gatemark.report.html import render
 from gatemark.report.markdown import render as render_markdown
-from gatemark.report.series_charts import curves_svg, stacks_svg
-from gatemark.report.timeline_chart import timeline_svg
+from gatemark.report.series_charts import curves_svg, forest_svg, stacks_svg, timeline_svg
 
 from .sample_results import result
 from .test_reliability_chart import SVG, words_in

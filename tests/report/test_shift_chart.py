@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.figure import ShiftBin, Shifts
 from gatemark.report import charts, html, markdown, outline
-from gatemark.report.shift_chart import CHART_BINS_MAX, shift_svg, span
+from gatemark.report.plane_charts import SHIFT_BINS_MAX, shift_span, shift_svg
 
 from .hostile import shifts
 from .sample_results import result
@@ -68,7 +68,7 @@ def test_a_picture_repeats_bit_for_bit_and_fetches_nothing() -> None:
 
 def test_windows_that_never_moved_can_be_drawn() -> None:
     still = Shifts("s", "a", (ShiftBin(1, 5, 0.0, 0.0, 0.0),), mean=0.0, bound=None)
-    assert span(still) == (-1.0, 1.0)
+    assert shift_span(still) == (-1.0, 1.0)
     assert "mark-symbol" in shift_svg(still, "light")
 
 
@@ -90,7 +90,7 @@ def test_the_page_shows_the_picture_and_folds_the_table() -> None:
 
 
 def test_what_cannot_be_drawn_is_only_listed() -> None:
-    many = tuple(ShiftBin(at, at, 0.0, 0.0, 0.0) for at in range(1, CHART_BINS_MAX + 2))
+    many = tuple(ShiftBin(at, at, 0.0, 0.0, 0.0) for at in range(1, SHIFT_BINS_MAX + 2))
     wide = (ShiftBin(1, 1, -1.7e308, 0.0, 1.7e308),)
     for bins in (many, wide):
         page = html.render(result(figures=(Shifts("s", "a", bins, 0.0, None),))).decode()
@@ -100,7 +100,7 @@ def test_what_cannot_be_drawn_is_only_listed() -> None:
 @settings(deadline=None, max_examples=6)
 @given(shifts())
 def test_any_shifts_can_be_drawn_or_are_told_to_be_too_wide(figure: Shifts) -> None:
-    low, high = span(figure)
+    low, high = shift_span(figure)
     if math.isfinite(high - low):
         assert ET.fromstring(shift_svg(figure, "light")).tag.endswith("svg")
     else:

@@ -9,13 +9,13 @@ from typing import Any
 
 from gatemark.review.create import (
     CreateReview,
-    ReviewPlan,
     ShownPair,
     VoteRequest,
     cast_vote,
     create_review,
     next_pair,
 )
+from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
 KEY = bytes(range(32))

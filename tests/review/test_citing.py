@@ -14,7 +14,8 @@ from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
 from gatemark.lifecycle.citations import summed_up
 from gatemark.review.close import CloseReview, close_review
-from gatemark.review.create import CreateReview, ReviewPlan, create_review
+from gatemark.review.create import CreateReview, create_review
+from gatemark.review.plan import ReviewPlan
 from gatemark.web.areas.overview import sealed_results
 
 from .arms import prefers, vote_all, write_arm

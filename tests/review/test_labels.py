@@ -10,11 +10,12 @@ import pytest
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
 from gatemark.evidence.dataset import read_dataset
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
-from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.journey import act
+from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import (
     AcceptLabels,
     GiveLabel,
-    LabelPlan,
     accept_labels,
     accepted_rows,
     create_labels,

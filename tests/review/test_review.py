@@ -17,7 +17,8 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.exams.preference.journey import PreferenceRequest, ReadingChoices, score_preference
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.exams.preference.journey import PreferenceParameters, score_preference
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 from gatemark.review.close import (
     CloseReview,
@@ -27,7 +28,6 @@ from gatemark.review.close import (
 )
 from gatemark.review.create import (
     CreateReview,
-    ReviewPlan,
     VoteRequest,
     cast_vote,
     create_review,
@@ -35,6 +35,7 @@ from gatemark.review.create import (
     shown_pair,
 )
 from gatemark.review.open_stores import reviews_of
+from gatemark.review.plan import ReviewPlan
 from gatemark.review.status import review_status
 from gatemark.workspace import Workspace
 
@@ -284,7 +285,7 @@ def test_exported_votes_score_the_same(workspace: Workspace, tmp_path: Path) -> 
     outcome = close(workspace)
     path = tmp_path / "votes.jsonl"
     path.write_bytes(export_votes(workspace, "letters"))
-    scored = score_preference(PreferenceRequest(path=str(path)), workspace, ReadingChoices())
+    scored = score_preference(str(path), PreferenceParameters(), workspace, ReadingChoices())
     numbers = outcome.candidates[0].numbers
     for name in ("wins", "losses", "ties", "win_rate", "p_value", "log_e_value", "first"):
         assert getattr(scored, name) == numbers[name]

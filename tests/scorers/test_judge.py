@@ -12,18 +12,10 @@ from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import BadInputError, InvalidValueError, RefusedError
-from gatemark.scorers.judge import (
-    SCORER,
-    Grade,
-    JudgeOptions,
-    JudgeReply,
-    PairwiseOptions,
-    Round,
-    ask_for_grades,
-    ask_for_preference,
-    grade_replies,
-    read_rounds,
-)
+from gatemark.scorers.judge import SCORER, Grade
+from gatemark.scorers.judge.grading import JudgeOptions, ask_for_grades, grade_replies
+from gatemark.scorers.judge.pairwise import PairwiseOptions, Round, ask_for_preference, read_rounds
+from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import Scorable
 
 NONCES = tuple(f"{number:032x}" for number in range(10**9, 10**9 + 10))

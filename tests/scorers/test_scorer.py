@@ -166,5 +166,5 @@ def test_a_licence_covers_its_own_judge_only() -> None:
     ],
 )
 def test_a_licence_cannot_be_written_by_hand_below_its_gate(changes: dict[str, Any]) -> None:
-    with pytest.raises(InvalidValueError, match="judge licence"):
+    with pytest.raises(InvalidValueError, match="judge qualification"):
         licence(**changes)

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.sample_ratio import sample_ratio
+from gatemark.statistics.sequential import sample_ratio
 
 
 @pytest.mark.parametrize(

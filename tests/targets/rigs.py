@@ -14,8 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from gatemark.targets.journal import Journal
-from gatemark.targets.limits import Spending
-from gatemark.targets.options import RunOptions
+from gatemark.targets.limits import RunOptions, Spending
 from gatemark.targets.port import Call, CallPart, Reply
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 

@@ -10,7 +10,7 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.targets.command import CommandTarget
-from gatemark.targets.options import RunOptions
+from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Call
 from gatemark.targets.runner import CallOutcome
 

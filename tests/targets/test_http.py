@@ -9,8 +9,8 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.targets.http import HttpTarget
+from gatemark.targets.limits import RunOptions
 from gatemark.targets.network_specs import HttpSpec, is_loopback
-from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, TargetError
 
 from .rigs import Answer, Time, ask, questions, run, serving

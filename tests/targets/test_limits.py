@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.targets.limits import Budget, Prices, RateLimit, backoff_s
-from gatemark.targets.options import RunOptions
+from gatemark.targets.limits import Budget, Prices, RateLimit, RunOptions, backoff_s
 from gatemark.targets.port import Reply
 
 from .rigs import Answers, Time, questions, run

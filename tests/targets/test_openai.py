@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.targets.limits import Prices
+from gatemark.targets.limits import Prices, RunOptions
 from gatemark.targets.network_specs import OpenAISpec
 from gatemark.targets.openai import OpenAITarget
-from gatemark.targets.options import RunOptions
 from gatemark.targets.port import Call, TargetError
 
 from .rigs import Answer, ask, questions, run, serving

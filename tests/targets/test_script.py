@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gatemark.core.errors import UsageError
-from gatemark.targets.options import RunOptions
+from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.script import ScriptTarget
 

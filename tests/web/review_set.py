@@ -9,15 +9,10 @@ from typing import Any
 from tests.web.scene import ASSET, Scene
 
 from gatemark.review.close import CloseReview, close_review
-from gatemark.review.create import (
-    CreateReview,
-    ReviewPlan,
-    VoteRequest,
-    cast_vote,
-    create_review,
-    next_pair,
-)
-from gatemark.review.labels import GiveLabel, LabelPlan, create_labels, give_label, next_sample
+from gatemark.review.create import CreateReview, VoteRequest, cast_vote, create_review, next_pair
+from gatemark.review.labelling import LabelPlan
+from gatemark.review.labels import GiveLabel, create_labels, give_label, next_sample
+from gatemark.review.plan import ReviewPlan
 from gatemark.workspace import Workspace
 
 ASKED = (

@@ -19,17 +19,16 @@ from tests.lifecycle.world import window
 from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
-from gatemark.lifecycle.citations import exam_of
-from gatemark.lifecycle.journey import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     Approve,
     GrantRoles,
     Promote,
     PushWindow,
     SetExam,
-    act,
-    run_due,
 )
+from gatemark.lifecycle.exam_identity import exam_of
+from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import ExamRef
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout

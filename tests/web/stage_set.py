@@ -19,7 +19,8 @@ from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import probe
 from gatemark.drift.push import push_points
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.lifecycle.journey import AddVersion, Approve, Promote, SetExam, act, run_due
+from gatemark.lifecycle.commands import AddVersion, Approve, Promote, SetExam
+from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import Pins
 from gatemark.workspace import Workspace
 

@@ -20,7 +20,7 @@ from tests.web.stage_set import build
 from tests.web.take_pictures import sign_in
 from tests.web.test_oidc import settings_file
 
-from gatemark.accounts.journey import PageRun
+from gatemark.accounts.nouns import PageRun
 from gatemark.accounts.open_stores import page_runs_of, people_of
 from gatemark.web.areas.attributions import attribution_list
 

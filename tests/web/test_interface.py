@@ -19,7 +19,8 @@ import gatemark.packs.starter
 from gatemark.accounts.open_stores import page_runs_of, people_of
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.core.canonical import digest
-from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 

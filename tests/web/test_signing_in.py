@@ -10,7 +10,8 @@ from gatemark.accounts.journey import first_link, join, look_now, roles_of
 from gatemark.accounts.nouns import form_mark
 from gatemark.accounts.open_stores import people_of
 from gatemark.accounts.stores.people import SESSION_HOURS
-from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.journey import act
 from gatemark.workspace import Workspace
 
 

@@ -3,10 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from gatemark.core.formats import DOCUMENTS, payload_format
-from gatemark.ledger.event_kinds import KINDS
-from gatemark.lifecycle.decisions.rule_versions import RULE_BOOKS
+from gatemark.ledger.event_kinds import event_kinds
+from gatemark.lifecycle.decisions.decide import RULE_BOOKS
+
+
+@dataclass(frozen=True)
+class StoredFormat:
+    """One format: what it holds, where it stands, since which release, and how it is named."""
+
+    name: str
+    holds: str
+    place: str
+    since: str = "0.1.0"
+    named_by: str = "`schema`"
+    changes: str = "optional fields"
+
+
+DOCUMENTS = (
+    StoredFormat(
+        "gatemark.result/1", "a sealed result", "table `results`; `results/` of an export"
+    ),
+    StoredFormat(
+        "gatemark.event/1",
+        "one event of the ledger",
+        "table `events`; `events.jsonl`",
+        changes="nothing: its bytes are hashed as a fixed text",
+    ),
+    StoredFormat("gatemark.attribution/1", "a sealed attribution", "blob"),
+    StoredFormat("gatemark.decision/1", "the decision that was attributed", "blob"),
+    StoredFormat("gatemark.sample/1", "the answers of a suite, one per line", "blob"),
+    StoredFormat("gatemark.vote/1", "the votes of a closed review, one per line", "blob"),
+    StoredFormat(
+        "gatemark.pack/1", "the pack of a result", "blob `pack.json`", named_by="`gatemark: 1`"
+    ),
+    StoredFormat(
+        "gatemark.sitting/1",
+        "how an exam was run, so that it can be run again",
+        "blob `sitting.json`",
+        named_by="`format`; missing means version 1",
+    ),
+    StoredFormat(
+        "gatemark.release-policy/1",
+        "a release policy, complete",
+        "payload of `policy_changed`",
+        named_by="`gatemark_release: 1`",
+    ),
+    StoredFormat(
+        "gatemark.backup/1",
+        "a whole store in one file",
+        "written by `gatemark store backup`",
+        since="0.2.0",
+        named_by="`format` in `about.json`",
+        changes="tables and columns of newer layouts",
+    ),
+    StoredFormat(
+        "gatemark.review-key/1",
+        "what a review's commitment covers",
+        "hashed only",
+        changes="nothing",
+    ),
+    StoredFormat(
+        "gatemark.decision-statement/1",
+        "a decision as an in-toto statement",
+        "`decisions/` of an export",
+        named_by="`predicateType` urn:gatemark:decision:v1",
+        changes="nothing: statements are written again to check them",
+    ),
+    StoredFormat(
+        "gatemark.result-statement/1",
+        "a result as an in-toto statement",
+        "`results/` of an export",
+        named_by="`predicateType` test-result/v0.1",
+        changes="nothing: statements are written again to check them",
+    ),
+)
+"""Formats of stored documents. Event payloads have one format per kind of event."""
 
 _OPENING = """\
 # Formats
@@ -38,10 +111,11 @@ def _payloads() -> Iterator[str]:
     yield "## Event payloads\n"
     yield "Each payload names its format in the member `format`. A payload without it is version 1:"
     yield "0.1.0 did not write the name. All of them may gain optional fields.\n"
-    yield "| Kind of event | Format | Written when |"
-    yield "|---|---|---|"
-    for kind, when in KINDS.items():
-        yield f"| `{kind}` | `{payload_format(kind)}` | {when} |"
+    yield "Where roles decide who may cause an event, they are named.\n"
+    yield "| Kind of event | Format | Written when | Roles |"
+    yield "|---|---|---|---|"
+    for name, kind in sorted(event_kinds().items()):
+        yield f"| `{name}` | `{kind.format}` | {kind.when} | {', '.join(kind.roles)} |"
     yield ""
 
 
@@ -52,6 +126,6 @@ def _rules() -> Iterator[str]:
     yield "| Rules | Since | `ledger verify` |"
     yield "|---|---|---|"
     for version, book in RULE_BOOKS.items():
-        word = "recorded, not decided anew" if book.decide is None else "decides each act again"
+        word = "recorded, not decided again" if book.decide is None else "decides each act again"
         yield f"| {version} | {book.since} | {word} |"
     yield ""

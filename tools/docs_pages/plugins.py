@@ -11,13 +11,14 @@ from typing import Any
 import msgspec
 
 from docs_pages.types import definition_of, type_words
-from gatemark.core.exam import ExamSuite, PackSuite, Suite
 from gatemark.core.fold import KnownAnswer, Measure
 from gatemark.core.policy import Rule
 from gatemark.core.record import Form, RecordSchema
+from gatemark.evidence.exam import ExamSuite, Suite
 from gatemark.evidence.json_schema import form_document
 from gatemark.evidence.plugins import measures, schemas, suites
 from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suites.suite import PackSuite
 
 _SCHEMAS_OPENING = """\
 # Evidence schemas
@@ -149,9 +150,12 @@ def _suite(suite: Suite) -> Iterator[str]:
     fields = msgspec.structs.fields(suite.options)
     yield f"## {suite.kind}"
     yield suite.summary
+    if isinstance(suite, ExamSuite):
+        rows = ((f"`{role.name}`", role.help) for role in suite.roles)
+        yield _table(("Evidence", "Holds"), rows)
     yield _table(
-        ("Option", "Default"),
-        ((f"`{field.name}`", _default_words(field)) for field in fields),
+        ("Option", "Default", "Meaning"),
+        ((f"`{field.name}`", _default_words(field), _meaning(field.type)) for field in fields),
     )
     if any(field.required for field in fields):
         yield "Its rules depend on options that have no default."
@@ -186,6 +190,12 @@ def _rule(rule: Rule, in_place_of: str | None = None) -> Iterator[tuple[str, ...
     yield f"`{rule.id}`", f"`{rule.metric}` {rule.op} {rule.bound:g}{end}", effect
     for other in rule.fallback_rules:
         yield from _rule(other, rule.id)
+
+
+def _meaning(hint: Any) -> str:
+    notes = getattr(hint, "__metadata__", ())
+    found = [note.description for note in notes if isinstance(note, msgspec.Meta)]
+    return next((text for text in found if text), "")
 
 
 def _default_words(field: Any) -> str:

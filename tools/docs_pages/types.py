@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemark.core.identity import IDENTITY_PATTERN
+from gatemark.core.record import IDENTITY_PATTERN
 
 _REFERENCE = "#/$defs/"
 

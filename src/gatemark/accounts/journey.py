@@ -33,8 +33,9 @@ from gatemark.ledger.event_kinds import (
     TOKEN_REVOKED,
 )
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.journey import GrantRoles, act, preview
-from gatemark.lifecycle.model.events import WORKSPACE_SUBJECT
+from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
+from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace

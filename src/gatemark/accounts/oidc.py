@@ -27,7 +27,8 @@ from gatemark.core.errors import (
 )
 from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.journey import GrantRoles, act, preview
+from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace

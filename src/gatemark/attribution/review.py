@@ -23,7 +23,7 @@ from gatemark.core.stored import read_stored
 from gatemark.core.text import check_words
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
-from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.decisions.decision import require_role
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace

@@ -13,9 +13,8 @@ from gatemark.attribution.journey import AttributeRequest, attribute
 from gatemark.attribution.views import html, text
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.errors import UsageError
-from gatemark.core.exits import ExitCode
-from gatemark.core.readable_json import json_file
+from gatemark.core.canonical import json_file
+from gatemark.core.errors import ExitCode, UsageError
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.workspace import Workspace
 

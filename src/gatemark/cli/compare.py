@@ -15,7 +15,7 @@ from gatemark.cli.options import (
     max_errors_option,
 )
 from gatemark.cli.screen import byte_progress, print_json, wants_color
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.report.outputs import check_extensions, write_documents
 from gatemark.report.words import VERDICT_WORDS

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from gatemark.cli.screen import wants_color
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode
 from gatemark.demo.drift import demo_drift
 from gatemark.demo.journey import run_demo
 from gatemark.demo.lifecycle import demo_lifecycle

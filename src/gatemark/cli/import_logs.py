@@ -11,8 +11,7 @@ import msgspec
 from gatemark.attribution.import_decisions import DecisionsImported, import_decisions
 from gatemark.cli.options import from_option, id_option, json_option, max_errors_option
 from gatemark.cli.screen import byte_progress, print_json
-from gatemark.core.errors import UsageError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode, UsageError
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs

@@ -7,7 +7,7 @@ import msgspec
 
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import print_json
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode
 from gatemark.packs.lint import lint_pack
 
 

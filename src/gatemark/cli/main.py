@@ -10,8 +10,7 @@ import click
 
 from gatemark import __version__
 from gatemark.cli.lazy import LazyGroup
-from gatemark.core.errors import GatemarkError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode, GatemarkError
 
 VERBS: dict[str, tuple[str, str]] = {
     "validate": ("gatemark.cli.validate", "Check evidence files line by line."),

@@ -20,9 +20,8 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.screen import print_json, wants_color
-from gatemark.core.change import AssetRef
-from gatemark.core.result import Result
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.policy import EXIT_BY_OUTCOME
+from gatemark.core.result import AssetRef, Result
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.report.outputs import check_formats, write_reports

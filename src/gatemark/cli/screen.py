@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-from gatemark.core.readable_json import json_text
+from gatemark.core.canonical import json_text
 
 
 def print_json(document: object) -> None:

@@ -7,7 +7,7 @@ import msgspec
 
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode
 from gatemark.integrity import upgrade_store
 from gatemark.ledger.store import (
     StoreCopy,

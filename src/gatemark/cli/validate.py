@@ -7,7 +7,7 @@ import msgspec
 
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import byte_progress, print_json
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.validate import validate_files
 

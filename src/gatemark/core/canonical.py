@@ -1,4 +1,4 @@
-"""Canonical bytes (RFC 8785) and the digests that name things by them."""
+"""Canonical JSON (RFC 8785), digests of it, and JSON for people."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def document_members(document: bytes) -> dict[str, msgspec.Raw]:
 
 
 def whole_floats(value: Any) -> Any:
-    """Whole numbers beyond 2**53 made floats again: nothing else is written in that form."""
+    """Return a value with integers beyond 2**53 as floats: only floats are written that way."""
     if isinstance(value, dict):
         return {key: whole_floats(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -156,3 +156,13 @@ def is_digest(text: str) -> bool:
 def same_digest(left: str, right: str) -> bool:
     """Compare two digests in constant time."""
     return hmac.compare_digest(left.encode(), right.encode())
+
+
+def json_text(value: object) -> str:
+    """Return a value as indented JSON, without a newline at the end."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def json_file(value: object) -> bytes:
+    """Return a value as an indented JSON file."""
+    return json_text(value).encode() + b"\n"

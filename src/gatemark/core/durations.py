@@ -1,4 +1,4 @@
-"""Lengths of time as people write them: ``15m``, ``1d``, ``2w``."""
+"""Durations as people write them: ``15m``, ``1d``, ``2w``."""
 
 from __future__ import annotations
 

@@ -1,10 +1,19 @@
-"""One error tree. Every class knows how the command that meets it must end."""
+"""Errors and exit codes. Every error class knows the exit code of the command that meets it."""
 
 from __future__ import annotations
 
+from enum import IntEnum
 from typing import ClassVar
 
-from gatemark.core.exits import ExitCode
+
+class ExitCode(IntEnum):
+    """Exit codes users script against; the numbers are a contract."""
+
+    PASS = 0
+    FAIL = 1
+    BAD_INPUT = 2
+    INCONCLUSIVE = 3
+    INTEGRITY = 4
 
 
 class GatemarkError(Exception):
@@ -18,22 +27,22 @@ class GatemarkError(Exception):
 
 
 class UsageError(GatemarkError):
-    """The call itself makes no sense: flags that contradict, a name nobody knows."""
+    """The call itself makes no sense: contradicting flags, an unknown name."""
 
 
 class UnknownNameError(UsageError):
-    """Nothing here is called so."""
+    """A name that does not exist."""
 
 
 class InvalidValueError(GatemarkError, ValueError):
-    """A noun was asked to hold something it must never hold.
+    """A value that a type must never hold.
 
-    Also a ValueError, so that a decoder which builds the noun reports it with its path.
+    Also a ValueError, so that a decoder reports it with its path.
     """
 
 
 class BadInputError(GatemarkError):
-    """Input that cannot be trusted; carries every problem found, not only the first."""
+    """Bad input, with every problem found and not only the first."""
 
     def __init__(self, problems: tuple[str, ...] | str, *, unlisted_count: int = 0) -> None:
         self.problems = (problems,) if isinstance(problems, str) else problems
@@ -49,13 +58,13 @@ class BadInputError(GatemarkError):
 
 
 class WorkerLostError(GatemarkError):
-    """A worker went away with its part of the work; what is left cannot be judged."""
+    """A worker was lost with its part of the work; the rest cannot be judged."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
 
 
 class RefusedError(GatemarkError):
-    """A well-formed act that the rules do not allow; ``details`` say more, one per line."""
+    """A well-formed action that the rules do not allow; ``details`` has one line per reason."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.FAIL
 
@@ -68,11 +77,11 @@ class RefusedError(GatemarkError):
 
 
 class NotAllowedError(RefusedError):
-    """The one who asks may not do this, whatever else holds."""
+    """The caller lacks permission."""
 
 
 class ConflictError(RefusedError):
-    """Someone else wrote first. Nothing was written; look again and try anew."""
+    """Someone else wrote first. Nothing was written; reload and try again."""
 
 
 class IntegrityError(GatemarkError):
@@ -82,13 +91,13 @@ class IntegrityError(GatemarkError):
 
 
 class NewerFormatError(GatemarkError):
-    """Something stored has a format that only a newer build knows: this one cannot judge it."""
+    """A stored format that only a newer build knows; this one cannot judge it."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
 
 
 class IncomparableError(GatemarkError):
-    """Two things that were to be compared are not about the same; nothing can be concluded."""
+    """Two things that cannot be compared; nothing can be concluded."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
 

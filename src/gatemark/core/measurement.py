@@ -1,4 +1,4 @@
-"""A number with its direction, its unit, its size, or the reason why there is none."""
+"""Evidence, and measured numbers: each with direction, unit and size, or a reason instead."""
 
 from __future__ import annotations
 
@@ -7,7 +7,56 @@ from typing import Final, Literal
 
 import msgspec
 
+from gatemark.core.canonical import is_digest
 from gatemark.core.errors import InvalidValueError
+
+
+class EvidenceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One input file, named by the digest of its bytes."""
+
+    name: str
+    digest: str
+    byte_count: int
+
+    def __post_init__(self) -> None:
+        if not is_digest(self.digest):
+            raise InvalidValueError(f"evidence {self.name} has no digest, got {self.digest!r}")
+
+
+class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Counts of one body of evidence; they always add up.
+
+    ``received``, ``accepted`` and ``rejected`` count lines. ``usable`` counts the items that the
+    accepted lines make up; ``missing`` counts pinned items that never arrived and items with only
+    one half; ``duplicates`` counts extra copies set aside by an explicit choice. ``expected`` is
+    the number of items pinned beforehand, or None when none were pinned.
+    """
+
+    received: int
+    accepted: int
+    rejected: int
+    usable: int
+    missing: int
+    expected: int | None
+    files: tuple[EvidenceFile, ...]
+    duplicates: int = 0
+    checks: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        counts = (self.received, self.accepted, self.rejected, self.usable, self.lost_count)
+        if min(*counts, self.missing, self.duplicates) < 0:
+            raise InvalidValueError("evidence counts cannot be negative")
+        if self.received != self.accepted + self.rejected:
+            raise InvalidValueError(
+                f"evidence does not add up: received {self.received} != "
+                f"accepted {self.accepted} + rejected {self.rejected}"
+            )
+
+    @property
+    def lost_count(self) -> int:
+        """Number of items that were refused, never arrived, or were set aside."""
+        return self.rejected + self.missing + self.duplicates
+
 
 Direction = Literal["higher_is_better", "lower_is_better", "neutral"]
 COUNTED_AS_ZERO: Final = "counted_as_zero"
@@ -62,7 +111,7 @@ class Measurement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def key(self) -> tuple[str, str | None]:
-        """What a rule looks a measurement up by."""
+        """The key that rules use to find a measurement."""
         return (self.name, self.lane)
 
 
@@ -80,7 +129,7 @@ def measured(
     caveats: tuple[str, ...] = (),
     lane: str | None = None,
 ) -> Measurement:
-    """A measurement that has a value."""
+    """Return a measurement with a value."""
     return Measurement(
         name=name,
         version=version,
@@ -109,7 +158,7 @@ def unmeasured(
     caveats: tuple[str, ...] = (),
     lane: str | None = None,
 ) -> Measurement:
-    """A measurement that could not be made, and why."""
+    """Return a measurement without a value, and the reason."""
     return Measurement(
         name=name,
         version=version,
@@ -134,7 +183,7 @@ def rate(
     excluded: dict[str, int] | None = None,
     empty_reason: str = "no items to take a rate over",
 ) -> Measurement:
-    """``count`` of ``n`` as a measurement; a rate over nothing is a reason, not a zero."""
+    """Return ``count / n`` as a measurement; for ``n == 0`` there is a reason and no value."""
     if n == 0:
         return unmeasured(name, empty_reason, direction=direction, excluded=excluded)
     return measured(name, count / n, n=n, direction=direction, interval=interval, excluded=excluded)

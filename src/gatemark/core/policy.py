@@ -1,4 +1,4 @@
-"""What must hold: rules, the policy that collects them, and the waivers that excuse."""
+"""Rules, policies and waivers, and what comes of them: findings and the three-way verdict."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from gatemark.core.canonical import digest, original_fields
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import ExitCode, InvalidValueError
 
 Operator = Literal[">=", "<=", ">", "<", "=="]
 Against = Literal["value", "lower", "upper", "interval", "non_inferiority"]
@@ -22,7 +22,7 @@ Setting = str | float | int | bool | None
 class Rule(
     msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"fallback_rules": "instead"}
 ):
-    """One line in the sand.
+    """One bound on one metric.
 
     ``against`` names what is compared: the value, an end of its interval, or the whole interval,
     which holds when all of it does, fails when none of it does, and is open in between.
@@ -64,7 +64,7 @@ class SuiteShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @original_fields("name rules suites score_min regression_max settings")
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that a change is judged by. An empty one cannot exist."""
+    """Everything a change is judged by. A policy is never empty."""
 
     name: str
     rules: tuple[Rule, ...]
@@ -109,3 +109,66 @@ class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def expired(self, now: datetime) -> bool:
         """Whether the waiver no longer excuses anything at ``now``."""
         return self.expires_at.astimezone(UTC) <= now
+
+
+Outcome = Literal["pass", "fail", "inconclusive"]
+FindingVerdict = Literal["pass", "fail", "inconclusive", "waived", "soft_pass"]
+
+EXIT_BY_OUTCOME: dict[Outcome, ExitCode] = {
+    "pass": ExitCode.PASS,
+    "fail": ExitCode.FAIL,
+    "inconclusive": ExitCode.INCONCLUSIVE,
+}
+
+
+class Finding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The outcome of one rule.
+
+    ``slack`` is the distance to the bound, positive on the good side. ``waived`` and
+    ``soft_pass`` stand apart from ``pass`` so that no page can mistake one for the other.
+    """
+
+    rule: str
+    metric: str
+    severity: str
+    op: str
+    bound: float
+    against: str
+    observed: float | None
+    slack: float | None
+    n: int
+    verdict: FindingVerdict
+    reason: str
+
+    def __post_init__(self) -> None:
+        if (self.observed is None) != (self.slack is None):
+            raise InvalidValueError(f"finding {self.rule}: observed and slack come together")
+
+
+class Bench(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The weighted score over the suites of a pack, or the reason why there is none."""
+
+    value: float | None
+    reason: str | None
+
+
+class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The decision and its reasons."""
+
+    outcome: Outcome
+    findings: tuple[Finding, ...]
+    blockers: tuple[str, ...]
+    caveats: tuple[str, ...] = ()
+    bench: Bench | None = None
+    regression: Bench | None = None
+
+    def __post_init__(self) -> None:
+        if not self.findings:
+            raise InvalidValueError("a verdict without findings decides nothing")
+        if (self.outcome == "pass") == bool(self.blockers):
+            raise InvalidValueError("a verdict has blockers exactly when it is not a pass")
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """The exit code of a command that reports this verdict."""
+        return EXIT_BY_OUTCOME[self.outcome]

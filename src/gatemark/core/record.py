@@ -7,13 +7,23 @@ tell a story together: then ``across`` makes the rules that look at the whole fi
 from __future__ import annotations
 
 import operator
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, UsageError
+
+IDENTITY_PATTERN: Final = r"^[^\u0000-\u001f\u007f]*$"
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
+
+
+def is_one_line(text: str) -> bool:
+    """Whether a text is free of control characters."""
+    return text.isprintable() or _CONTROL.search(text) is None
+
 
 KEY_SEPARATOR = "\x1f"
 """Between the values of a compound key; one-line names cannot hold it."""

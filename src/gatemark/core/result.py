@@ -16,23 +16,34 @@ from gatemark.core.canonical import (
     digest_bytes,
     document_members,
     join_members,
+    original_fields,
     same_digest,
 )
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.evidence import Evidence
 from gatemark.core.figure import Figure
 from gatemark.core.formats import is_newer, newer_format
-from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Policy, Waiver
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Bench, Finding, Outcome, Policy, Verdict, Waiver
 from gatemark.core.stored import read_stored
-from gatemark.core.verdict import Bench, Finding, Outcome, Verdict
+
+AssetKind = Literal[
+    "model", "prompt", "tool", "agent", "ontology", "extractor", "classifier", "rule_pack"
+]
+
+
+@original_fields("id digest")
+class AssetRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One version of one asset, pinned by the digest of its content."""
+
+    id: str
+    digest: str
+
 
 RESULT_FORMAT: Final = "gatemark.result/1"
 
 
 class PackRef(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The exam that was sat: name, version and digest of its definition."""
+    """The pack that was run: name, version and digest of its definition."""
 
     name: str
     version: int
@@ -48,7 +59,7 @@ class Blob(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the run used up; unknown stays null."""
+    """Calls and money that a run used; unknown money is null."""
 
     calls: int
     money: float | None = None
@@ -56,7 +67,7 @@ class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 OCCASION = ("started_at", "finished_at", "actor", "cost")
-"""The fields that tell of the occasion and not of the judgement."""
+"""Fields about the occasion, not the judgement."""
 _DOCUMENT: Final = "stored_document"
 
 

@@ -25,7 +25,8 @@ from gatemark.drift.signal import DriftSignal
 from gatemark.drift.view import drift_view
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
-from gatemark.lifecycle.journey import Approve, GrantRoles, Promote, act
+from gatemark.lifecycle.commands import Approve, GrantRoles, Promote
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage, parse_version_ref
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.init import write_starter

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.result import Result
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.agreement.journey import score_agreement
+from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.report.outputs import write_attachments, write_reports
@@ -44,9 +43,8 @@ def run_demo(folder: Path) -> Iterator[DemoStep]:
 def _agreement(workspace: Workspace, folder: Path, arm: str) -> DemoStep:
     name = f"pairs_{arm}.jsonl"
     _unpack(name, folder / name)
-    scored = score_agreement(
-        workspace, {}, ReadingChoices(), pairs=str(folder / name), seal=True, title=PAIRS[arm]
-    )
+    request = ScoreRequest(files=[("pairs", str(folder / name))], seal=True, title=PAIRS[arm])
+    scored = score_exam(workspace, "agreement", {}, request, started_at=workspace.clock())
     write_attachments(str(folder / arm), scored.attachments)
     return _step(folder, arm, "pass" if arm == "baseline" else "fail", scored.result)
 

@@ -20,18 +20,11 @@ from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import canary_state, push_windows
-from gatemark.lifecycle.journey import (
-    Approve,
-    Command,
-    CommandResult,
-    GrantRoles,
-    Promote,
-    act,
-    run_due,
-)
+from gatemark.lifecycle.commands import Approve, Command, GrantRoles, Promote
+from gatemark.lifecycle.journey import CommandResult, act, run_due
 from gatemark.lifecycle.model.nouns import Role, Stage, VersionRef
-from gatemark.lifecycle.views.format_events import lines_of
 from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.text import lines_of
 from gatemark.lifecycle.views.why import why
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import GatemarkError, RefusedError
+from gatemark.core.result import AssetKind
 from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import CLOSED, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy
@@ -21,7 +21,8 @@ from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.journey import Command, CommandResult, Demote, PauseVersion, RollBack, act
+from gatemark.lifecycle.commands import Command, Demote, PauseVersion, RollBack
+from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
 
@@ -41,7 +42,7 @@ class ActionRecord(msgspec.Struct, frozen=True):
 
 
 class Acts(msgspec.Struct, frozen=True):
-    """All that was done, and the episodes that owners are to be told about."""
+    """All actions, and the episodes that owners get alerts about."""
 
     done: tuple[ActionRecord, ...]
     to_tell: frozenset[str]
@@ -88,7 +89,7 @@ def tell_levels(
     *,
     now: datetime,
 ) -> None:
-    """Write changed levels of registered assets into the ledger; alarms are told as episodes."""
+    """Write changed levels of registered assets into the ledger; alarms are written as episodes."""
     news = [
         signal
         for signal in signals

@@ -1,4 +1,4 @@
-"""Alerts: what owners are told, where it goes, and who gets which."""
+"""Alerts: what they say, where they go, and who gets which."""
 
 from __future__ import annotations
 

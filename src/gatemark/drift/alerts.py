@@ -49,7 +49,7 @@ def read_alert_plan(path: str) -> AlertPlan:
     except msgspec.ValidationError as error:
         raise BadInputError(f"{path}: {error}") from error
     if not plan.sinks:
-        raise BadInputError(f"{path}: names no sink, so that nobody would be told")
+        raise BadInputError(f"{path}: names no sink: nobody would get the alerts")
     return plan
 
 
@@ -87,7 +87,7 @@ def queue_alerts(
             continue
         stand = standing(workspace, signal.asset)
         if stand.is_registered and stand.stage is None:
-            # Nothing is served, so that silence is no news.
+            # Nothing is served, so silence needs no alert.
             continue
         if signal.window is None:
             gap = _windows_without(stand, watch, now)
@@ -158,7 +158,7 @@ def queue_overdue(
 def _episode_alert(
     episode: Episode, done: Iterable[ActionRecord | EpisodeAction], now: datetime
 ) -> Alert:
-    # What a probe did that died before it could tell is on record only, the rest in both places.
+    # Acts of a probe that died before its alerts are in the table only, the rest in both places.
     outcomes = dict.fromkeys(
         one.outcome
         for one in done

@@ -1,4 +1,4 @@
-"""What the lifecycle knows of watched assets: kind, stage, and when one started anew."""
+"""What the lifecycle knows of watched assets: kind, stage, and when one started over."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.signal import Episode
-from gatemark.ledger.event_kinds import ASSET_REGISTERED
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, TRANSITION
 from gatemark.lifecycle.citations import Citations
-from gatemark.lifecycle.model.events import KIND_OF, VersionMoved
+from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.stages import CANARY
 from gatemark.lifecycle.model.state import EnvironmentState, Track
@@ -66,7 +66,7 @@ class Served:
     def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
         self._registered = registered_kinds(workspace)
-        for event, payload in workspace.events.events(kind=KIND_OF[VersionMoved]):
+        for event, payload in workspace.events.events(kind=TRANSITION):
             line = recorded(event, payload)
             if line is None or not isinstance(line.fact, VersionMoved):
                 continue
@@ -102,10 +102,10 @@ def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | No
 
 
 def rearming(workspace: Workspace, episode: Episode) -> BaselineReset | None:
-    """When the asset of an episode last started anew, as far as the episode is concerned.
+    """Return when the asset of an episode last started over, as far as it concerns the episode.
 
     Another version took over, or the one that was moved for it came back on a result from after
-    it showed. A version that only entered shadow beside a live one is no start.
+    it showed. A version that only entered shadow beside a live one does not count.
     """
     place = read_state(workspace, episode.asset).asset.place(PRODUCTION)
     stands = standing(workspace, episode.asset).version
@@ -134,7 +134,7 @@ def rearming(workspace: Workspace, episode: Episode) -> BaselineReset | None:
 
 
 def _start(track: Track, place: EnvironmentState) -> datetime | None:
-    """When a version began to serve; a larger share of the traffic is no new beginning."""
+    """When a version began to serve; a larger share of the traffic is not a new start."""
     if track.stage not in _SERVED:
         return None
     if track.cause == "ramp":
@@ -147,7 +147,7 @@ def _start(track: Track, place: EnvironmentState) -> datetime | None:
 def _moved_by(workspace: Workspace, episode: Episode) -> frozenset[str]:
     """The versions that lost their stage for an episode."""
     numbers = {seq for one in memories_of(workspace).acts([episode.id]) for seq in one.events}
-    moves = workspace.events.events(kind=KIND_OF[VersionMoved], subject=episode.asset)
+    moves = workspace.events.events(kind=TRANSITION, subject=episode.asset)
     return frozenset(
         str(payload["version"])
         for event, payload in moves

@@ -1,6 +1,6 @@
-"""Batches of points: the digest by which the ledger tells of rows, and checking rows by it.
+"""Batches of points: the digest that the ledger records of rows, and checking rows by it.
 
-A batch is the rows that one ``points_pushed`` event tells of; each row keeps the number of its
+A batch is the rows that one ``points_pushed`` event records; each row keeps the number of its
 event. The digest of a batch is the SHA-256 of "gatemark.points/1" and a line feed, followed by its
 rows in the order of asset, metric, start, source and revision, texts compared by their UTF-8 bytes.
 A row is, with all numbers little-endian:
@@ -25,7 +25,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.parts import Series
 from gatemark.ledger.stored_rows import Finding, finding
 
 SCHEMA: Final = b"gatemark.points/1\n"
@@ -59,7 +59,7 @@ class PointRow(NamedTuple):
 
 
 class PointBatch(NamedTuple):
-    """Rows that one event tells of: their number, their digest, and the assets they are about."""
+    """Rows of one event: their number, their digest, and their assets."""
 
     rows: int
     digest: str
@@ -235,10 +235,10 @@ def _name(series: Series | None) -> str:
 
 
 class BatchCheck:
-    """Compares batches with what events tell of them; both come in the order of the numbers.
+    """Compares batches with their events; both come in the order of the numbers.
 
-    ``uncovered`` is how many rows no event can tell of, because the store is from before events
-    told of rows. Once one event does, all rows must be told of.
+    ``uncovered`` is how many rows have no event, because the store is from before events recorded
+    rows. Once one event does, all rows must have one.
     """
 
     def __init__(self) -> None:
@@ -268,7 +268,7 @@ def _without_push(batch: FoundBatch) -> Finding:
     what = f"{_points(batch.rows)} ({_names(batch)})"
     if batch.number == UNCOVERED:
         return finding(None, TABLE, f"{what} belong to no push")
-    return finding(None, TABLE, f"{what} name event {batch.number}, which is no push")
+    return finding(None, TABLE, f"{what} name event {batch.number}, which is not a push")
 
 
 def _gone(event: PushedBatch) -> Finding:

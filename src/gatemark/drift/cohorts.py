@@ -11,13 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import NEVER, Cohort
 from gatemark.drift.judging.memory import SeriesMemory
-from gatemark.drift.judging.parts import FormName, part_count
+from gatemark.drift.judging.parts import FormName, Series, part_count
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
-from gatemark.drift.judging.series import Series
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores.points import Chunk, SqlPoints
 from gatemark.workspace import Workspace

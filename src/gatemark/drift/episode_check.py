@@ -1,8 +1,8 @@
-"""Whether episodes and acts in their tables are what the ledger tells of them. Pure.
+"""Compare episodes and acts in their tables with the events of the ledger. Pure.
 
-Tables are written before the ledger is told, so that they may be ahead of it: an episode that no
-event tells of yet is no trouble. What an event does tell of must be there, at that level or a more
-serious one, and open or closed as it was told.
+Tables are written before the ledger, so they may be ahead of it: an episode without an event yet
+is fine. What an event records must be there, at that level or a more serious one, and open or
+closed as recorded.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from gatemark.core.stored import convert_stored
+from gatemark.drift.events import DriftRecorded
 from gatemark.drift.signal import LEVELS, Window
 from gatemark.drift.table_digest import WatchState
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
-from gatemark.ledger.payloads import DriftRecorded
 from gatemark.ledger.stored_rows import Finding, finding, moment_in, plain_json
 
 TOLD: Final = "tell"
@@ -53,7 +53,7 @@ class ActRow(NamedTuple):
 
 
 class EpisodeOpened(NamedTuple):
-    """The event that told of an episode at some level, and what it said."""
+    """The event that recorded an episode at some level, and what it said."""
 
     seq: int
     level: str
@@ -61,14 +61,14 @@ class EpisodeOpened(NamedTuple):
 
 
 class EpisodeClosed(NamedTuple):
-    """The event that told that an episode is over, and why."""
+    """The event that recorded the end of an episode, and why."""
 
     seq: int
     because: Any
 
 
 class LedgerEpisode:
-    """What the ledger tells of one episode."""
+    """What the ledger records of one episode."""
 
     def __init__(self, asset: str, metric: str) -> None:
         self.asset, self.metric = asset, metric
@@ -92,7 +92,7 @@ class LedgerEpisode:
 
 
 class LedgerEpisodes:
-    """All episodes that the ledger tells of, learnt from drift signals in order."""
+    """All episodes of the ledger, collected from drift signals in order."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, LedgerEpisode] = {}
@@ -111,7 +111,7 @@ class LedgerEpisodes:
         """What is wrong with the table.
 
         With ``is_ahead`` it is known to be as the last probe left it: it may then hold closed
-        episodes of which the next probe will tell.
+        episodes that the next probe will record.
         """
         missing = {
             identity: told for identity, told in self.by_id.items() if told.first is not None
@@ -276,7 +276,7 @@ def _told(
 
 
 def _signal(worst: EpisodeOpened, document: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """The signal of the worst level stays as it was told; fields may be added by later builds."""
+    """The signal of the worst level stays as recorded; later builds may add fields."""
     said, kept = worst.payload.get("signal"), document.get("signal")
     if not isinstance(said, dict) or not isinstance(kept, dict):
         yield worst.seq, "has no signal"
@@ -297,7 +297,7 @@ def _severity(level: str) -> int:
 
 
 def _window(plain: Any) -> str | None:
-    """The name of a window as events tell it."""
+    """The name of a window as in events."""
     try:
         return convert_stored(plain, Window).id
     except msgspec.ValidationError:

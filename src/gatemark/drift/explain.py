@@ -7,7 +7,7 @@ from typing import Final, get_args
 
 import msgspec
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.judging.simulate import alone, demoted_within, false_alarms

@@ -1,4 +1,4 @@
-"""What the ledger is told about drift tables: pushed points, and what a probe wrote down.
+"""Ledger events about drift tables: pushed points, and what a probe recorded.
 
 Events are written in the transaction that writes the rows: neither is there without the other.
 """
@@ -13,12 +13,13 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from gatemark.drift.batches import PointBatch
+from gatemark.drift.events import DriftRecorded, PointsPushed
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores.batches import has_batches, is_without_points, uncovered_batch
 from gatemark.drift.stores.points import Pusher
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED
-from gatemark.ledger.payloads import SYSTEM, DriftRecorded, PointsPushed, as_payload
+from gatemark.ledger.payloads import SYSTEM, as_payload
 from gatemark.workspace import Workspace
 
 MOST_ASSETS: Final = 20
@@ -27,7 +28,7 @@ MOST_ASSETS: Final = 20
 
 @contextmanager
 def open_push(workspace: Workspace, now: datetime) -> Iterator[Pusher]:
-    """A push of points that the ledger tells of; every way in goes through here."""
+    """A push of points with its ledger events; every push goes through here."""
     with points_of(workspace).pushing(int(now.timestamp()), PushEvents(workspace, now)) as pusher:
         yield pusher
 
@@ -54,7 +55,7 @@ class PushEvents:
     def cover_existing(self, connection: sa.Connection) -> Event | None:
         """Tell of rows from before pushes had events, all in one.
 
-        None when there are none, or an earlier event tells of them.
+        None when there are none, or an earlier event records them.
         """
         if self._events.has_kind(connection, POINTS_PUSHED) or is_without_points(connection):
             return None
@@ -81,7 +82,7 @@ class PushEvents:
 
 
 def cover_existing_points(workspace: Workspace) -> Event | None:
-    """Let the ledger cover points that were pushed before it told of pushes.
+    """Record points that were pushed before pushes had events.
 
     For a store that was just brought to layout 0007. Gives the event; None when there is nothing
     to cover, or the ledger covers points already.
@@ -94,7 +95,7 @@ def cover_existing_points(workspace: Workspace) -> Event | None:
 def recording_events(
     workspace: Workspace, now: datetime
 ) -> Callable[[sa.Connection, DriftRecorded], None]:
-    """What tells the ledger that a probe, or closing an episode, wrote something down."""
+    """Return the function that records what a probe, or closing an episode, wrote."""
 
     def tell(connection: sa.Connection, said: DriftRecorded) -> None:
         payload = as_payload(said)

@@ -34,7 +34,7 @@ class Point(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
     ``value`` with ``n``; ``sum`` and ``sum_squares`` with ``n``; ``k`` with ``n``; ``histogram``,
     with its ``edges`` when they are not equal widths of [0, 1]; ``calibration``; ``categories``.
-    ``source`` tells senders apart whose points of one window add up.
+    ``source`` distinguishes senders whose points of one window add up.
     """
 
     asset: Name

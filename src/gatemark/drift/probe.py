@@ -10,19 +10,23 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import ConflictError
+from gatemark.core.result import AssetKind
 from gatemark.drift.act import ActionRecord, act_on, tell_levels
 from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
 from gatemark.drift.assets import rearming, registered_kinds
 from gatemark.drift.cohorts import GatheredCohorts, gather
 from gatemark.drift.judging.cohort import Cohort
-from gatemark.drift.judging.late import first_changed
-from gatemark.drift.judging.memory import Memory, SeriesMemory
+from gatemark.drift.judging.memory import (
+    Memory,
+    SeriesMemory,
+    after_a_change,
+    first_changed,
+    under_new_policy,
+)
+from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
-from gatemark.drift.judging.recall import after_a_change, under_new_policy
-from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
@@ -112,7 +116,7 @@ def probe(
     dry_run: bool = False,
     plan: AlertPlan | None = None,
 ) -> ProbeReport:
-    """One tick: judge, remember, tell the ledger, act, tell the owners. Nothing is done twice."""
+    """One tick: judge, remember, record, act, alert the owners. Nothing is done twice."""
     plan = plan or AlertPlan()
     for _ in range(ATTEMPTS):
         seen = memories_of(workspace).last_tick()
@@ -191,7 +195,7 @@ def _of_cohort(
 def _starts(
     workspace: Workspace, kinds: Mapping[str, AssetKind | None]
 ) -> Callable[[Episode], BaselineReset | None]:
-    """When the registered asset of an episode started anew."""
+    """When the registered asset of an episode started over."""
     return lambda episode: rearming(workspace, episode) if episode.asset in kinds else None
 
 
@@ -294,9 +298,7 @@ def _notes(found: Evaluation, seen: LastTick, now: datetime) -> tuple[str, ...]:
         names = ", ".join(f"{one.asset} {one.metric}" for one in found.changed_series[:MOST_NAMED])
         more = len(found.changed_series) - MOST_NAMED
         names += f" and {more} more" if more > 0 else ""
-        notes.append(
-            f"windows that were judged before have changed and are judged changed_series: {names}"
-        )
+        notes.append(f"windows that were judged before have changed and are judged again: {names}")
     notes.extend(
         f"{one.asset} {one.metric} ({one.form}) has no watch that reads it"
         for one in found.gathered.unwatched

@@ -15,18 +15,14 @@ from msgspec import UNSET
 from gatemark.core.durations import words_of
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.progress import Progress
-from gatemark.drift.judging.parts import SCALARS, FormName
-from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.parts import SCALARS, FormName, Series
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point, Pushed
 from gatemark.drift.stores.points import Content, Pusher, packed
-from gatemark.evidence.files import find_sources
-from gatemark.evidence.lines import Block, read_blocks
 from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices, place, refuse
+from gatemark.evidence.reading_options import ReadingChoices, refuse
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import Source
-from gatemark.evidence.whole_file import whole_file
+from gatemark.evidence.source import Block, Source, find_sources, read_blocks, whole_file
 from gatemark.workspace import Workspace
 
 CLOCK_TOLERANCE_S: Final = 60
@@ -54,12 +50,7 @@ def push_points(
 def _push_file(
     door: PointIngest, source: Source, choices: ReadingChoices, on_progress: Progress | None
 ) -> None:
-    reader = RecordReader(
-        schemas().get(NAME).form("point"),
-        choices.limits,
-        check_duplicate_keys=choices.check_duplicate_keys,
-        max_refusals=choices.max_errors,
-    )
+    reader = RecordReader(schemas().get(NAME).form("point"), choices)
     problems: list[str] = []
     wrong = 0
     for batch in reader.records(_blocks(source, choices, on_progress)):
@@ -70,12 +61,7 @@ def _push_file(
                 wrong += 1
                 if len(problems) < choices.max_errors:
                     problems.append(f"{source.name}:{line}: {error}")
-    refused = [
-        place(source.name, refusal.line, problem)
-        for refusal in reader.refusals
-        for problem in refusal.problems
-    ]
-    refuse(refused + problems, choices, total=reader.rejected + wrong)
+    refuse(reader.problems(source.name) + problems, choices, total=reader.rejected + wrong)
     if reader.received == 0:
         raise BadInputError(f"{source.name}: holds no points")
 

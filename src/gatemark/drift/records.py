@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from gatemark.core.identity import is_one_line
-from gatemark.core.record import BadExample, Form, Problem, RecordSchema
+from gatemark.core.record import BadExample, Form, Problem, RecordSchema, is_one_line
 from gatemark.drift.point import (
     FORMS,
     LONGEST_WINDOW,

@@ -103,7 +103,7 @@ class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     ``level`` is the worst that it came to. Its baseline is frozen: ``baseline_ids`` name the
     windows and their revisions, ``baseline_digest`` what they held. A breach closes by a fresh
-    result only; ``closed_because`` tells what closed it.
+    result only; ``closed_because`` is what closed it.
     """
 
     id: str

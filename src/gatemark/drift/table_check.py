@@ -15,12 +15,12 @@ from gatemark.drift.episode_check import (
     recorded_findings,
     succession_findings,
 )
+from gatemark.drift.events import DriftRecorded, PointsPushed
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.ledger.chain import checked
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
-from gatemark.ledger.payloads import DriftRecorded, PointsPushed
 from gatemark.ledger.stored_rows import Finding
 from gatemark.workspace import Workspace
 
@@ -28,7 +28,7 @@ CITED_AT_ONCE: Final = 500
 
 
 class DriftTables:
-    """Learns what events tell of drift, and then compares the tables."""
+    """Collects what events say about drift, and then compares the tables."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -77,7 +77,7 @@ class DriftTables:
         for event, payload in self._workspace.events.events(kind=POINTS_PUSHED):
             said = PointsPushed(0, "", event.at, 0, ())
             with suppress(msgspec.ValidationError):
-                # One that cannot be read has no rows, so that all of its rows are told of.
+                # One that cannot be read has no rows, so all of its rows are reported.
                 said = msgspec.convert(payload, PointsPushed)
             yield PushedBatch(event.seq, said.rows, said.digest, said.assets, said.adopted)
 

@@ -29,7 +29,7 @@ _Key = tuple[int, int, int]
 def drift_view(
     workspace: Workspace, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
 ) -> DriftView:
-    """Everything about the drift of one asset; its windows are judged anew for the picture."""
+    """Everything about the drift of one asset; its windows are judged again for the chart."""
     found = evaluate(workspace, policy, now, asset)
     if not found.signals:
         raise UsageError(f"no metric of {asset} was ever pushed")

@@ -10,8 +10,7 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from gatemark.core.identity import is_one_line
-from gatemark.core.record import Form, Problem
+from gatemark.core.record import Form, Problem, is_one_line
 from gatemark.evidence.json_schema import form_document
 from gatemark.evidence.strict_json import parse_strictly, quoted
 

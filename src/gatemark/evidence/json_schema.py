@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.identity import IDENTITY_PATTERN
-from gatemark.core.record import Form, RecordSchema
+from gatemark.core.record import IDENTITY_PATTERN, Form, RecordSchema
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from gatemark.core.exam import Suite
 from gatemark.core.fold import Measure
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
+from gatemark.evidence.exam import Suite
 
 
 @cache

@@ -1,4 +1,4 @@
-"""How a user wants evidence to be read, and what to do with lines that are not clean."""
+"""Limits on input, how strictly to read it, and the messages about lines that are not clean."""
 
 from __future__ import annotations
 
@@ -7,9 +7,21 @@ from typing import Any, Literal
 
 import msgspec
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.record import KEY_SEPARATOR, Form, Problem
-from gatemark.evidence.limits import Limits
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Bounds on one input; crossing one is an error with a place, never a truncation."""
+
+    line_bytes: int = 4 * 1024 * 1024
+    total_bytes: int = 16 * 1024**3
+    depth: int = 64
+
+    def __post_init__(self) -> None:
+        if min(self.line_bytes, self.total_bytes, self.depth) < 1:
+            raise InvalidValueError("limits must be at least 1")
+
 
 OnBadLine = Literal["error", "exclude"]
 OnDuplicate = Literal["error", "first", "last"]
@@ -27,7 +39,7 @@ class ReadingChoices(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
 
     def checks(self) -> dict[str, str]:
-        """What the evidence account says about how strictly it was read."""
+        """Return how strictly evidence was read, for its account."""
         return {
             "duplicate_keys": "checked" if self.check_duplicate_keys else "not checked",
             "on_bad_line": self.on_bad_line,
@@ -37,7 +49,7 @@ class ReadingChoices(msgspec.Struct, frozen=True):
 
 
 def place(name: str, line: int, problem: Problem) -> str:
-    """One problem as one line of text."""
+    """Return one problem as one line of text."""
     where = "" if problem.path == "$" else f" at {problem.path}"
     return f"{name}:{line}: {problem.message}{where}"
 
@@ -68,7 +80,7 @@ def _shown(name: str, form: Form) -> str:
 
 
 def reading_choices(flags: Mapping[str, Any]) -> ReadingChoices:
-    """The choices that a verb's reading options spell out."""
+    """Return the choices of a command's reading options."""
     return ReadingChoices(
         on_bad_line=flags["on_bad_line"],
         on_duplicate=flags["on_duplicate"],

@@ -1,4 +1,4 @@
-"""Admission: blocks of lines become typed records, and every line is accounted for.
+"""Blocks of lines become typed records, and every line is counted.
 
 The fast path decodes a whole block and only notices that something is wrong; the slow path
 then goes line by line and says what.
@@ -13,11 +13,10 @@ import msgspec
 import numpy as np
 
 from gatemark.core.record import Form, Problem, RecordSchema
-from gatemark.evidence.limits import Limits
-from gatemark.evidence.lines import Block
-from gatemark.evidence.shape import Kinds, Shape, may_nest, shape_of
+from gatemark.evidence.reading_options import ReadingChoices, place
+from gatemark.evidence.shape import Kinds, Shape, key_count, may_nest, shape_of, whole_type
+from gatemark.evidence.source import Block
 from gatemark.evidence.strict_json import depth
-from gatemark.evidence.whole_keys import key_count, whole_type
 
 _COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
 _WHOLE_TRIES = 8
@@ -31,55 +30,75 @@ class RefusedLine(msgspec.Struct, frozen=True):
 
 
 class RecordReader:
-    """Turns blocks into records while keeping count. One per shard.
+    """Turns blocks of lines into records while keeping count. One per shard.
 
-    Lines are all of one form, or of the several forms of a tagged schema.
+    All lines have one form, or the forms of a tagged schema. In a schema with a head, the first
+    line says the form of the others: ``head`` is that line as a record, None until it was found to
+    be good. Without a good head the other lines are not read. ``form`` is the form of the lines,
+    where all have the same.
     ``received == accepted + rejected`` holds after every block; blank lines are not received.
     """
 
     def __init__(
         self,
         expected: Form | RecordSchema | Shape,
-        limits: Limits,
+        choices: ReadingChoices,
         *,
-        check_duplicate_keys: bool,
-        max_refusals: int,
+        max_refusals: int | None = None,
     ) -> None:
-        shape = shape_of(expected) if isinstance(expected, Form | RecordSchema) else expected
-        self._shape = shape
-        self._limits = limits
-        self._check_keys = check_duplicate_keys
-        self._max_refusals = max_refusals
-        self._decode = shape.decode
-        self._decoder = shape.decoder
+        self._limits = choices.limits
+        self._check_keys = choices.check_duplicate_keys
+        self._max_refusals = choices.max_errors if max_refusals is None else max_refusals
         self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
-        whole = None
-        if check_duplicate_keys and isinstance(expected, Form):
-            whole = whole_type(expected.type)
-        self._whole_keys = 0 if whole is None else whole.key_count
-        self._whole_decoder: msgspec.json.Decoder[Any] | None = (
-            None if whole is None else msgspec.json.Decoder(whole.type)
-        )
-        self._whole_tries = _WHOLE_TRIES
-        self._may_nest = may_nest(expected)
         self._encoder = msgspec.json.Encoder()
         self.line_count = 0
         self.accepted = 0
         self.rejected = 0
         self.batch_lines: Sequence[int] = ()
         self.refusals: list[RefusedLine] = []
+        self.head: Any | None = None
+        self._headed: RecordSchema | None = None
+        if isinstance(expected, RecordSchema) and expected.head is not None:
+            self._headed = expected
+            expected = expected.form(expected.head)
+        self._expect(expected)
+
+    def _expect(self, expected: Form | RecordSchema | Shape) -> None:
+        """Prepare to read lines of this kind."""
+        self.form = expected if isinstance(expected, Form) else None
+        shape = shape_of(expected) if isinstance(expected, Form | RecordSchema) else expected
+        self._shape = shape
+        self._decode = shape.decode
+        self._decoder = shape.decoder
+        whole = None
+        if self._check_keys and self.form is not None:
+            whole = whole_type(self.form.type)
+        self._whole_keys = 0 if whole is None else whole.key_count
+        self._whole_decoder: msgspec.json.Decoder[Any] | None = (
+            None if whole is None else msgspec.json.Decoder(whole.type)
+        )
+        self._whole_tries = _WHOLE_TRIES
+        self._may_nest = may_nest(expected)
 
     @property
     def received(self) -> int:
         """How many lines were not blank."""
         return self.accepted + self.rejected
 
-    def records(self, blocks: Iterator[Block]) -> Iterator[list[Any]]:
-        """The good records of each block, in order; refusals are kept aside.
+    def problems(self, name: str) -> list[str]:
+        """Return what is wrong with the refused lines, one message per problem."""
+        return [
+            place(name, refusal.line, problem)
+            for refusal in self.refusals
+            for problem in refusal.problems
+        ]
 
-        While a batch is being looked at, ``batch_lines`` tells the line of each of its records.
+    def records(self, blocks: Iterator[Block]) -> Iterator[list[Any]]:
+        """Yield the good records of each block, in order, without a head.
+
+        Until the next batch, ``batch_lines`` has the line of each record.
         """
-        for block in blocks:
+        for block in blocks if self._headed is None else self._after_head(self._headed, blocks):
             if block.overlong:
                 self.line_count += 1
                 limit = self._limits.line_bytes
@@ -90,6 +109,36 @@ class RecordReader:
                 if batch:
                     yield batch
                 del batch
+
+    def _after_head(self, schema: RecordSchema, blocks: Iterator[Block]) -> Iterator[Block]:
+        """Read the first line that is not blank; yield what follows it."""
+        left = b""
+        for block in blocks:
+            if block.overlong:
+                yield block
+                return
+            left = block.data
+            while left and not self.received:
+                line, _, left = left.partition(b"\n")
+                self._take_head(line)
+            if self.received:
+                break
+        if self.head is None or schema.body is None:
+            return
+        self._expect(schema.form(schema.body(self.head)))
+        if left:
+            yield Block(left)
+        yield from blocks
+
+    def _take_head(self, line: bytes) -> None:
+        self.line_count += 1
+        if not line.strip():
+            return
+        self.head, problems = self._admit_line(line)
+        if problems:
+            self._refuse(problems)
+        else:
+            self.accepted += 1
 
     def _block(self, data: bytes) -> Iterable[list[Any]]:
         """The good records of some lines: all at once, else line by line."""

@@ -1,19 +1,28 @@
-"""Input files: what they are, and how they divide into shards."""
+"""Input files: find them, name them by their bytes, cut them into shards, stream whole lines."""
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import os
 import shutil
 import stat
 import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Final, Literal
 
 import msgspec
+import numpy as np
+import zstandard
 
+from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.limits import Limits
+from gatemark.core.measurement import EvidenceFile
+from gatemark.core.record import is_one_line
+from gatemark.evidence.reading_options import Limits
 
 Compression = Literal["none", "gzip", "zstd"]
 
@@ -44,12 +53,12 @@ class Shard(msgspec.Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """How many bytes of the file this shard covers."""
+        """Number of bytes of the file in this shard."""
         return self.end - self.start
 
 
 def inspect_source(path: str, *, name: str | None = None) -> Source:
-    """Look at a file before reading it; refuse what is not one."""
+    """Return a file's size and compression; refuse what is not a regular file."""
     shown = name or path
     try:
         info = os.stat(path)  # noqa: PTH116 - a Path would normalise what the user typed
@@ -109,6 +118,12 @@ def split_sources(sources: tuple[Source, ...], parts: int, min_bytes: int) -> tu
     return tuple(shards)
 
 
+def whole_file(source: Source) -> Shard:
+    """Return a file as one shard."""
+    (shard,) = split_sources((source,), parts=1, min_bytes=1)
+    return shard
+
+
 def _line_starts(source: Source, pieces: int) -> list[int]:
     """The first line start at or after each even division of a file, in rising order."""
     starts: list[int] = []
@@ -123,3 +138,207 @@ def _line_starts(source: Source, pieces: int) -> list[int]:
                     starts.append(stream.tell() - len(chunk) + newline + 1)
                     break
     return sorted(set(starts) - {source.byte_count})
+
+
+MAX_PINNED_BYTES: Final = 1024**3
+
+
+def find_sources(paths: Sequence[str], limits: Limits, spool: Path) -> tuple[Source, ...]:
+    """Return the files of the names that a user gave; ``-`` is standard input, at most once."""
+    if list(paths).count(STDIN) > 1:
+        raise BadInputError("standard input can be read only once")
+    return tuple(
+        spool_stdin(spool, limits) if path == STDIN else inspect_source(path) for path in paths
+    )
+
+
+def digest_source(source: Source) -> EvidenceFile:
+    """Return a file with the digest of its bytes on disk."""
+    with open(source.path, "rb", buffering=0) as stream:  # noqa: PTH123
+        found = hashlib.file_digest(stream, "sha256").hexdigest()
+        size = os.fstat(stream.fileno()).st_size
+    if size != source.byte_count:
+        raise BadInputError(f"{source.name}: changed while it was read")
+    return EvidenceFile(name=source.name, digest=DIGEST_PREFIX + found, byte_count=size)
+
+
+def marks_of(sources: Sequence[Source]) -> tuple[tuple[int, ...], ...]:
+    """Return what any write to the files would change; compare it after reading them."""
+    try:
+        found = [os.stat(source.path) for source in sources]  # noqa: PTH116
+    except OSError as error:
+        raise BadInputError(f"{error.filename}: {error.strerror or error}") from error
+    return tuple((info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns) for info in found)
+
+
+def refuse_changed(sources: Sequence[Source], marks: tuple[tuple[int, ...], ...]) -> None:
+    """Refuse files that changed while they were read.
+
+    They are read more than once: the digest would not be of the bytes that were judged.
+    """
+    changed = [
+        f"{source.name}: changed while it was read"
+        for source, before, now in zip(sources, marks, marks_of(sources), strict=True)
+        if before != now
+    ]
+    if changed:
+        raise BadInputError(tuple(changed))
+
+
+def read_expected_ids(path: str) -> frozenset[str]:
+    """The pinned ids of a list, one per line."""
+    source = inspect_source(path)
+    if source.byte_count > MAX_PINNED_BYTES:
+        raise BadInputError(f"{path}: is larger than {MAX_PINNED_BYTES} bytes")
+    try:
+        text = Path(source.path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: is not UTF-8") from error
+    first_lines: dict[str, int] = {}
+    # Only line ends part ids: others, such as U+2028, may stand inside of one.
+    for number, line in enumerate(text.split("\n"), start=1):
+        name = line.strip(" \t\r")
+        if not name:
+            continue
+        if not is_one_line(name):
+            raise BadInputError(f"{path}:{number}: id {name!r} has a control character")
+        first = first_lines.setdefault(name, number)
+        if first != number:
+            raise BadInputError(f"{path}:{number}: pins {name!r} again, first on line {first}")
+    if not first_lines:
+        raise BadInputError(f"{path}: pins no ids")
+    return frozenset(first_lines)
+
+
+BLOCK_BYTES = 32 * 1024
+# One kilobyte of zstd can unpack to about 32 MB at worst; a larger piece would let a small
+# hostile file fill the memory before the size limit is looked at.
+_ZSTD_PIECE_BYTES = 1024
+_BOM = b"\xef\xbb\xbf"
+_NEWLINE = ord("\n")
+
+
+class Block(msgspec.Struct, frozen=True):
+    """Some whole lines. An over-long line comes alone, cut short, with ``overlong`` set."""
+
+    data: bytes
+    overlong: bool = False
+
+
+def read_blocks(
+    shard: Shard,
+    limits: Limits,
+    watch: Callable[[bytes], None] | None = None,
+    *,
+    block_bytes: int = BLOCK_BYTES,
+) -> Iterator[Block]:
+    """Every line of a shard exactly once, in order; ``watch`` sees the unpacked bytes pass by."""
+    chunks = _unpacked_chunks(shard, limits, block_bytes)
+    blocks = _cut_lines(chunks if watch is None else _watched(chunks, watch), limits)
+    if shard.start == 0:
+        for first in blocks:
+            yield Block(first.data.removeprefix(_BOM), overlong=first.overlong)
+            break
+    yield from blocks
+
+
+def _watched(chunks: Iterator[bytes], watch: Callable[[bytes], None]) -> Iterator[bytes]:
+    for chunk in chunks:
+        watch(chunk)
+        yield chunk
+
+
+def _unpacked_chunks(shard: Shard, limits: Limits, block_bytes: int) -> Iterator[bytes]:
+    """The shard's bytes after unpacking, with damage and excess turned into errors."""
+    source = shard.source
+    seen = source.byte_count if source.compression == "none" else 0
+    line = 1
+    try:
+        with open(source.path, "rb") as raw:  # noqa: PTH123
+            for chunk in _CHUNKERS[source.compression](raw, shard, block_bytes):
+                if source.compression != "none":
+                    seen += len(chunk)
+                if seen > limits.total_bytes:
+                    raise BadInputError(
+                        f"{source.name}: holds more than {limits.total_bytes} bytes"
+                    )
+                yield chunk
+                if source.compression != "none":
+                    line += int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == _NEWLINE))
+    except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+        raise BadInputError(
+            f"{source.name}:{line}: {source.compression} data is damaged or truncated ({error})"
+        ) from error
+    except OSError as error:
+        raise BadInputError(f"{source.name}: {error.strerror or error}") from error
+
+
+def _plain_chunks(raw: BinaryIO, shard: Shard, block_bytes: int) -> Iterator[bytes]:
+    raw.seek(shard.start)
+    left = shard.size
+    while left > 0 and (chunk := raw.read(min(block_bytes, left))):
+        left -= len(chunk)
+        yield chunk
+    if left > 0:
+        raise EOFError(f"the file became {left} bytes shorter while it was read")
+
+
+def _gzip_chunks(raw: BinaryIO, _shard: Shard, block_bytes: int) -> Iterator[bytes]:
+    with gzip.GzipFile(fileobj=raw) as stream:
+        while chunk := stream.read(block_bytes):
+            yield chunk
+
+
+def _zstd_chunks(raw: BinaryIO, _shard: Shard, _block_bytes: int) -> Iterator[bytes]:
+    frame = zstandard.ZstdDecompressor().decompressobj()
+    inside_frame = False
+    while piece := raw.read(_ZSTD_PIECE_BYTES):
+        while piece:
+            inside_frame = True
+            if chunk := frame.decompress(piece):
+                yield chunk
+            piece = b""
+            if frame.eof:
+                piece = frame.unused_data
+                frame = zstandard.ZstdDecompressor().decompressobj()
+                inside_frame = False
+    if inside_frame:
+        raise EOFError("the last frame has no end")
+
+
+_CHUNKERS = {"none": _plain_chunks, "gzip": _gzip_chunks, "zstd": _zstd_chunks}
+
+
+def _cut_lines(chunks: Iterator[bytes], limits: Limits) -> Iterator[Block]:
+    """Regroup chunks so that every block ends with a newline."""
+    carry = b""
+    skipping = False
+    for fresh in chunks:
+        chunk = fresh
+        if skipping:
+            _, found, chunk = chunk.partition(b"\n")
+            if not found:
+                continue
+            skipping = False
+        data = carry + chunk if carry else chunk
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            yield from _screened(data[:cut], limits)
+        carry = data[cut:]
+        if len(carry) > limits.line_bytes:
+            yield Block(b"\n", overlong=True)
+            carry, skipping = b"", True
+    if carry:
+        yield from _screened(carry + b"\n", limits)
+
+
+def _screened(data: bytes, limits: Limits) -> Iterator[Block]:
+    """Set over-long lines apart; they can only hide in data that is itself that long."""
+    if len(data) <= limits.line_bytes:
+        yield Block(data)
+        return
+    for line in data[:-1].split(b"\n"):
+        if len(line) > limits.line_bytes:
+            yield Block(b"\n", overlong=True)
+        else:
+            yield Block(line + b"\n")

@@ -1,26 +1,114 @@
-"""Checking evidence files against their schemas, every line, every problem."""
+"""Check evidence files by a schema of ours or by a JSON Schema file: every line, every problem."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NoReturn
 
+import jsonschema_rs
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.record import FileRules, Form, RecordSchema, Remark
-from gatemark.evidence.files import find_sources
-from gatemark.evidence.header_reader import HeadedReader
-from gatemark.evidence.lines import read_blocks
+from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
+from gatemark.evidence.diagnose import document_problems
 from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices, place
-from gatemark.evidence.schema_file import SchemaFile, is_schema_path, read_schema_file
-from gatemark.evidence.single_json import OpenedFile, open_records
-from gatemark.evidence.source import Source
-from gatemark.evidence.tagged_union_reader import TaggedReading, read_tagged, remark_words
-from gatemark.evidence.whole_file import whole_file
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.shape import Kinds
+from gatemark.evidence.source import Source, find_sources, read_blocks, whole_file
+from gatemark.evidence.strict_json import parse_strictly
+from gatemark.evidence.whole_file import (
+    OpenedFile,
+    TaggedReading,
+    open_records,
+    read_tagged,
+    remark_words,
+)
+
+MAX_BYTES: Final = 4 * 1024 * 1024
+MAX_DEPTH: Final = 128
+_ENDS: Final = (".schema.json", ".json")
+_OUR_PREFIX: Final = "urn:gatemark:"
+
+
+class DocumentShape:
+    """Every line is a value that a JSON Schema document allows."""
+
+    def __init__(self, validator: Any) -> None:
+        self._validator = validator
+        self.decoder: msgspec.json.Decoder[Any] | None = None
+        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+
+    def kinds(self, batch: Sequence[Any]) -> Kinds:
+        return {object: batch}
+
+    def key_total(self, _kinds: Kinds) -> int | None:
+        return None
+
+    def keeps_rules(self, kinds: Kinds) -> bool:
+        return all(map(self._validator.is_valid, kinds[object]))
+
+    def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
+        value, problems = parse_strictly(line, max_depth=max_depth)
+        if value is None and problems:
+            return problems
+        return (*problems, *document_problems(self._validator, value))
+
+
+class SchemaFile(msgspec.Struct, frozen=True):
+    """What the file says about lines, and the schema of ours that it is the document of."""
+
+    name: str
+    shape: DocumentShape
+    known: RecordSchema | None
+
+
+def is_schema_path(text: str) -> bool:
+    """Whether a schema was given as a file and not by its name."""
+    return text.endswith(".json") or Path(text).is_file()
+
+
+def read_schema_file(path: str) -> SchemaFile:
+    """The validator of a JSON Schema file; it may refer to nothing outside of itself."""
+    try:
+        with Path(path).open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror or error}") from error
+    if len(data) > MAX_BYTES:
+        raise BadInputError(f"{path}: is larger than {MAX_BYTES} bytes")
+    document, problems = parse_strictly(data, max_depth=MAX_DEPTH)
+    if problems:
+        raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
+    try:
+        validator = jsonschema_rs.validator_for(document, retriever=_refuse)
+    except (jsonschema_rs.ValidationError, ValueError, TypeError) as error:
+        first = str(error).splitlines()[0]
+        raise BadInputError(f"{path}: is no JSON Schema that can be used: {first}") from error
+    return SchemaFile(name=path, shape=DocumentShape(validator), known=_known(path, document))
+
+
+def _refuse(address: str) -> NoReturn:
+    raise ValueError(f"{address} lies outside of the file")
+
+
+def _known(path: str, document: Any) -> RecordSchema | None:
+    """Our schema of the same name, told by the document's id or title or by the file's name."""
+    told = document if isinstance(document, dict) else {}
+    names = [
+        str(told.get("$id", "")).removeprefix(_OUR_PREFIX),
+        str(told.get("$id", "")).rpartition("/")[2],
+        str(told.get("title", "")),
+        Path(path).name,
+    ]
+    for name in names:
+        for end in ("", *_ENDS):
+            plain = name.removesuffix(end)
+            if plain in schemas():
+                return schemas().get(plain)
+    return None
 
 
 class FileCheck(msgspec.Struct, frozen=True):
@@ -85,21 +173,16 @@ def _check_story(source: Source, schema: RecordSchema, choices: ReadingChoices) 
 
 
 def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices) -> FileCheck:
-    reader = HeadedReader(schema, choices)
-    seen: dict[tuple[object, ...], int] = {}
+    reader = RecordReader(schema, choices)
+    rules: _Once | None = None
     repeated: list[str] = []
     for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
-        form = reader.form
-        for line, record in zip(reader.batch_lines, batch, strict=True):
-            first = seen.setdefault(form.key_of(record), line)
-            if first != line:
-                words = form.key_words(form.key_of(record))
-                repeated.append(f"{source.name}:{line}: {words} was seen before on line {first}")
-    problems = [
-        place(source.name, refusal.line, problem)
-        for refusal in reader.refusals
-        for problem in refusal.problems
-    ]
+        if rules is None and reader.form is not None:
+            rules = _Once(reader.form)
+        if rules is not None:
+            remarks = rules.see(reader.batch_lines, batch)
+            repeated += [remark_words(source.name, remark) for remark in remarks]
+    problems = reader.problems(source.name)
     if reader.received == 0:
         problems.append(f"{source.name}: holds no records")
     elif reader.received == 1 and not problems:
@@ -107,7 +190,7 @@ def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices)
     return FileCheck(
         file=source.name,
         schema=schema.name,
-        form=reader.form.name,
+        form=reader.form.name if reader.form else schema.name,
         received=reader.received,
         accepted=reader.accepted,
         rejected=reader.rejected,

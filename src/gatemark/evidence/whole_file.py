@@ -1,19 +1,79 @@
-"""Reading one file of records whole: valid, unique and counted, or refused with every place."""
+"""Read one file whole: its first record, its valid records, or everything wrong with it."""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.exam import NumberedRecord
 from gatemark.core.progress import Progress
-from gatemark.core.record import Form
-from gatemark.evidence.lines import Block, read_blocks
+from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
+from gatemark.evidence.exam import NumberedRecord
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import Shard, Source, split_sources
+from gatemark.evidence.shape import Shape
+from gatemark.evidence.source import Block, Shard, Source, inspect_source, read_blocks, whole_file
+from gatemark.evidence.strict_json import parse_strictly, quoted
+
+
+class OpenedFile(NamedTuple):
+    """A file to be read line by line, and its first record; empty when that is no object.
+
+    ``why_empty`` tells then what stands there instead, as far as one can tell.
+    """
+
+    source: Source
+    first: dict[str, Any]
+    why_empty: str | None = None
+
+
+def open_records(source: Source, choices: ReadingChoices, folder: Path) -> OpenedFile:
+    """The same file, or its single document in one line where it was spread over several.
+
+    A line break inside of JSON text can only stand between tokens, so a space does as well.
+    """
+    depth = choices.limits.depth
+    data = bytearray()
+    refused = "holds no records"
+    number = 1
+    for block in read_blocks(whole_file(source), choices.limits):
+        fresh = block.data.lstrip()
+        if not data and not fresh and not block.overlong:
+            number += block.data.count(b"\n")
+            continue
+        if not data and not block.overlong:
+            line = fresh.split(b"\n", maxsplit=1)[0]
+            number += block.data[: len(block.data) - len(fresh)].count(b"\n")
+            value, problems = parse_strictly(line, max_depth=depth)
+            is_record = isinstance(value, dict) or not problems
+            if is_record or not line.startswith((b"{", b"[")):
+                return _first(source, value, problems, number)
+            refused = problems[0].message
+        data += block.data
+        if block.overlong or len(data) > choices.limits.line_bytes:
+            limit = choices.limits.line_bytes
+            return OpenedFile(source, {}, f"{number}: line is longer than {limit} bytes")
+    if not data:
+        return OpenedFile(source, {}, refused)
+    line = bytes(data).replace(b"\r", b" ").replace(b"\n", b" ")
+    value, _ = parse_strictly(line, max_depth=depth)
+    if not isinstance(value, dict):
+        return OpenedFile(source, {}, f"{number}: {refused}")
+    target = folder / f"document-{len(list(folder.iterdir()))}"
+    target.write_bytes(line + b"\n")
+    return OpenedFile(inspect_source(str(target), name=source.name), value)
+
+
+def _first(source: Source, value: Any, problems: tuple[Problem, ...], number: int) -> OpenedFile:
+    if isinstance(value, dict):
+        return OpenedFile(source, value)
+    why = problems[0].message if problems else f"got {quoted(value)}, expected object"
+    return OpenedFile(source, {}, f"{number}: {why}")
 
 
 def admitted_batches(
@@ -21,12 +81,7 @@ def admitted_batches(
 ) -> Iterator[list[NumberedRecord]]:
     """The records of a file in order; what is wrong with the file is raised after the last one."""
     shard = whole_file(source)
-    reader = RecordReader(
-        form,
-        choices.limits,
-        check_duplicate_keys=choices.check_duplicate_keys,
-        max_refusals=choices.max_errors,
-    )
+    reader = RecordReader(form, choices)
     # Far faster than the form's own way, and the same when there are several fields.
     fields = form.unique or ()
     key_of = operator.attrgetter(*fields) if len(fields) > 1 else form.key_of
@@ -44,21 +99,10 @@ def admitted_batches(
                 words = form.key_words(key)
                 repeated.append(f"{source.name}:{line}: {words} was seen before on line {first}")
         yield numbered
-    problems = [
-        place(source.name, refusal.line, problem)
-        for refusal in reader.refusals
-        for problem in refusal.problems
-    ]
-    refuse(problems, choices, total=reader.rejected)
+    refuse(reader.problems(source.name), choices, total=reader.rejected)
     refuse(repeated, choices)
     if reader.received == 0:
         raise BadInputError(f"{source.name}: holds no records")
-
-
-def whole_file(source: Source) -> Shard:
-    """A file as the one shard it is."""
-    (shard,) = split_sources((source,), parts=1, min_bytes=1)
-    return shard
 
 
 def _watched(
@@ -71,3 +115,115 @@ def _watched(
         # Packed files unpack to more than they hold; the bar stops at their end.
         if on_progress is not None:
             on_progress(min(done, shard.size), shard.size)
+
+
+BLOCK_BYTES: Final = 64 * 1024
+"""Rules look at whole blocks, so larger ones cost less per record."""
+
+
+class TaggedReading(msgspec.Struct, frozen=True):
+    """What was read: records by kind, and what is to be said about them.
+
+    ``problems`` make the file invalid; at most ``max_errors`` are kept and the rest is counted in
+    ``unlisted``. ``remarks`` are warnings and notes, and ``rule_counts`` counts errors and
+    warnings by the rule that found them.
+    """
+
+    kinds: Mapping[str, int]
+    received: int
+    accepted: int
+    rejected: int
+    problems: tuple[str, ...]
+    unlisted: int
+    remarks: tuple[Remark, ...]
+    rule_counts: Mapping[str, int]
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+
+def read_tagged(
+    source: Source,
+    expected: RecordSchema | Form | Shape,
+    rules: FileRules | None,
+    choices: ReadingChoices,
+    watch: Callable[[bytes], None] | None = None,
+) -> TaggedReading:
+    """Read a whole file; the rules see every good record in order."""
+    reader = RecordReader(expected, choices)
+    kinds: Counter[type] = Counter()
+    remarks = _Kept(choices.max_errors)
+    rejected = 0
+    blocks = read_blocks(whole_file(source), choices.limits, watch, block_bytes=BLOCK_BYTES)
+    for batch in reader.records(blocks):
+        if reader.rejected != rejected and rules is not None:
+            rules.lost()
+        rejected = reader.rejected
+        types = list(map(type, batch))
+        for kind in dict.fromkeys(types):
+            kinds[kind] += types.count(kind)
+        if rules is not None:
+            remarks.add(rules.see(reader.batch_lines, batch))
+        del batch
+    if rules is not None:
+        if reader.rejected != rejected:
+            rules.lost()
+        remarks.add(rules.end())
+    problems = [
+        (refusal.line, place(source.name, refusal.line, problem))
+        for refusal in reader.refusals
+        for problem in refusal.problems
+    ]
+    problems += [(remark.line, remark_words(source.name, remark)) for remark in remarks.errors]
+    problems.sort(key=lambda found: found[0])
+    if reader.received == 0:
+        problems.append((1, f"{source.name}: holds no records"))
+    unlisted = max(0, reader.rejected - len(reader.refusals)) + remarks.unlisted
+    return TaggedReading(
+        kinds={_kind_name(kind): count for kind, count in kinds.items()},
+        received=reader.received,
+        accepted=reader.accepted,
+        rejected=reader.rejected,
+        problems=tuple(words for _, words in problems),
+        unlisted=unlisted,
+        remarks=tuple(remarks.others),
+        rule_counts=remarks.by_rule,
+    )
+
+
+def remark_words(name: str, remark: Remark) -> str:
+    """A remark as one line of text; what is no error says so."""
+    where = "" if remark.path == "$" else f" at {remark.path}"
+    grade = "" if remark.grade == "error" else f"{remark.grade}: "
+    rule = f" ({remark.rule})" if remark.rule else ""
+    return f"{name}:{remark.line}: {grade}{remark.message}{where}{rule}"
+
+
+def _kind_name(kind: type) -> str:
+    tag = kind.__struct_config__.tag if issubclass(kind, msgspec.Struct) else None
+    return str(tag or kind.__name__)
+
+
+class _Kept:
+    """Remarks, as many as anyone will read, and the number of the rest."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.errors: list[Remark] = []
+        self.others: list[Remark] = []
+        self.unlisted = 0
+        self.by_rule: dict[str, int] = {}
+
+    def add(self, remarks: Iterable[Remark]) -> None:
+        for remark in remarks:
+            if remark.grade != "note":
+                self.by_rule[remark.rule] = self.by_rule.get(remark.rule, 0) + 1
+            if remark.grade != "error":
+                if len(self.others) < self._limit * 10:
+                    self.others.append(remark)
+            elif len(self.errors) < self._limit:
+                self.errors.append(remark)
+            else:
+                self.unlisted += 1

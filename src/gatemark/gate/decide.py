@@ -19,10 +19,8 @@ from datetime import datetime
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import Evidence
-from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Measurement, rate
-from gatemark.core.policy import Policy, Rule, Waiver
-from gatemark.core.verdict import Finding, FindingVerdict, Outcome, Verdict
+from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Evidence, Measurement, rate
+from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Rule, Verdict, Waiver
 
 LOW_INFORMATION = "low_information"
 MAY_BE_CHANCE = "may_be_chance_among_suites"

@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError
-from gatemark.core.formats import FORMAT, payload_format
+from gatemark.core.formats import FORMAT
 from gatemark.core.result import Result, occasion_of
 from gatemark.ledger.event import (
     Event,
@@ -22,7 +22,7 @@ from gatemark.ledger.event import (
     payload_bytes,
     read_payload,
 )
-from gatemark.ledger.event_kinds import CLOCK_SET_BACK, RESULT_SEALED
+from gatemark.ledger.event_kinds import CLOCK_SET_BACK, RESULT_SEALED, payload_format
 from gatemark.ledger.payloads import ResultSealed, as_payload
 from gatemark.ledger.port import EventRow, EventStore
 

@@ -16,7 +16,7 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_bytes, whole_floats
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.identity import is_one_line
+from gatemark.core.record import is_one_line
 
 SCHEMA: Final = "gatemark.event/1"
 GENESIS: Final = DIGEST_PREFIX + "0" * 64

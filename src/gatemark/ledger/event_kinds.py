@@ -1,96 +1,168 @@
-"""The kinds of governance events. Their names are stored and never change."""
+"""The kinds of ledger events. Each is declared once, and its name never changes.
+
+A feature declares its kinds in ``gatemark.FEATURE.events``; those of the ledger itself, and of
+features that write plain payloads, are declared here. The list of formats, what may be erased, what
+leaves the ledger as a signed statement and what the lifecycle decides follow from the declarations.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+import importlib
+import importlib.util
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Final, TypeVar
 
-RESULT_SEALED: Final = "result_sealed"
+import gatemark
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.formats import parse_format
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventKind:
+    """One kind of event.
+
+    ``when`` completes "written when …". ``payload`` is the struct of its payload, where one is
+    declared. ``roles`` may cause it; empty where roles do not decide. A kind that is not ``kept``
+    may lose its payload to ``ledger erase``: no decision rests on it, no state follows from it.
+    """
+
+    name: str
+    when: str
+    payload: type | None = None
+    roles: tuple[str, ...] = ()
+    version: int = 1
+    is_kept: bool = True
+    is_statement: bool = False
+    """Leaves the ledger as a signed statement."""
+    is_decided: bool = False
+    """Decided by the rules of the lifecycle; the payload names the policy and the rules."""
+
+    @property
+    def family(self) -> str:
+        """The name of its format, without the version."""
+        return f"gatemark.event.{self.name}"
+
+    @property
+    def format(self) -> str:
+        """The format in which this build writes the payload."""
+        return f"{self.family}/{self.version}"
+
+
+K = TypeVar("K", bound=EventKind)
+_DECLARED: Final[dict[str, EventKind]] = {}
+
+
+def declare(kind: K) -> K:
+    """Add a kind to those that this build knows."""
+    if kind.name in _DECLARED:
+        raise InvalidValueError(f"two kinds of event are called {kind.name!r}")
+    _DECLARED[kind.name] = kind
+    return kind
+
+
+def _declare(name: str, when: str, *, is_kept: bool = True) -> str:
+    return declare(EventKind(name=name, when=when, is_kept=is_kept)).name
+
+
+def event_kinds() -> Mapping[str, EventKind]:
+    """Return every kind of event that this build writes, by name."""
+    _load_features()
+    return MappingProxyType(_DECLARED)
+
+
+def find_kind(name: str) -> EventKind | None:
+    """Return the kind of that name; None for kinds of others, which the ledger only keeps."""
+    _load_features()
+    return _DECLARED.get(name)
+
+
+@cache
+def _load_features() -> None:
+    """Import ``gatemark.FEATURE.events`` of each feature that has one."""
+    for feature in pkgutil.iter_modules(gatemark.__path__, "gatemark."):
+        if feature.ispkg and importlib.util.find_spec(f"{feature.name}.events") is not None:
+            importlib.import_module(f"{feature.name}.events")
+
+
+def is_kept(name: str) -> bool:
+    """Whether the payload of a kind can never be erased."""
+    kind = find_kind(name)
+    return kind is not None and kind.is_kept
+
+
+def is_statement(name: str) -> bool:
+    """Whether events of a kind leave the ledger as signed statements."""
+    kind = find_kind(name)
+    return kind is not None and kind.is_statement
+
+
+def payload_format(name: str) -> str | None:
+    """Return the format that payloads of a kind are written in; None for kinds of others."""
+    kind = find_kind(name)
+    return None if kind is None else kind.format
+
+
+def check_payload_format(name: str, said: object) -> bool:
+    """Whether this build can read a payload that names this format; None is version 1.
+
+    Refuse a name that is not a format, or is that of another kind: no build writes that.
+    """
+    if said is None or said == payload_format(name):
+        return True
+    family, version = parse_format(said) or ("", 0)
+    if family != f"gatemark.event.{name}":
+        raise InvalidValueError(f"{said!r} is not a format of {name}")
+    kind = find_kind(name)
+    return kind is not None and version <= kind.version
+
+
+RESULT_SEALED: Final = _declare(
+    "result_sealed", "a result is sealed, or the same judgement is reached again"
+)
+LEDGER_OPENED: Final = _declare("ledger_opened", "a ledger is opened before its first key")
+KEY_ADDED: Final = _declare("key_added", "the first signing key is added")
+KEY_ROTATED: Final = _declare("key_rotated", "a key follows another, signed by both")
+KEY_REPLACED: Final = _declare("key_replaced_without_signature", "a lost key is replaced")
+PAYLOAD_ERASED: Final = _declare("payload_erased", "a payload is erased")
+BLOB_ERASED: Final = _declare("blob_erased", "a blob is erased")
+CLOCK_SET_BACK: Final = _declare("clock_set_back", "times start again after a clock that was ahead")
+CHECKPOINT_ASKED: Final = _declare(
+    "checkpoint_asked", "somebody asks for a signed checkpoint in the page", is_kept=False
+)
+
+REVIEW_CREATED: Final = _declare("review_created", "a blind review is created")
+REVIEW_LOOKED_AT: Final = _declare("review_looked_at", "somebody looks at an open review")
+REVIEW_UNBLINDED: Final = _declare("review_unblinded", "a blind review is closed and its key shown")
+LABELS_ACCEPTED: Final = _declare("labels_accepted", "labels that people gave are accepted")
+ATTRIBUTION_SEALED: Final = _declare("attribution_sealed", "a failure is attributed to a step")
+ATTRIBUTION_REVIEWED: Final = _declare(
+    "attribution_reviewed", "people judge what an attribution proposes"
+)
+SCHEDULE_OVERDUE: Final = _declare("schedule_overdue", "a scheduled run is overdue", is_kept=False)
+
+SIGNED_IN: Final = _declare("signed_in", "a person signs in to the page", is_kept=False)
+SIGN_IN_FAILED: Final = _declare("sign_in_failed", "a sign-in fails", is_kept=False)
+SIGNED_OUT: Final = _declare("signed_out", "a person signs out", is_kept=False)
+ACCOUNT_ADDED: Final = _declare("account_added", "an account is added", is_kept=False)
+ACCOUNT_CLOSED: Final = _declare("account_closed", "an account is closed", is_kept=False)
+LINK_MADE: Final = _declare(
+    "join_link_made", "a link to join or to set a password is made", is_kept=False
+)
+PASSWORD_SET: Final = _declare("password_set", "a person sets a password", is_kept=False)
+TOKEN_MADE: Final = _declare("token_made", "an access token is made", is_kept=False)
+TOKEN_REVOKED: Final = _declare("token_revoked", "an access token is revoked", is_kept=False)
+
+# Names that the ledger reads too; the lifecycle and drift declare what they are.
 ASSET_REGISTERED: Final = "asset_registered"
 APPROVAL: Final = "approval"
 TRANSITION: Final = "transition"
-DRIFT_SIGNAL: Final = "drift_signal"
-WAIVER: Final = "waiver"
-OVERRIDE: Final = "override"
 BREAK_GLASS: Final = "break_glass"
-POLICY_CHANGED: Final = "policy_changed"
 EXAM_SET: Final = "exam_set"
 CANARY_JUDGED: Final = "canary_judged"
-LEDGER_OPENED: Final = "ledger_opened"
-KEY_ADDED: Final = "key_added"
-KEY_ROTATED: Final = "key_rotated"
-KEY_REPLACED: Final = "key_replaced_without_signature"
-PAYLOAD_ERASED: Final = "payload_erased"
-BLOB_ERASED: Final = "blob_erased"
-CLOCK_SET_BACK: Final = "clock_set_back"
-ROLES_GRANTED: Final = "roles_granted"
-PAUSE: Final = "pause"
-BREAK_GLASS_REVIEWED: Final = "break_glass_reviewed"
-CANARY_WINDOW: Final = "canary_window"
-WATCH_CLOSED: Final = "watch_closed"
-SERVICE_REPORTED: Final = "service_reported"
-REVIEW_CREATED: Final = "review_created"
-REVIEW_LOOKED_AT: Final = "review_looked_at"
-REVIEW_UNBLINDED: Final = "review_unblinded"
-LABELS_ACCEPTED: Final = "labels_accepted"
-ATTRIBUTION_SEALED: Final = "attribution_sealed"
-ATTRIBUTION_REVIEWED: Final = "attribution_reviewed"
+DRIFT_SIGNAL: Final = "drift_signal"
 POINTS_PUSHED: Final = "points_pushed"
 DRIFT_RECORDED: Final = "drift_recorded"
-SIGNED_IN: Final = "signed_in"
-SIGN_IN_FAILED: Final = "sign_in_failed"
-SIGNED_OUT: Final = "signed_out"
-ACCOUNT_ADDED: Final = "account_added"
-ACCOUNT_CLOSED: Final = "account_closed"
-LINK_MADE: Final = "join_link_made"
-PASSWORD_SET: Final = "password_set"  # noqa: S105 - a kind of event
-TOKEN_MADE: Final = "token_made"  # noqa: S105
-TOKEN_REVOKED: Final = "token_revoked"  # noqa: S105
-CHECKPOINT_ASKED: Final = "checkpoint_asked"
-SCHEDULE_OVERDUE: Final = "schedule_overdue"
-
-KINDS: Final[dict[str, str]] = {
-    RESULT_SEALED: "a result is sealed, or the same judgement is reached again",
-    ASSET_REGISTERED: "a version of an asset is added",
-    APPROVAL: "a person approves or rejects a step",
-    TRANSITION: "a version moves to another stage",
-    DRIFT_SIGNAL: "drift is seen, gets worse, or is over",
-    WAIVER: "a person excuses a gate for a time",
-    OVERRIDE: "a version moves although a gate stood against it",
-    BREAK_GLASS: "a person acts without the usual approvals",
-    POLICY_CHANGED: "a release policy takes effect, the default one included",
-    EXAM_SET: "the full pack of an asset is set",
-    CANARY_JUDGED: "a canary window is judged",
-    LEDGER_OPENED: "a ledger is opened before its first key",
-    KEY_ADDED: "the first signing key is added",
-    KEY_ROTATED: "a key follows another, signed by both",
-    KEY_REPLACED: "a lost key is replaced",
-    PAYLOAD_ERASED: "a payload is erased",
-    BLOB_ERASED: "a blob is erased",
-    CLOCK_SET_BACK: "times start again after a clock that was ahead",
-    ROLES_GRANTED: "the roles of a person change",
-    PAUSE: "a version is paused or resumed",
-    BREAK_GLASS_REVIEWED: "a second person reviews a break-glass act",
-    CANARY_WINDOW: "measurements of a canary window arrive",
-    WATCH_CLOSED: "the watch after enabling ends",
-    SERVICE_REPORTED: "a service reports good and bad events",
-    REVIEW_CREATED: "a blind review is created",
-    REVIEW_LOOKED_AT: "somebody looks at an open review",
-    REVIEW_UNBLINDED: "a blind review is closed and its key shown",
-    LABELS_ACCEPTED: "labels that people gave are accepted",
-    ATTRIBUTION_SEALED: "a failure is attributed to a step",
-    ATTRIBUTION_REVIEWED: "people judge what an attribution proposes",
-    POINTS_PUSHED: "drift points are pushed, or covered by an upgrade",
-    DRIFT_RECORDED: "a probe records what it remembers",
-    SIGNED_IN: "a person signs in to the page",
-    SIGN_IN_FAILED: "a sign-in fails",
-    SIGNED_OUT: "a person signs out",
-    ACCOUNT_ADDED: "an account is added",
-    ACCOUNT_CLOSED: "an account is closed",
-    LINK_MADE: "a link to join or to set a password is made",
-    PASSWORD_SET: "a person sets a password",
-    TOKEN_MADE: "an access token is made",
-    TOKEN_REVOKED: "an access token is revoked",
-    CHECKPOINT_ASKED: "somebody asks for a signed checkpoint in the page",
-    SCHEDULE_OVERDUE: "a scheduled run is overdue",
-}
-"""Every kind of event that this build writes, and when it is written."""

@@ -20,8 +20,7 @@ from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.result import Result, read_result
 from gatemark.ledger.chain import checked
 from gatemark.ledger.event import SCHEMA, Event
-from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
-from gatemark.ledger.payloads import DECISIONS
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, is_statement
 from gatemark.ledger.port import EventRow, Store
 from gatemark.ledger.signing.dsse import sign_envelope
 from gatemark.ledger.signing.note import SigningKey
@@ -161,7 +160,7 @@ class ExportWriter:
             self._result_ids.add(payload["result_id"])
         elif event.kind == ASSET_REGISTERED:
             self._digests[event.subject, payload["version"]] = payload["digest"]
-        elif event.kind in DECISIONS:
+        elif is_statement(event.kind):
             self._write_decision(event, payload)
 
     def _write_decision(self, event: Event, payload: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from gatemark.core.result import Result, read_result
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.chain import checked, raw_digest, row_bytes
 from gatemark.ledger.event import EMPTY, SCHEMA, Event, EventDraft, Head
-from gatemark.ledger.event_kinds import ASSET_REGISTERED
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, is_statement
 from gatemark.ledger.export import (
     BLOBS,
     CHECKPOINTS,
@@ -32,7 +32,6 @@ from gatemark.ledger.export import (
     candidate_digest,
     export_line,
 )
-from gatemark.ledger.payloads import DECISIONS
 from gatemark.ledger.port import EventRow, ResultLine, line_of, wanted_prefix
 from gatemark.ledger.signing.dsse import open_envelope, read_envelope
 from gatemark.ledger.signing.note import VerifierKey
@@ -204,7 +203,7 @@ class ExportStore:
         for event, payload in self._sound_events():
             if event.kind == ASSET_REGISTERED:
                 digests[event.subject, payload["version"]] = payload["digest"]
-            if event.kind not in DECISIONS:
+            if not is_statement(event.kind):
                 continue
             seen.add(event.seq)
             digest = candidate_digest(event, payload, digests)

@@ -16,7 +16,7 @@ from gatemark.ledger.checks.tables import FeatureRows, FurtherLooks, TableCheck
 from gatemark.ledger.checks.verify import LedgerCheck, VerifyOptions
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event, EventDraft
-from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED
+from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED, is_kept
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.keys import (
@@ -25,7 +25,7 @@ from gatemark.ledger.keys import (
     sign_checkpoint,
     signing_key,
 )
-from gatemark.ledger.payloads import NEVER_ERASED, BlobErased, PayloadErased, as_payload
+from gatemark.ledger.payloads import BlobErased, PayloadErased, as_payload
 from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
@@ -157,7 +157,7 @@ def _erase_payload(context: LedgerContext, store: Store, seq: int, reason: str) 
     event, payload = event_at(store.events, seq)
     if payload is None:
         return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
-    if event.kind in NEVER_ERASED:
+    if is_kept(event.kind):
         raise RefusedError(f"event {seq} is a {event.kind}: decisions rest on it, it stays")
     said = PayloadErased(seq, event.payload_digest, reason)
     draft = EventDraft(

@@ -1,4 +1,4 @@
-"""Payloads of the events that the ledger and the checks of tables read.
+"""Payloads that the ledger reads of its own events.
 
 Whoever writes these events may add fields; the fields named here must be there and mean this.
 Digests are ``sha256:…`` texts, moments are UTC with Z. The actor of an event is the one who did
@@ -8,110 +8,12 @@ it: the approver of an approval, the author's own login of a registration.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
 
-from gatemark.core.change import AssetRef
-from gatemark.core.result import PackRef
-from gatemark.core.verdict import Outcome
-from gatemark.ledger.event_kinds import (
-    APPROVAL,
-    ASSET_REGISTERED,
-    ATTRIBUTION_REVIEWED,
-    ATTRIBUTION_SEALED,
-    BLOB_ERASED,
-    BREAK_GLASS,
-    BREAK_GLASS_REVIEWED,
-    CANARY_JUDGED,
-    CANARY_WINDOW,
-    CLOCK_SET_BACK,
-    DRIFT_RECORDED,
-    DRIFT_SIGNAL,
-    EXAM_SET,
-    KEY_ADDED,
-    KEY_REPLACED,
-    KEY_ROTATED,
-    LABELS_ACCEPTED,
-    LEDGER_OPENED,
-    OVERRIDE,
-    PAUSE,
-    PAYLOAD_ERASED,
-    POINTS_PUSHED,
-    POLICY_CHANGED,
-    RESULT_SEALED,
-    REVIEW_CREATED,
-    REVIEW_LOOKED_AT,
-    REVIEW_UNBLINDED,
-    ROLES_GRANTED,
-    SERVICE_REPORTED,
-    TRANSITION,
-    WAIVER,
-    WATCH_CLOSED,
-)
-
-NEVER_ERASED: Final = frozenset(
-    {
-        RESULT_SEALED,
-        ASSET_REGISTERED,
-        APPROVAL,
-        TRANSITION,
-        DRIFT_SIGNAL,
-        WAIVER,
-        OVERRIDE,
-        BREAK_GLASS,
-        POLICY_CHANGED,
-        EXAM_SET,
-        CANARY_JUDGED,
-        LEDGER_OPENED,
-        KEY_ADDED,
-        KEY_ROTATED,
-        KEY_REPLACED,
-        PAYLOAD_ERASED,
-        BLOB_ERASED,
-        CLOCK_SET_BACK,
-        ROLES_GRANTED,
-        PAUSE,
-        BREAK_GLASS_REVIEWED,
-        CANARY_WINDOW,
-        WATCH_CLOSED,
-        SERVICE_REPORTED,
-        REVIEW_CREATED,
-        REVIEW_LOOKED_AT,
-        REVIEW_UNBLINDED,
-        LABELS_ACCEPTED,
-        ATTRIBUTION_SEALED,
-        ATTRIBUTION_REVIEWED,
-        POINTS_PUSHED,
-        DRIFT_RECORDED,
-    }
-)
-"""Kinds that decisions rest on, or that stages are replayed from."""
-
-DECISIONS: Final = frozenset({APPROVAL, TRANSITION, WAIVER, OVERRIDE, BREAK_GLASS})
-"""Kinds that leave the ledger as signed statements."""
-
-DECIDED: Final = frozenset(
-    {
-        ROLES_GRANTED,
-        POLICY_CHANGED,
-        ASSET_REGISTERED,
-        EXAM_SET,
-        APPROVAL,
-        WAIVER,
-        OVERRIDE,
-        TRANSITION,
-        PAUSE,
-        BREAK_GLASS,
-        BREAK_GLASS_REVIEWED,
-        CANARY_WINDOW,
-        CANARY_JUDGED,
-        WATCH_CLOSED,
-        SERVICE_REPORTED,
-    }
-)
-"""Kinds that the rules of the lifecycle decide; each names its policy and rules."""
+from gatemark.core.policy import Outcome
+from gatemark.core.result import AssetRef, PackRef
 
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """What was sealed by an event that does not say so: 0.1.0 knew no other."""
@@ -142,42 +44,6 @@ class ResultSealed(msgspec.Struct, frozen=True):
     policy_digest: str
     occasion: dict[str, Any]
     result_format: str = FIRST_RESULT_FORMAT
-
-
-class PointsPushed(msgspec.Struct, frozen=True):
-    """Payload of ``points_pushed``: rows of drift points that were written with this event.
-
-    ``digest`` covers the rows (``watch.batches`` says how), ``rows`` counts them. ``assets`` names
-    the first of them by name; ``asset_count`` says how many there are. An ``adopted`` batch covers
-    the rows that were there before pushes had events.
-    """
-
-    rows: int
-    digest: str
-    pushed_at: datetime
-    asset_count: int
-    assets: tuple[str, ...]
-    adopted: bool = False
-
-
-class TableChange(msgspec.Struct, frozen=True):
-    """A table before and after it was written: the digest of its rows, and their number after."""
-
-    rows: int
-    before: str
-    after: str
-
-
-class DriftRecorded(msgspec.Struct, frozen=True):
-    """Payload of ``drift_recorded``: what a probe, or closing an episode, wrote down.
-
-    ``tick`` is the number of the recording. The tables are whole ones, so that an edit between two
-    recordings stays visible: what one found must be what the one before it left.
-    """
-
-    tick: int
-    memories: TableChange
-    episodes: TableChange
 
 
 class KeyAdded(msgspec.Struct, frozen=True):

@@ -12,8 +12,8 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
+from gatemark.core.policy import Outcome
 from gatemark.core.result import Result
-from gatemark.core.verdict import Outcome
 from gatemark.ledger.event import Event, EventDraft, Head
 
 

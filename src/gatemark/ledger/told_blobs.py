@@ -10,10 +10,14 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.core.formats import FORMAT, check_payload_format
+from gatemark.core.formats import FORMAT
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED, LABELS_ACCEPTED
+from gatemark.ledger.event_kinds import (
+    ATTRIBUTION_SEALED,
+    LABELS_ACCEPTED,
+    check_payload_format,
+)
 from gatemark.ledger.port import Store
 
 T = TypeVar("T")

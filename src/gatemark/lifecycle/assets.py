@@ -9,12 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
-from gatemark.core.change import AssetKind, AssetRef
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.result import AssetKind, AssetRef
 from gatemark.evidence.strict_json import parse_strictly
+from gatemark.lifecycle.commands import AddVersion, SetExam
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack
-from gatemark.lifecycle.journey import AddVersion, CommandResult, SetExam, act
+from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Pins, Risk, SchemaChange, VersionRef
 from gatemark.lifecycle.model.state import LifecycleState
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
@@ -79,7 +80,7 @@ def _content_digest(workspace: Workspace, new: NewVersion) -> str:
         raise UsageError("say what the version is: --digest, --from RESULT or --file")
     if new.digest is not None:
         if not is_digest(new.digest):
-            raise UsageError(f"{new.digest!r} is no digest (sha256: and 64 hex digits)")
+            raise UsageError(f"{new.digest!r} must be a digest (sha256: and 64 hex digits)")
         return new.digest
     if new.result is not None:
         candidate = workspace.existing_results().get(new.result).candidate

@@ -8,7 +8,8 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.journey import AddVersion, act
+from gatemark.lifecycle.commands import AddVersion
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace

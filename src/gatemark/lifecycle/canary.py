@@ -13,8 +13,9 @@ from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.whole_file import admitted_batches
+from gatemark.lifecycle.commands import PushWindow
 from gatemark.lifecycle.decisions.canary import next_start
-from gatemark.lifecycle.journey import CommandResult, PushWindow, act, preview
+from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
     ArmMetric,
@@ -113,7 +114,7 @@ def _moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise BadInputError(f"{text} is no moment: {error}") from error
+        raise BadInputError(f"{text} is not a time: {error}") from error
 
 
 def _metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:

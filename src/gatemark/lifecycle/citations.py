@@ -12,8 +12,9 @@ from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore
-from gatemark.lifecycle.decisions.citation import Cited, CitedSuite, short
+from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.exam_identity import exam_of
+from gatemark.lifecycle.model.nouns import Cited, CitedSuite
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
@@ -26,7 +27,7 @@ def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ..
     found = []
     for reference in references:
         if not _REFERENCE.match(reference):
-            raise UsageError(f"{reference!r} is no result id (sha256:… or 8 or more hex digits)")
+            raise UsageError(f"{reference!r} is not a result id (sha256:… or 8 or more hex digits)")
         full = DIGEST_PREFIX + reference.removeprefix(DIGEST_PREFIX)
         if is_digest(full):
             found.append(full)
@@ -78,7 +79,7 @@ class Citations(Mapping[str, Cited]):
         if result is None:
             return None
         told_at = asset_state_cache(self._workspace).sealed_at(self._asset, result.id)
-        # Going back asks whether results passed, not which exam they sat.
+        # A rollback needs results that passed, of whichever exam.
         blobs = None if self._must_go_on else self._workspace.blobs
         return summed_up(result, told_at, blobs)
 
@@ -101,7 +102,7 @@ def _check_evidence(workspace: Workspace, result: Result) -> None:
 
 
 def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:
-    """The blobs of a result that were erased, and the events that tell of it."""
+    """The erased blobs of a result, and the events of their erasure."""
     gone = {name for name in blobs_of(result) if not workspace.blobs.has(name)}
     if not gone:
         return {}
@@ -132,7 +133,7 @@ def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = 
 
 
 def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:
-    """A result as the lifecycle sees it; ``told_at`` is when the ledger last told of it."""
+    """A result as the lifecycle reads it; ``told_at`` is when the ledger last recorded it."""
     kinds = {
         evidence.checks["suite"]: evidence.checks["kind"]
         for evidence in result.evidence

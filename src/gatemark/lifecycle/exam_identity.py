@@ -1,4 +1,4 @@
-"""Which exam a result sat, and which exam a pack file stands for: the same words for both.
+"""Which exam a result is of, and which exam a pack file defines, in the same terms.
 
 Two exams are the same when nothing differs but who answers and which recent data was replayed.
 """
@@ -23,9 +23,9 @@ _SCORING: Final = "scoring"
 
 
 def exam_of(result: Result, blobs: BlobStore | None = None) -> ExamRef:
-    """Which exam a result sat; data of replay suites is recent by nature and stays out.
+    """Return the exam of a result; data of replay suites is recent by nature and stays out.
 
-    Without ``blobs`` the exam has no definition, so that it is no full pack of record.
+    Without ``blobs`` the exam has no definition, so that it is not a full pack of record.
     """
     replayed = {
         evidence.checks.get("snapshot")
@@ -44,8 +44,7 @@ def exam_of(result: Result, blobs: BlobStore | None = None) -> ExamRef:
 def exam_of_pack(path: str) -> ExamRef:
     """The exam that a pack file stands for, with its data as it lies there now."""
     # Packs bring suites and statistics along, which no other journey here needs.
-    from gatemark.packs.arms import scoring_of  # noqa: PLC0415
-    from gatemark.packs.data import open_pack  # noqa: PLC0415
+    from gatemark.packs.arms import open_pack, scoring_of  # noqa: PLC0415
     from gatemark.packs.judge import policy_of  # noqa: PLC0415
     from gatemark.packs.rejudge import kept_definition  # noqa: PLC0415
 

@@ -1,8 +1,8 @@
-"""The way from a command to the ledger: read, decide, append, and again when somebody was faster.
+"""From a command to the ledger: read, decide, append; decide again when somebody was faster.
 
 ``act(workspace, command)`` is the only way in. It returns the new events (none when nothing
 changes) and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal ones.
-Commands are in ``gatemark.lifecycle.decisions.commands`` and can be imported from here.
+Commands are in ``gatemark.lifecycle.commands`` and can be imported from here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import CLOCK_SET_BACK
 from gatemark.ledger.payloads import DECIDED_BY, RULES_VERSION, SYSTEM, DecidedBy, as_payload
 from gatemark.lifecycle.citations import Citations
-from gatemark.lifecycle.decisions.commands import (
+from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
     Approve,
@@ -43,12 +43,11 @@ from gatemark.lifecycle.decisions.commands import (
     Tick,
     Waive,
 )
-from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide
-from gatemark.lifecycle.decisions.registering import decide_adopt
+from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide, rule_on
+from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.default_policies import NEWEST, default_digest, default_document
-from gatemark.lifecycle.model.events import KIND_OF, WORKSPACE_SUBJECT, Fact, subject_of
-from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName
-from gatemark.lifecycle.model.person_name import name_problem
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact
+from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName, name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 from gatemark.lifecycle.state_cache import asset_state_cache
@@ -83,7 +82,7 @@ MAX_DUE: Final = 10_000
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """What a command came to: facts and the events that hold them, none when it was already so."""
+    """What a command did: facts and the events that hold them; none when nothing changed."""
 
     facts: tuple[Fact, ...]
     events: tuple[Event, ...]
@@ -95,15 +94,15 @@ class CommandResult(msgspec.Struct, frozen=True):
 
 
 def act(workspace: Workspace, command: Command) -> CommandResult:
-    """Carry a command out, or refuse it. Two at once have one winner; the other is decided anew."""
+    """Run a command, or refuse it. Of two at once, one wins; the other is decided again."""
     now = workspace.clock()
     asset = _asset_of(command)
-    command = _in_words(command)
-    books = asset_state_cache(workspace)
+    command = _cleaned(command)
+    cache = asset_state_cache(workspace)
     for _ in range(ATTEMPTS):
-        with books.lock:
+        with cache.lock:
             head = workspace.events.head()
-            state = _by_the_clock(workspace, books.read(asset, head), now)
+            state = _by_the_clock(workspace, cache.read(asset, head), now)
             _refuse_newer_rules(state.governance)
             decided = decide(state, _with_evidence(workspace, command), now)
         if not decided.facts:
@@ -113,7 +112,7 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
             at = max(
                 [decided.at, *(event.at for event, _ in workspace.events.events(head.seq - 1))]
             )
-        first = _first_policy(state.governance, at)
+        first = _first_policy(state, at)
         policy = state.governance.policy_digest if not first else default_digest(NEWEST)
         drafts = [_draft(fact, command.actor, at, policy) for fact in decided.facts]
         try:
@@ -124,29 +123,29 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
     raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
 
 
-def _first_policy(workspace: GovernanceState, at: datetime) -> list[EventDraft]:
+def _first_policy(state: LifecycleState, at: datetime) -> list[EventDraft]:
     """The event with which a new store says which release policy is in force."""
-    if workspace.revision:
+    if state.governance.revision:
         return []
     document = default_document(NEWEST)
     note = f"default policy since Gatemark {NEWEST}"
     command = AdoptPolicy(
         actor=SYSTEM, policy=recorded_policy(document), document=document, note=note
     )
-    digest = default_digest(NEWEST)
-    return [_draft(fact, SYSTEM, at, digest) for fact in decide_adopt(workspace, command)]
+    facts = rule_on(state, command, DecisionMoment(at))
+    return [_draft(fact, SYSTEM, at, default_digest(NEWEST)) for fact in facts]
 
 
 def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDraft:
-    """A fact on its way to the ledger; what could not be read back is not written."""
+    """The event draft of a fact; a fact that could not be read back is refused."""
     payload = as_payload(fact)
     try:
         msgspec.convert(payload, type(fact))
         msgspec.convert(actor, Actor)
     except msgspec.ValidationError as error:
-        raise InvalidValueError(f"{KIND_OF[type(fact)]}: {error}") from error
+        raise InvalidValueError(f"{fact.declared.name}: {error}") from error
     payload[DECIDED_BY] = as_payload(DecidedBy(policy_digest, RULES_VERSION))
-    return EventDraft(KIND_OF[type(fact)], at, actor, subject_of(fact), payload)
+    return EventDraft(fact.declared.name, at, actor, fact.subject, payload)
 
 
 def _refuse_newer_rules(workspace: GovernanceState) -> None:
@@ -158,16 +157,16 @@ def _refuse_newer_rules(workspace: GovernanceState) -> None:
 
 
 def preview(workspace: Workspace, command: Command) -> tuple[Fact, ...]:
-    """What a command would come to now, without writing anything; refuses as ``act`` would."""
-    books = asset_state_cache(workspace)
-    with books.lock:
+    """Return the facts that a command would write now; refuse as ``act`` would."""
+    cache = asset_state_cache(workspace)
+    with cache.lock:
         now = workspace.clock()
-        state = _by_the_clock(workspace, books.read(_asset_of(command)), now)
+        state = _by_the_clock(workspace, cache.read(_asset_of(command)), now)
         return decide(state, _with_evidence(workspace, command), now).facts
 
 
 def run_due(workspace: Workspace, asset: str, environment: str) -> tuple[CommandResult, ...]:
-    """Let the system do everything that is due for an asset now, one step after the other."""
+    """Do everything that is due for an asset now, one step after the other."""
     done: list[CommandResult] = []
     while len(done) < MAX_DUE:
         acted = act(workspace, Tick(actor=SYSTEM, asset=asset, environment=environment))
@@ -193,18 +192,18 @@ def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) ->
     """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
     if all(part.last_at is None or part.last_at <= now for part in (state.governance, state.asset)):
         return state
-    told = [event for event, _ in workspace.events.events(kind=CLOCK_SET_BACK)]
-    if not told:
+    set_back = [event for event, _ in workspace.events.events(kind=CLOCK_SET_BACK)]
+    if not set_back:
         return state
     known, asset = state.governance, state.asset
-    if known.revision < told[-1].seq and known.last_at is not None:
-        known = msgspec.structs.replace(known, last_at=min(known.last_at, told[-1].at))
-    if asset.revision < told[-1].seq and asset.last_at is not None:
-        asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, told[-1].at))
+    if known.revision < set_back[-1].seq and known.last_at is not None:
+        known = msgspec.structs.replace(known, last_at=min(known.last_at, set_back[-1].at))
+    if asset.revision < set_back[-1].seq and asset.last_at is not None:
+        asset = msgspec.structs.replace(asset, last_at=min(asset.last_at, set_back[-1].at))
     return LifecycleState(known, asset)
 
 
-def _in_words(command: Command) -> Command:
+def _cleaned(command: Command) -> Command:
     """The command with an actor and a note that the ledger takes.
 
     What takes authority away is not stopped by a note: one that is too long is cut.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -16,10 +16,10 @@ from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED
 from gatemark.ledger.payloads import ResultSealed
 from gatemark.ledger.port import Store
 from gatemark.lifecycle.citations import summed_up
-from gatemark.lifecycle.decisions.citation import Cited
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
+from gatemark.lifecycle.events.fact import fact_kinds
 from gatemark.lifecycle.exam_identity import PACK_BLOB
-from gatemark.lifecycle.model.events import KINDS
+from gatemark.lifecycle.model.nouns import Cited
 from gatemark.lifecycle.model.state import Asset
 from gatemark.lifecycle.state_cache import recorded
 
@@ -27,9 +27,8 @@ from gatemark.lifecycle.state_cache import recorded
 class RuleCheck:
     """What a check of the ledger asks of the lifecycle; events come in order."""
 
-    kinds: Final = frozenset({*KINDS, RESULT_SEALED})
-
     def __init__(self, store: Store) -> None:
+        self.kinds = frozenset({RESULT_SEALED, *(kind.name for kind in fact_kinds())})
         self._known = KnownResults(store)
         self._inspector = Inspector(self._known.about)
 
@@ -80,12 +79,12 @@ class KnownResults:
         self._erased: set[str] | None = None
 
     def seal(self, event: Event, payload: Mapping[str, Any]) -> None:
-        """From here on a result is known, or known anew."""
+        """Add a result, or replace what was known of it."""
         try:
             said = convert_stored(payload, ResultSealed)
             at = msgspec.convert(said.occasion.get("finished_at"), datetime)
         except msgspec.ValidationError:
-            # The check of sealed results tells of this.
+            # The check of sealed results reports this.
             return
         self._told.add(said.result_id)
         times = self._sealed.setdefault(event.subject or "", {})

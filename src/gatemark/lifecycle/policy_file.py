@@ -9,7 +9,7 @@ import yaml
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
-from gatemark.lifecycle.model.events import WORKSPACE_SUBJECT
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, ReleasePolicy, policy_from
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace

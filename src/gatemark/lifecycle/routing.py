@@ -2,19 +2,232 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from functools import lru_cache
+from typing import Literal
 
+from gatemark.core.errors import UsageError
 from gatemark.lifecycle.citations import Citations
-from gatemark.lifecycle.decisions.assignment import Assignment
-from gatemark.lifecycle.decisions.assignment import assign as assign_key
 from gatemark.lifecycle.decisions.citation import citation_problems
-from gatemark.lifecycle.decisions.route import Route, route_of
-from gatemark.lifecycle.model.nouns import PRODUCTION
-from gatemark.lifecycle.model.state import LifecycleState
+from gatemark.lifecycle.model.nouns import PRODUCTION, Noun, Pins
+from gatemark.lifecycle.model.stages import CANARY, EVIDENCED
+from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, share_of
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import DEFAULT_STORE, Workspace
+
+
+class RouteTarget(Noun, frozen=True, kw_only=True):
+    """A version to call, with everything it is pinned to."""
+
+    version: str
+    digest: str
+    pins: Pins
+    pins_digest: str
+    """Names the pin set; also what a cache should be keyed by, so that none outlives a rollback."""
+    result_ids: tuple[str, ...]
+
+
+class Sampled(Noun, frozen=True, kw_only=True):
+    """A shadow: called for a share of keys, its answers never shown."""
+
+    target: RouteTarget
+    sample_rate: float
+
+
+class Split(Noun, frozen=True, kw_only=True):
+    """Two arms measured side by side: a canary, or the watch after enabling.
+
+    Each arm gets ``share`` of the keys. ``salt`` mixes them for this rollout.
+    """
+
+    target: RouteTarget
+    baseline: RouteTarget | None
+    share: float
+    salt: str
+    is_watch: bool
+    is_paused: bool
+
+
+class Route(Noun, frozen=True, kw_only=True):
+    """What to use now; ``primary`` is null, with a reason, when nothing may serve."""
+
+    asset: str
+    environment: str
+    primary: RouteTarget | None
+    fallback: RouteTarget | None
+    canary: Split | None
+    shadow: tuple[Sampled, ...]
+    warnings: tuple[str, ...]
+    revision: int
+    reason: str | None
+
+
+def route_of(
+    state: LifecycleState, environment: str, is_valid: Callable[[str], bool], now: datetime
+) -> Route:
+    """The route of an asset. ``is_valid`` says whether the results of a version still verify."""
+    place = state.asset.place(environment)
+    warnings: list[str] = []
+
+    def target(version: str | None) -> RouteTarget | None:
+        if version is None or state.asset.track(environment, version).stage not in EVIDENCED:
+            return None
+        unfit = _unfit(state, environment, version, is_valid, now)
+        if unfit is not None:
+            warnings.append(f"{version} is left out: {unfit}")
+            return None
+        return _target(state, environment, version)
+
+    primary = target(place.enabled)
+    earlier = [name for name in reversed(place.lineage) if name != place.enabled]
+    reachable = earlier[: state.governance.policy.rollback_window]
+    fallback = next((found for found in map(target, reachable) if found is not None), None)
+    if primary is None and place.enabled is not None and fallback is not None:
+        warnings.append(f"{fallback.version} serves in its place")
+        primary, fallback = fallback, None
+    canary = None if primary is None else _split(state, place, environment, target)
+    shadow = tuple(
+        Sampled(target=found, sample_rate=state.governance.policy.shadow_sample_rate)
+        for track in place.tracks.values()
+        if track.stage == "shadow" and track.paused is None
+        if (found := target(track.version)) is not None
+    )
+    warnings.extend(_glass_warnings(state, place, environment, now))
+    return Route(
+        asset=state.asset.name,
+        environment=environment,
+        primary=primary,
+        fallback=fallback,
+        canary=canary,
+        shadow=shadow,
+        warnings=tuple(dict.fromkeys(warnings)),
+        revision=max(state.asset.revision, state.governance.revision),
+        reason=None if primary is not None else _reason(state, place, warnings),
+    )
+
+
+def _unfit(
+    state: LifecycleState,
+    environment: str,
+    version: str,
+    is_valid: Callable[[str], bool],
+    now: datetime,
+) -> str | None:
+    """Why a version may not serve although its stage would let it."""
+    if not is_valid(version):
+        return "its evidence does not verify"
+    glass = state.asset.track(environment, version).glass
+    if glass is not None and glass.is_over(now):
+        ended = f"{glass.until:%Y-%m-%d %H:%M:%SZ}"
+        return f"its break-glass time was over at {ended} and nobody had reviewed it"
+    return None
+
+
+def _target(state: LifecycleState, environment: str, version: str) -> RouteTarget:
+    known = state.asset.versions[version]
+    return RouteTarget(
+        version=version,
+        digest=known.digest,
+        pins=known.pins,
+        pins_digest=known.pins.digest,
+        result_ids=state.asset.track(environment, version).result_ids,
+    )
+
+
+def _split(
+    state: LifecycleState,
+    place: EnvironmentState,
+    environment: str,
+    target: Callable[[str | None], RouteTarget | None],
+) -> Split | None:
+    rollout = place.rollout
+    if rollout is None:
+        return None
+    track = state.asset.track(environment, rollout.version)
+    is_watch = track.stage not in CANARY
+    share = state.governance.policy.watch_share if is_watch else share_of(track.stage)
+    candidate, baseline = target(rollout.version), target(rollout.baseline)
+    if candidate is None or share == 0 or (is_watch and baseline is None):
+        return None
+    return Split(
+        target=candidate,
+        baseline=baseline,
+        share=share,
+        salt=rollout.salt,
+        is_watch=is_watch,
+        is_paused=track.paused is not None,
+    )
+
+
+def _glass_warnings(
+    state: LifecycleState, place: EnvironmentState, environment: str, now: datetime
+) -> list[str]:
+    if place.enabled is None:
+        return []
+    glass = state.asset.track(environment, place.enabled).glass
+    if glass is None:
+        return []
+    words = f"{place.enabled} is live by break-glass of {glass.actor} ({glass.incident})"
+    if glass.reviewed_by is not None:
+        return [f"{words}, reviewed by {glass.reviewed_by}"]
+    late = ", review is overdue" if now >= glass.review_due else ""
+    ends = "ended" if glass.is_over(now) else "ends"
+    return [f"{words}, not reviewed; it {ends} at {glass.until:%Y-%m-%d %H:%M:%SZ}{late}"]
+
+
+def _reason(state: LifecycleState, place: EnvironmentState, warnings: Sequence[str]) -> str:
+    if not state.asset.versions:
+        return "the asset is not known"
+    if place.enabled is not None:
+        left_out = next(one for one in warnings if one.startswith(f"{place.enabled} is left out"))
+        return f"{left_out} and nothing can take its place"
+    return "no version is enabled"
+
+
+Lane = Literal["canary", "baseline", "primary"]
+
+
+class Assignment(Noun, frozen=True, kw_only=True):
+    """What serves one key now. ``shadow`` are versions to call besides, unseen by the user."""
+
+    asset: str
+    key: str
+    lane: Lane
+    target: RouteTarget
+    shadow: tuple[RouteTarget, ...] = ()
+
+
+def place_of(salt: str, key: str) -> float:
+    """Where a key falls between 0 and 1, the same in every process and language.
+
+    The first 53 bits of SHA-256 over salt, a zero byte and the key, as a fraction.
+    """
+    hashed = hashlib.sha256(salt.encode() + b"\x00" + key.encode()).digest()
+    return (int.from_bytes(hashed[:8], "big") >> 11) / (1 << 53)
+
+
+def assign_key(route: Route, key: str) -> Assignment:
+    """The version that serves a key under a route; refuses when nothing may serve."""
+    if route.primary is None:
+        raise UsageError(f"{route.asset}: nothing is routed in {route.environment}: {route.reason}")
+    lane: Lane = "primary"
+    target = route.primary
+    if route.canary is not None:
+        place = place_of(route.canary.salt, key)
+        if place < route.canary.share:
+            lane, target = "canary", route.canary.target
+        elif place >= 1 - route.canary.share and route.canary.baseline is not None:
+            lane, target = "baseline", route.canary.baseline
+    shadow = tuple(
+        sampled.target
+        for sampled in route.shadow
+        if place_of(f"shadow/{sampled.target.digest}", key) < sampled.sample_rate
+    )
+    return Assignment(asset=route.asset, key=key, lane=lane, target=target, shadow=shadow)
+
 
 __all__ = ["Route", "assign", "route"]
 
@@ -22,9 +235,9 @@ __all__ = ["Route", "assign", "route"]
 def route(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> Route:
     """What to use now. A version whose results are gone, changed or not passed is left out."""
     workspace.existing_store()
-    books = asset_state_cache(workspace)
-    with books.lock:
-        state = books.read(asset)
+    cache = asset_state_cache(workspace)
+    with cache.lock:
+        state = cache.read(asset)
         return route_of(
             state, environment, _validity(workspace, state, environment), workspace.clock()
         )
@@ -56,7 +269,7 @@ def assign(
 ) -> Assignment:
     """Which version serves a key now, in a serving process.
 
-    The same key keeps its version while a canary grows. The route is read anew whenever the
+    The same key keeps its version while a canary grows. The route is read again whenever the
     ledger has grown. Raises UsageError when nothing may serve.
     """
     place = store or os.environ.get("GATEMARK_STORE", DEFAULT_STORE)

@@ -11,44 +11,49 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.formats import FORMAT, check_payload_format, newer_format
+from gatemark.core.formats import FORMAT, newer_format
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event, Head
-from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED
-from gatemark.ledger.payloads import DECIDED_BY, NEVER_ERASED, DecidedBy, ResultSealed
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, check_payload_format
+from gatemark.ledger.payloads import DECIDED_BY, DecidedBy, ResultSealed
 from gatemark.ledger.port import EventStore
-from gatemark.lifecycle.model.events import KINDS, WORKSPACE_SUBJECT, LifecycleEvent, subject_of
-from gatemark.lifecycle.model.fold import advance, fold
+from gatemark.lifecycle.events.fact import (
+    WORKSPACE_SUBJECT,
+    LifecycleEvent,
+    advance,
+    find_fact_kind,
+    fold,
+)
 from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 from gatemark.workspace import Workspace
 
 
 def recorded(event: Event, payload: Mapping[str, Any] | None) -> LifecycleEvent | None:
-    """An event as the lifecycle reads it; None for events that are not its business.
+    """Return an event as the lifecycle reads it; None for events of other features.
 
     A payload in a format that only a newer build knows raises NewerFormatError.
     """
-    kind = KINDS.get(event.kind)
+    kind = find_fact_kind(event.kind)
     if kind is None:
         return None
     if payload is None:
-        if event.kind in NEVER_ERASED:
-            raise IntegrityError(f"event {event.seq} ({event.kind}) lacks its payload")
-        return None
+        if not kind.is_kept:
+            return None
+        raise IntegrityError(f"event {event.seq} ({event.kind}) lacks its payload")
     content = dict(payload)
     name, decided_by = content.pop(FORMAT, None), content.pop(DECIDED_BY, None)
     try:
         if not check_payload_format(event.kind, name):
             raise NewerFormatError(f"event {event.seq} {newer_format(name)}")
-        fact = convert_stored(content, kind)
+        fact = convert_stored(content, kind.fact)
         by = None if decided_by is None else convert_stored(decided_by, DecidedBy)
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
-    if event.subject != subject_of(fact):
-        # Looked up by subject, the event would be another asset's; by its payload, this one's.
+    if event.subject != fact.subject:
+        # By its subject the event belongs to another asset, by its payload to this one.
         raise IntegrityError(
             f"event {event.seq} ({event.kind}) is filed under {event.subject}, "
-            f"but is about {subject_of(fact)}"
+            f"but is about {fact.subject}"
         )
     return LifecycleEvent(event.seq, event.actor, event.at, fact, by)
 
@@ -77,8 +82,8 @@ def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> 
 class AssetStateCache:
     """The states of assets as far as they were read; reading again reads only what is new.
 
-    A state that was handed out goes on with the ledger. Whoever looks at one while others may
-    read holds ``lock`` meanwhile.
+    A returned state changes as the ledger grows. Hold ``lock`` while reading one that others may
+    update.
     """
 
     def __init__(self, events: EventStore) -> None:
@@ -93,9 +98,9 @@ class AssetStateCache:
         self._is_governance_read = False
 
     def pin(self) -> None:
-        """Read what is new, once, and then answer from that until the pin is taken out.
+        """Read what is new, once, and answer from that until ``unpin``.
 
-        For whoever looks at many assets at once: the ledger is asked once and not for each.
+        For reading many assets at once: the ledger is queried once, not for each.
         """
         head = self._events.head()
         if self._followed is None:
@@ -110,11 +115,11 @@ class AssetStateCache:
         self._pinned = head
 
     def unpin(self) -> None:
-        """Ask the ledger each time again."""
+        """Query the ledger each time."""
         self._pinned = None
 
     def head(self) -> Head:
-        """Where the ledger ends, by the last look."""
+        """The end of the ledger as last read."""
         return self._pinned or self._events.head()
 
     def _follow(self, event: Event, payload: Mapping[str, Any] | None) -> None:
@@ -145,7 +150,7 @@ class AssetStateCache:
         return frozenset(self._names)
 
     def mark(self, asset: str) -> tuple[int, int]:
-        """How far the books go about an asset and about the workspace; names what was read."""
+        """How far events of an asset and of the workspace were read."""
         self.read(asset)
         return self._pages[asset].read_to, self._governance_read_to
 
@@ -176,7 +181,7 @@ class AssetStateCache:
             self._take(page, event, payload)
 
     def sealed_at(self, asset: str, result_id: str) -> datetime | None:
-        """When a result about an asset was last sealed, where the ledger tells."""
+        """When a result about an asset was last sealed; None when no event says so."""
         page = self._pages.get(asset)
         return None if page is None else page.sealed_at.get(result_id)
 
@@ -198,7 +203,7 @@ _OPENING = threading.Lock()
 
 
 def asset_state_cache(workspace: Workspace) -> AssetStateCache:
-    """The books of a workspace, kept for as long as it stands."""
+    """Return the cache of a workspace, made once."""
     with _OPENING:
         if workspace not in _OPEN:
             _OPEN[workspace] = AssetStateCache(workspace.events)

@@ -3,29 +3,215 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
+import os
 import random
+import re
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from gatemark.core.errors import UsageError
-from gatemark.core.exam import PackSuite
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.policy import Rule
+from gatemark.core.result import AssetRef, Result
+from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
 from gatemark.evidence.plugins import suites
-from gatemark.evidence.rows import Row
-from gatemark.packs.answers import Answer
-from gatemark.packs.arm_sources import ArmSource
-from gatemark.packs.data import OpenPack
+from gatemark.evidence.reading_options import Limits
+from gatemark.evidence.rows import Row, Sampling, Snapshot
+from gatemark.evidence.settings_file import parse_settings, place_in, settings_text
+from gatemark.evidence.source import inspect_source, read_blocks, split_sources
+from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
-from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.sample_lines import sample_line, sample_of
-from gatemark.scorers.registry import scorers
-from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
+from gatemark.packs.pack import Arms, JudgeSpec, Pack, PackAsset, ScorerSpec, SuiteSpec
+from gatemark.packs.probes import load_probes
+from gatemark.packs.suites.suite import PackSuite
+from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Call
+from gatemark.targets.port import Call, Target
+from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.spec import TargetSpec, build, parse_spec
+from gatemark.workspace import Workspace
+
+_UNKNOWN = re.compile(
+    r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
+)
+
+_PLACE = re.compile(r" - at `(?P<path>[^`]*)`$")
+
+
+def read_pack_file(path: str) -> Pack:
+    """The pack of a file."""
+    text = settings_text(path)
+    value = parse_settings(text, path)
+    try:
+        return msgspec.convert(value, Pack)
+    except msgspec.ValidationError as error:
+        raise BadInputError(_helpful(str(error), text, path)) from error
+
+
+def _helpful(message: str, text: str, file: str) -> str:
+    """A complaint with its line and the value seen; an unknown key gets the one it may mean."""
+    found = _UNKNOWN.match(message)
+    if found:
+        line, _ = place_in(text, f"{found['path'] or '$'}.{found['field']}")
+        return f"{file}:{line}: {_unknown(found)}"
+    where = _PLACE.search(message)
+    if where is None:
+        return f"{file}: {message}"
+    line, seen = place_in(text, where["path"])
+    told = seen is None or ", got" in message or repr(seen) in message
+    got = "" if told else f", got {seen}"
+    return f"{file}:{line}: {message[: where.start()]}{got} (at {where['path']})"
+
+
+def _unknown(found: re.Match[str]) -> str:
+    fields = set(Pack.__struct_encode_fields__)
+    for noun in (SuiteSpec, Sampling, ScorerSpec, JudgeSpec, Arms, PackAsset, Rule):
+        fields.update(noun.__struct_encode_fields__)
+    # A key that belongs somewhere else is no misspelling of itself.
+    close = difflib.get_close_matches(found["field"], sorted(fields - {found["field"]}), n=1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    where = f" at {found['path']}" if found["path"] else ""
+    return f"unknown key {found['field']!r}{where}{hint}"
+
+
+BUILTIN = "builtin:"
+
+
+class OpenPack(msgspec.Struct, frozen=True):
+    """A pack with the folder it stands in and its data, frozen."""
+
+    pack: Pack
+    folder: Path
+    snapshots: dict[str, Snapshot]
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The snapshots that a result cites."""
+        return tuple(sorted({snapshot.reference for snapshot in self.snapshots.values()}))
+
+
+def open_pack(path: str) -> OpenPack:
+    """The pack of a file, ready to run."""
+    pack, folder = read_pack_file(path), Path(path).resolve().parent
+    return OpenPack(pack, folder, load_snapshots(pack, folder))
+
+
+def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
+    """One snapshot per suite; a suite that looks at another's answers shares its snapshot."""
+    answering = [suite for suite in pack.suites if suite.dataset is not None]
+    found = {suite.id: load_snapshot(suite, folder) for suite in answering}
+    for suite in pack.suites:
+        if suite.source is not None:
+            found[suite.id] = found[suite.source]
+    return found
+
+
+def load_snapshot(suite: SuiteSpec, folder: Path) -> Snapshot:
+    """The rows that one suite asks about, drawn when it asks for a draw."""
+    dataset = str(suite.dataset)
+    if dataset.startswith(BUILTIN):
+        snapshot = _builtin(dataset.removeprefix(BUILTIN))
+    else:
+        snapshot = read_dataset(str(folder / dataset), dataset)
+    return snapshot if suite.sample is None else draw(snapshot, suite.sample)
+
+
+def _builtin(name: str) -> Snapshot:
+    if name != "probes_v1":
+        raise UsageError(f"no built-in data set is called {name!r} (there is: probes_v1)")
+    records = [
+        {**probe, "tags": {**probe["tags"], "class": probe["class"]}} for probe in load_probes()
+    ]
+    return frozen_rows(BUILTIN + name, records)
+
+
+RECORDED = TargetSpec(recorded="a stored result")
+
+
+class ArmSource(msgspec.Struct, frozen=True):
+    """One arm: how to get the target for a suite, its limits, and what identifies it.
+
+    ``reference`` is set when the arm was identified before, by an earlier result.
+    """
+
+    target_for: Callable[[str], Target]
+    targets: tuple[Target, ...]
+    spec: TargetSpec
+    identity: Mapping[str, Any]
+    reference: AssetRef | None = None
+
+    async def close(self) -> None:
+        """Let go of processes, connections and modules."""
+        for target in self.targets:
+            await target.close()
+
+
+def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: int) -> ArmSource:
+    """The arm that a pack describes."""
+    spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
+    target = build(
+        spec,
+        folder,
+        clock=time.monotonic,
+        environ=os.environ,
+        concurrency=jobs,
+        open_recording=open_recording,
+    )
+    return ArmSource(
+        target_for=lambda _suite: target,
+        targets=(target,),
+        spec=spec,
+        identity=target.identity(),
+    )
+
+
+def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
+    """An arm of a stored result, answering from its evidence; refuses a result without it."""
+    reference = result.candidate if arm == "candidate" else result.baseline
+    stored = {blob.name: blob for blob in result.blobs if blob.name.endswith(f".{arm}.jsonl")}
+    if not stored or reference is None:
+        raise UsageError(f"result {result.id} holds no answers of a {arm}")
+    targets = {}
+    for name, blob in stored.items():
+        rows = read_sample_lines(workspace.blobs.get(blob.digest), name)
+        targets[name.removesuffix(f".{arm}.jsonl")] = RecordedTarget(
+            recording_from_samples(rows), digest=blob.digest
+        )
+
+    def target_for(suite: str) -> Target:
+        if suite not in targets:
+            raise UsageError(f"result {result.id} holds no answers to suite {suite!r}")
+        return targets[suite]
+
+    identity = {name: blob.digest for name, blob in stored.items()}
+    return ArmSource(
+        target_for=target_for,
+        targets=tuple(targets.values()),
+        spec=RECORDED,
+        identity=identity,
+        reference=reference,
+    )
+
+
+def open_recording(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+    """Recorded samples of a file, plain or packed."""
+    source = inspect_source(str(path))
+    (shard,) = split_sources((source,), parts=1, min_bytes=1)
+    blocks = []
+    for block in read_blocks(shard, Limits()):
+        if block.overlong:
+            raise BadInputError(f"{path}: has a line that is too long")
+        blocks.append(block.data)
+    data = b"".join(blocks)
+    return recording_from_samples(read_sample_lines(data, str(path))), digest_bytes(data)
+
 
 OnProgress = Callable[[str, RunProgress], None]
 

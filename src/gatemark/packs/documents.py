@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from gatemark.core.result import Result
+from gatemark.evidence.exam import DocumentType, ExamSuite
 from gatemark.evidence.json_schema import document_schema, schema_document
-from gatemark.evidence.plugins import schemas
+from gatemark.evidence.plugins import schemas, suites
 from gatemark.packs.pack import Pack
 
 DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {
@@ -18,26 +19,11 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {
 }
 
 
-# Documents of one suite, loaded with it and not before.
-SUITE_DOCUMENTS: dict[str, tuple[str, str, str]] = {
-    "gatemark.overhead-report/1": (
-        "gatemark.exams.overhead.document",
-        "OverheadReport",
-        "The report of guard overhead; closed: no other key is allowed.",
-    ),
-    "gatemark.overhead-costs/1": (
-        "gatemark.exams.overhead.costs",
-        "Costs",
-        "Time and memory of both arms, recorded beside them.",
-    ),
-}
-
-
 def describe_schemas() -> dict[str, str]:
     """Each schema's name and purpose."""
     described = {schema.name: schema.summary for schema in schemas()}
     described.update({name: summary for name, (_, summary) in DOCUMENTS.items()})
-    described.update({name: summary for name, (_, _, summary) in SUITE_DOCUMENTS.items()})
+    described.update({document.name: document.summary for document in _exam_documents()})
     return dict(sorted(described.items()))
 
 
@@ -46,10 +32,17 @@ def json_schema(name: str) -> dict[str, Any]:
     if name in DOCUMENTS:
         noun, summary = DOCUMENTS[name]
         return document_schema(name, summary, noun)
-    if name in SUITE_DOCUMENTS:
-        module, noun_name, summary = SUITE_DOCUMENTS[name]
-        return document_schema(name, summary, getattr(import_module(module), noun_name))
+    if name not in schemas():
+        for document in _exam_documents():
+            if document.name == name:
+                return document_schema(name, document.summary, document.type)
     return schema_document(schemas().get(name))
+
+
+def _exam_documents() -> Iterator[DocumentType]:
+    for suite in suites():
+        if isinstance(suite, ExamSuite):
+            yield from suite.documents
 
 
 def broken_plugins() -> dict[str, str]:

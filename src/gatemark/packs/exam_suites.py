@@ -1,4 +1,4 @@
-"""The suites of a pack that read evidence files: sat here, judged with all others.
+"""The suites of a pack that read evidence files: examined here, judged with all others.
 
 An exam brings its own measurements and rules. In a pack they carry the suite's id, so that two
 suites of one kind stay apart, and its score is weighed like any other.
@@ -6,42 +6,30 @@ suites of one kind stay apart, and its score is weighed like any other.
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exam import ArmsReport, ExamReport, ExamSuite
 from gatemark.core.figure import Figure
-from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Result
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
-from gatemark.evidence.folds.shard import build_exam
+from gatemark.evidence.exam import ExamReport, ExamRun, ExamSuite
+from gatemark.evidence.folds.fold_files import build_exam
+from gatemark.evidence.folds.run_exam import exam_job, run_exam
 from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.data import OpenPack
+from gatemark.packs.arms import OpenPack
 from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
 
 CANDIDATE, BASELINE = "candidate", "baseline"
-RECORDS: Final = "records"
-
-ExamRunner = Callable[[Workspace, dict[str, Any], Mapping[str, str], ReadingChoices], ExamOutcome]
-"""Sits one exam over files that are named by their role."""
-
-_SITTINGS: Final = {
-    "advisory": "gatemark.exams.advisory.journey:sit_advisory",
-    "agreement": "gatemark.exams.agreement.journey:sit_agreement",
-    "overhead": "gatemark.exams.overhead.run_exam:sit_overhead",
-    "runlog": "gatemark.exams.runlog.read_rows:sit_runlog",
-}
 
 
 class SuiteFiles(msgspec.Struct, frozen=True):
@@ -58,7 +46,7 @@ class SuiteFiles(msgspec.Struct, frozen=True):
 
 
 class SuiteOutcome(msgspec.Struct, frozen=True):
-    """An exam that was sat for a pack: what it found, and the files it rests on.
+    """The exam of one suite: what it found, and the files it rests on.
 
     ``paths`` tells where each evidence file and ``attachments`` what each written one holds.
     """
@@ -120,7 +108,7 @@ def files_of_result(
 
 
 def check_exam(suite: SuiteSpec, folder: Path) -> None:
-    """Refuse a suite whose kind, options or files cannot be sat; reads no record."""
+    """Refuse a suite whose kind, options or files cannot be used; reads no record."""
     _exam_plugin(suite)
     build_exam(exam_job(suite.kind, _exam_options(suite), ReadingChoices()))
     for files in (suite.evidence, suite.baseline_evidence):
@@ -139,10 +127,9 @@ def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
 
 def _exam_options(suite: SuiteSpec) -> dict[str, Any]:
     """The suite's options, with what its files say about the rules."""
-    options = dict(suite.options)
-    if suite.kind == "overhead":
-        options["noise"] = "noise" in (suite.evidence or {})
-    return options
+    plugin = _exam_plugin(suite)
+    by_role = plugin.role_options(suite.evidence or {}) if plugin.role_options else {}
+    return {**suite.options, **by_role}
 
 
 def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
@@ -154,53 +141,38 @@ def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
     return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
 
 
-def run_exam(workspace: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SuiteOutcome:
-    """Sit one suite's exam over the evidence of every arm there is."""
+def examine_suite(workspace: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SuiteOutcome:
+    """Run one suite's exam over the evidence of every arm there is."""
     _exam_plugin(suite)
-    sitting, choices = _sitting(suite.kind), ReadingChoices()
-    sat = {
-        arm: sitting(workspace, dict(suite.options), paths, choices) for arm, paths in files.arms()
+    found = {
+        arm: run_exam(
+            ExamRun(
+                kind=suite.kind,
+                options=dict(suite.options),
+                files=list(by_role.items()),
+                reading=ReadingChoices(),
+                engine=workspace.engine,
+            )
+        )
+        for arm, by_role in files.arms()
     }
     accounts, paths = [], {}
     for arm, by_role in files.arms():
         names = {path: evidence_name(suite.id, arm, role) for role, path in by_role.items()}
         paths.update({name: path for path, name in names.items()})
-        accounts.append(_account(sat[arm].evidence, suite, arm, names))
-    candidate, baseline = sat[CANDIDATE].report, sat.get(BASELINE)
+        accounts.append(_account(found[arm].evidence, suite, arm, names))
+    baseline = found.get(BASELINE)
     return SuiteOutcome(
-        report=_report(suite, candidate, None if baseline is None else baseline.report),
+        report=_report(
+            suite, found[CANDIDATE].report, None if baseline is None else baseline.report
+        ),
         accounts=tuple(accounts),
         paths=paths,
         attachments={
             f"{suite.id}/{arm}-{name}": data
-            for arm, found in sat.items()
-            for name, data in found.report.attachments.items()
+            for arm, outcome in found.items()
+            for name, data in outcome.report.attachments.items()
         },
-    )
-
-
-def _sitting(kind: str) -> ExamRunner:
-    if kind not in _SITTINGS:
-        return lambda workspace, options, files, choices: _sit_records(
-            kind, workspace, options, files, choices
-        )
-    module, _, function = _SITTINGS[kind].partition(":")
-    sitting: ExamRunner = getattr(importlib.import_module(module), function)
-    return sitting
-
-
-def _sit_records(
-    kind: str,
-    workspace: Workspace,
-    options: dict[str, Any],
-    files: Mapping[str, str],
-    choices: ReadingChoices,
-) -> ExamOutcome:
-    """Any exam whose records are whole in themselves."""
-    if set(files) != {RECORDS}:
-        raise UsageError(f"kind {kind!r} reads one file, under the name {RECORDS!r}")
-    return examine_files(
-        exam_job(kind, options, choices), [files[RECORDS]], choices, workspace.engine
     )
 
 

@@ -20,12 +20,11 @@ from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.journals import Journals
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
-from gatemark.scorers.judge import JudgeOptions, JudgeReply
-from gatemark.scorers.registry import scorers
-from gatemark.scorers.scorer import Scorable
-from gatemark.targets.journal import Reuse
+from gatemark.scorers.judge.grading import JudgeOptions
+from gatemark.scorers.judge.prompt import JudgeReply
+from gatemark.scorers.scorer import Scorable, scorers
+from gatemark.targets.journal import Journals, Reuse
 from gatemark.targets.limits import Spending
 from gatemark.targets.port import Call, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls

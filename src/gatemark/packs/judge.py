@@ -13,22 +13,16 @@ from datetime import datetime
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exam import ArmsEvidence, ArmsReport
 from gatemark.core.figure import Cell, Figure, Table
-from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Policy, Rule, Setting, Waiver
-from gatemark.core.result import Blob, Cost, PackRef, Result, seal
-from gatemark.core.verdict import Bench, Finding, Verdict
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
+from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.rows import Snapshot
 from gatemark.gate.decide import MAY_BE_CHANCE, decide, refuse_strays
 from gatemark.gate.runtime import runtime_versions
 from gatemark.packs.answers import Answer
-from gatemark.packs.arms import suite_plugin
-from gatemark.packs.data import OpenPack
-from gatemark.packs.errors import error_rate
+from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
 from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
@@ -43,9 +37,37 @@ from gatemark.packs.policy import (
     regression_mode,
 )
 from gatemark.packs.qualification import SuiteQualification, qualification_rule, with_qualification
+from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.proportion import two_sided_z
 from gatemark.workspace import Workspace
+
+MOST_KINDS = 3
+SHOWN_LENGTH = 160
+UNSCORED = "not scored"
+
+
+def error_rate(name: str, lane: str, answers: Sequence[Answer]) -> Measurement:
+    """The share of answers without a score; its caveats say why, the most frequent reason first."""
+    failed = [answer for answer in answers if answer.score is None]
+    found = rate(name, len(failed), len(answers), direction="lower_is_better")
+    return msgspec.structs.replace(found, lane=lane, caveats=_reasons(failed))
+
+
+def _reasons(failed: Sequence[Answer]) -> tuple[str, ...]:
+    by_kind: dict[str, list[Answer]] = {}
+    for answer in failed:
+        by_kind.setdefault(answer.error or UNSCORED, []).append(answer)
+    ranked = sorted(by_kind.items(), key=lambda item: (-len(item[1]), item[0]))
+    told = [f"{len(hit)} {kind}, such as {hit[0].id}: {_said(hit[0])}" for kind, hit in ranked]
+    more = len(told) - MOST_KINDS
+    return (*told[:MOST_KINDS], *((f"{more} other kinds of error",) if more > 0 else ()))
+
+
+def _said(answer: Answer) -> str:
+    text = " ".join((answer.reason or "no reason was given").split())
+    return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
+
 
 Arm = Mapping[str, tuple[Answer, ...]]
 

@@ -11,10 +11,9 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.change import AssetRef
 from gatemark.core.policy import Policy, Waiver
-from gatemark.core.result import Blob, Cost, PackRef, Result, seal
-from gatemark.evidence.folds.run_exam import ExamOutcome
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.evidence.exam import ExamOutcome
 from gatemark.gate.decide import decide
 from gatemark.gate.runtime import runtime_versions
 from gatemark.workspace import Workspace

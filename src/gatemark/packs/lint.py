@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -10,19 +11,150 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Rule
 from gatemark.evidence.source import inspect_source
-from gatemark.packs.arms import scorer_of, suite_plugin
-from gatemark.packs.data import OpenPack, load_snapshot, load_snapshots
+from gatemark.gate.decide import COVERAGE
+from gatemark.packs.answers import Answer, sample_of
+from gatemark.packs.arms import (
+    OpenPack,
+    load_snapshot,
+    load_snapshots,
+    read_pack_file,
+    scorer_of,
+    suite_plugin,
+)
 from gatemark.packs.exam_suites import check_exam
 from gatemark.packs.grading import judge_options
 from gatemark.packs.judge import check_rules
-from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_file import read_pack
+from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.policy import margin_of, regression_mode
+from gatemark.packs.qualification import METRIC as LICENCE
 from gatemark.packs.qualification import read_labels
-from gatemark.packs.unsatisfiable_rules import least_items, unsatisfiable_rules
+from gatemark.packs.suites.suite import ArmsEvidence
+from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.statistics.paired.mcnemar import minimum_detectable_effect, non_inferiority_items
+from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts
 from gatemark.targets.spec import parse_spec
+
+OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", COVERAGE})
+OF_EVERY_SUITE = frozenset({"score", "baseline_score", "error_rate", "baseline_error_rate"})
+AT_MOST_ONE = frozenset({"bench", "bench_baseline", "score", "baseline_score", COVERAGE})
+SMALLEST_MARGIN = 1e-6
+PROBE = "probe"
+TRIAL = "an answer that gives nothing away"
+SURE = 0.5
+"""A confidence for the made-up answers of a trial run."""
+
+
+def unsatisfiable_rules(opened: OpenPack) -> Iterator[str]:
+    """What a pack asks for in vain."""
+    trials = {
+        suite.id: _trial(opened, suite)
+        for suite in opened.pack.suites
+        if suite.evidence is None and suite.judge is None
+    }
+    for suite in opened.pack.suites:
+        yield from _tags_nowhere(opened, suite)
+        yield from _unscorable(opened, suite)
+        score = trials.get(suite.id, {}).get("score")
+        if score is not None and score.value is None:
+            yield f"suite {suite.id} can never have a score: {score.reason}"
+    for rule in opened.pack.rules:
+        yield from _vain(opened, rule, trials)
+
+
+def least_items(margin: float, alpha: float) -> int | None:
+    """The fewest items on which arms that never differ can be shown to be within the margin."""
+    if margin < SMALLEST_MARGIN:
+        return None
+    n = max(1, math.floor(-math.log(alpha) / margin) - 2)
+    while non_inferiority_of_counts(0, 0, n, margin=margin, alpha=alpha).outcome != "pass":
+        n += 1
+    return n
+
+
+def _trial(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
+    """What a suite measures when every answer of both arms is right and says how sure it is."""
+    rows = opened.snapshots[suite.id].rows
+    asked = opened.pack.suite(suite.source) if suite.source is not None else suite
+    answers = tuple(
+        Answer(row.id, epoch, "", 1.0, None, confidence=SURE, cluster=row.cluster, tags=row.tags)
+        for row in rows
+        for epoch in range(1, asked.repeats + 1)
+    )
+    plugin = suite_plugin(suite)
+    report = plugin.examine(
+        ArmsEvidence(
+            spec=suite,
+            rows=rows,
+            candidate=answers,
+            baseline=answers if opened.pack.has_baseline else None,
+            margin=opened.pack.regression_max,
+            alpha=opened.pack.alpha,
+        ),
+        msgspec.convert(suite.options, plugin.options),
+    )
+    found = (report.score, report.baseline_score, *report.measurements)
+    return {number.name: number for number in found}
+
+
+def _tags_nowhere(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
+    if suite.evidence is not None:
+        return
+    tags = {tag for row in opened.snapshots[suite.id].rows for tag in row.tags}
+    wanted = [*suite.slices, *([suite.sample.stratify] if suite.sample else [])]
+    for tag in wanted:
+        if tag is not None and tag not in tags:
+            yield f"suite {suite.id}: no item carries the tag {tag!r}"
+
+
+def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
+    """Items that no answer could be scored on."""
+    if suite.dataset is None or suite.judge is not None:
+        return
+    given = suite.scorer.name if isinstance(suite.scorer, ScorerSpec) else suite.scorer
+    name = given or str(suite_plugin(suite).scorer)
+    rows = opened.snapshots[suite.id].rows
+    if name == PROBE:
+        score, _ = scorer_of(suite, opened.folder)
+        tried = [score(Scorable(r.id, r.input, r.target, TRIAL, sample_of(r))) for r in rows]
+        bad = [(row, found.reason) for row, found in zip(rows, tried, strict=True) if found.reason]
+    elif scorers().get(name).needs_target:
+        bad = [(row, f"{name} needs a target") for row in rows if row.target is None]
+    else:
+        bad = []
+    if bad:
+        row, reason = bad[0]
+        yield (
+            f"suite {suite.id}: {len(bad)} of {len(rows)} items can never be scored, "
+            f"such as {row.id}: {reason}"
+        )
+
+
+def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]]) -> Iterator[str]:
+    """Why a rule of the pack's own can never be judged, or never hold."""
+    lanes = {suite.id for suite in opened.pack.suites}
+    if rule.lane is None:
+        known = OF_THE_PACK
+        if rule.metric in OF_EVERY_SUITE:
+            yield f"rule {rule.id}: {rule.metric} belongs to a suite, so the rule needs a lane"
+            return
+    elif rule.lane.partition("/")[0] not in lanes:
+        yield f"rule {rule.id}: no suite is called {rule.lane!r}"
+        return
+    elif rule.lane not in trials:
+        return
+    else:
+        known = frozenset({*OF_EVERY_SUITE, LICENCE, *trials[rule.lane]})
+    if rule.metric not in known:
+        names = ", ".join(sorted(known))
+        yield f"rule {rule.id}: nothing measures {rule.metric!r} there (known: {names})"
+    elif rule.metric in AT_MOST_ONE and (
+        (rule.op == ">=" and rule.bound > 1) or (rule.op == ">" and rule.bound >= 1)
+    ):
+        yield f"rule {rule.id}: {rule.metric} {rule.op} {rule.bound:g} can never hold"
+
 
 DEFAULT_GATE = 0.6
 ASSUMED_DISCORDANCE = 0.10
@@ -39,7 +171,7 @@ class LintReport(msgspec.Struct, frozen=True):
 
 def lint_pack(path: str) -> LintReport:
     """Everything that can be said about a pack without calling its targets."""
-    pack, folder = read_pack(path), Path(path).resolve().parent
+    pack, folder = read_pack_file(path), Path(path).resolve().parent
     errors = [problem for check in _checks(pack, folder) for problem in _problems(check)]
     warnings = list(_impossible(pack))
     if not errors:

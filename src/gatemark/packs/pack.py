@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from gatemark.core.canonical import digest_document, original_fields
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
 from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
+from gatemark.core.result import AssetKind
 from gatemark.core.stored import read_stored
 from gatemark.evidence.rows import Sampling
 

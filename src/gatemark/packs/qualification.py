@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.exam import ArmsReport
 from gatemark.core.figure import Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
@@ -16,7 +15,8 @@ from gatemark.evidence.dataset import read_dataset
 from gatemark.evidence.rows import Row, Snapshot
 from gatemark.packs.grading import LICENCE, Graded, Graders, Items, judge_options, judge_spec
 from gatemark.packs.pack import JudgeSpec, Pack, SuiteSpec
-from gatemark.scorers.judge import JudgeOptions, grade_replies
+from gatemark.packs.suites.suite import ArmsReport
+from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.scorer import JudgeQualification, Scorable
 
 METRIC = "judge_licence"

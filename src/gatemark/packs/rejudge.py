@@ -12,21 +12,20 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
 from gatemark.core.errors import IncomparableError, IntegrityError
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
 from gatemark.evidence.dataset import read_dataset
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.answers import Answer
-from gatemark.packs.arms import scorer_of, suite_plugin, with_replies
-from gatemark.packs.data import OpenPack
+from gatemark.packs.answers import Answer, read_sample_lines, sample_of
+from gatemark.packs.arms import OpenPack, scorer_of, suite_plugin, with_replies
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
     SuiteFiles,
     SuiteOutcome,
+    examine_suite,
     files_of_result,
-    run_exam,
 )
 from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
@@ -37,10 +36,8 @@ from gatemark.packs.qualification import (
     labelled_set,
     qualify_judges,
 )
-from gatemark.packs.sample_lines import read_sample_lines, sample_of
-from gatemark.scorers.judge import JudgeOptions
-from gatemark.scorers.registry import scorers
-from gatemark.scorers.scorer import Scorable
+from gatemark.scorers.judge.grading import JudgeOptions
+from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.recorded import UNSCORED
 from gatemark.workspace import Workspace
 
@@ -144,7 +141,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = run_exam(Workspace(jobs=1), suite, files)
+                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files)
     return sat
 
 

@@ -16,26 +16,24 @@ import msgspec
 
 from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
-from gatemark.core.evidence import Evidence
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Verdict
 from gatemark.core.result import Result, read_result
-from gatemark.core.verdict import Verdict
 from gatemark.evidence.engines.local import LocalEngine
-from gatemark.evidence.files import read_expected_ids
-from gatemark.evidence.folds.exam_inputs import SITTING, ExamInputs, read_sitting
-from gatemark.evidence.folds.item_counts import with_items
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
+from gatemark.evidence.exam import ExamOutcome, ExamRun, ExamSuite
+from gatemark.evidence.folds.fold_files import exam_suite
+from gatemark.evidence.folds.run_exam import SITTING, ExamInputs, read_sitting, run_exam
+from gatemark.evidence.plugins import suites
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.agreement.journey import AUDITOR, SCHOLAR
-from gatemark.exams.agreement.two_files import examine_joined
-from gatemark.exams.overhead.run_exam import examine_overhead
+from gatemark.evidence.source import read_expected_ids
 from gatemark.gate.decide import decide
 from gatemark.gate.runtime import PACKAGES, runtime_versions
 from gatemark.ledger.port import BlobStore, Store
 from gatemark.packs.judge_exam import EXPECTED_IDS
 from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
 
-PAIRWISE: Final = "pairwise"
+SCORE_PACK: Final = "score-"
+"""Begins the name of the pack of a result that comes from one exam."""
 OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
 """How far a number may be off when another version of a library computes it."""
 
@@ -77,10 +75,9 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
         return Rescored(unjudged=(f"cannot be derived again: {gone[0]} {word}",))
     try:
         kept = {blob.name: blob.digest for blob in result.blobs}
-        if result.pack.name == "score-agreement":
-            anew = _agreement(blobs, result)
-        elif SITTING in kept:
-            anew = _sitting(blobs, result, read_sitting(blobs.get(kept[SITTING])))
+        inputs = _inputs(blobs, result, kept)
+        if inputs is not None:
+            anew = _exam(blobs, result, inputs)
         elif PACK_BLOB in kept:
             anew = _pack(blobs, result)
         else:
@@ -125,6 +122,12 @@ def _other_measures(result: Result, anew: _Anew) -> Iterator[str]:
             yield f"{old.name} is not measured any more"
 
 
+def _inputs(blobs: BlobStore, result: Result, kept: Mapping[str, str]) -> ExamInputs | None:
+    if SITTING in kept:
+        return read_sitting(blobs.get(kept[SITTING]))
+    return _older_inputs(result)
+
+
 def _pack(blobs: BlobStore, result: Result) -> _Anew:
     again = rejudge_pack(blobs, result)
     judged = again.judged
@@ -138,71 +141,52 @@ def _pack(blobs: BlobStore, result: Result) -> _Anew:
     )
 
 
-def _agreement(blobs: BlobStore, result: Result) -> _Anew:
-    """The agreement exam, with the options that its policy shows."""
-    bounds = {rule.id: rule.bound for rule in result.policy.rules}
-    options: dict[str, Any] = {
-        name: bounds[rule]
-        for name, rule in (
-            ("pa_gate", "agreement.pa"),
-            ("kappa_gate", "agreement.kappa"),
-            ("abstain_gate", "agreement.abstain"),
-            ("coverage_gate", "agreement.coverage"),
-        )
-        if rule in bounds
-    }
-    options["nic_policy"] = result.policy.settings.get("nic_policy", "strict")
+def _exam(blobs: BlobStore, result: Result, inputs: ExamInputs) -> _Anew:
+    """An exam from the inputs that were kept with its result."""
+    if result.pack.name != f"{SCORE_PACK}{inputs.kind}":
+        raise IntegrityError(f"its {SITTING} is of the exam {inputs.kind!r}")
+    needed = {role.name for role in exam_suite(inputs.kind).roles if role.required}
+    if not needed <= set(inputs.roles):
+        raise IncomparableError("an evidence file was not there when it was made")
     (account,) = result.evidence
-    choices = _choices(account.checks)
     with _spooled_evidence(blobs, result) as (paths, expected):
-        _refuse_lost_pins(account, expected)
-        job = exam_job("agreement", options, choices)
-        if len(paths) > 1:
-            # One file per validator, in this order; what further ones are called does not matter.
-            names = (SCHOLAR, AUDITOR, *(f"validator {n}" for n in range(3, len(paths) + 1)))
-            by_side = dict(zip(names, paths, strict=True))
-            examined = examine_joined(job, by_side, choices, expected_ids=expected)
-        else:
-            examined = examine_files(job, paths, choices, LocalEngine(1), expected_ids=expected)
-    return _judged(result, "agreement", examined)
-
-
-def _sitting(blobs: BlobStore, result: Result, sitting: ExamInputs) -> _Anew:
-    """An exam whose sitting was kept with its result."""
-    if result.pack.name != f"score-{sitting.kind}":
-        raise IntegrityError(f"its {SITTING} is of the exam {sitting.kind!r}")
-    choices = _choices(sitting.reading)
-    with _spooled_evidence(blobs, result) as (paths, expected):
-        if len(paths) != len(sitting.roles):
+        if len(paths) != len(inputs.roles):
             raise IntegrityError(f"its {SITTING} tells of other evidence files")
-        if sitting.kind == "overhead":
-            arms = dict(zip(sitting.roles, paths, strict=True))
-            if not {"bare", "guarded"} <= arms.keys():
-                raise IncomparableError("an arm was not there when it was made")
-            examined = examine_overhead(arms, sitting.options, choices)
-        elif sitting.kind == PAIRWISE:
-            examined = _votes(result, sitting, paths, expected)
-        else:
-            _refuse_lost_pins(result.evidence[0], expected)
-            job = exam_job(sitting.kind, sitting.options, choices)
-            examined = examine_files(job, paths, choices, LocalEngine(1), expected_ids=expected)
-    return _judged(result, sitting.kind, examined)
+        if account.expected is not None and expected is None and not needed:
+            raise IncomparableError("the list of expected ids was not kept with it")
+        examined = run_exam(
+            ExamRun(
+                kind=inputs.kind,
+                options=inputs.options,
+                files=list(zip(inputs.roles, paths, strict=True)),
+                reading=_choices(inputs.reading),
+                engine=LocalEngine(1),
+                expected_ids=expected,
+                left_out=inputs.left_out,
+            )
+        )
+    return _judged(result, inputs.kind, examined)
 
 
-def _votes(
-    result: Result, sitting: ExamInputs, paths: Sequence[str], items: frozenset[str] | None
-) -> ExamOutcome:
-    """The exam over the votes of a review, with the items that were to be judged."""
-    _refuse_lost_pins(result.evidence[0], items)
-    choices = _choices(sitting.reading)
-    job = exam_job(PAIRWISE, sitting.options, choices)
-    examined = examine_files(job, paths, choices, LocalEngine(1))
-    return with_items(
-        examined,
-        pinned=len(items or ()),
-        left_out=sitting.left_out,
-        peeking=sitting.options.get("peeking") is True,
-    )
+def _older_inputs(result: Result) -> ExamInputs | None:
+    """The inputs of a result that was sealed before they were kept, where its exam knows them."""
+    kind = result.pack.name.removeprefix(SCORE_PACK)
+    if kind == result.pack.name or kind not in suites():
+        return None
+    suite = exam_suite(kind)
+    if suite.options_of is None:
+        return None
+    (account,) = result.evidence
+    roles = _older_roles(suite, len(account.files))
+    return ExamInputs(kind, suite.options_of(result.policy), account.checks, roles)
+
+
+def _older_roles(suite: ExamSuite, count: int) -> tuple[str, ...]:
+    """One file has the first role. Several have the next ones, and names that do not matter."""
+    if count == 1:
+        return (suite.roles[0].name,)
+    names = [role.name for role in suite.roles[1:] if not role.named]
+    return (*names, *(f"file {n}" for n in range(len(names) + 1, count + 1)))[:count]
 
 
 def _judged(result: Result, kind: str, examined: ExamOutcome) -> _Anew:
@@ -244,11 +228,6 @@ def _spooled_evidence(
         if pins:
             expected = read_expected_ids(_spooled(blobs, pins[0].digest, folder / EXPECTED_IDS))
         yield paths, expected
-
-
-def _refuse_lost_pins(account: Evidence, expected: frozenset[str] | None) -> None:
-    if account.expected is not None and expected is None:
-        raise IncomparableError("the list of expected ids was not kept with it")
 
 
 def _choices(checks: Mapping[str, str]) -> ReadingChoices:

@@ -20,28 +20,36 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
-from gatemark.core.result import Result
-from gatemark.packs.arm_sources import ArmSource, open_arm, open_recording, reopen_arm
-from gatemark.packs.arms import ArmAnswers, OnProgress, answer_all, scoring_of
-from gatemark.packs.data import OpenPack, open_pack
+from gatemark.core.result import AssetRef, Result
+from gatemark.packs.arms import (
+    ArmAnswers,
+    ArmSource,
+    OnProgress,
+    OpenPack,
+    answer_all,
+    open_arm,
+    open_pack,
+    open_recording,
+    reopen_arm,
+    scoring_of,
+)
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
     SuiteFiles,
     SuiteOutcome,
+    examine_suite,
     files_of_pack,
     files_of_result,
-    run_exam,
 )
 from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
-from gatemark.packs.journals import Journals
 from gatemark.packs.judge import check_rules
 from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import PackRun, seal_run
+from gatemark.targets.journal import Journals
 from gatemark.workspace import Workspace
 
 MAX_LISTED = 20
@@ -170,7 +178,7 @@ def _finished(
 def _sit(
     workspace: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
 ) -> dict[str, SuiteOutcome]:
-    return {name: run_exam(workspace, opened.pack.suite(name), files[name]) for name in files}
+    return {name: examine_suite(workspace, opened.pack.suite(name), files[name]) for name in files}
 
 
 def _exam_files(

@@ -11,13 +11,10 @@ from pathlib import Path
 import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.change import AssetRef
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Waiver
-from gatemark.core.result import Blob, Cost, Result
-from gatemark.packs.arm_sources import ArmSource
-from gatemark.packs.arms import ArmAnswers, scoring_of
-from gatemark.packs.data import OpenPack
+from gatemark.core.result import AssetRef, Blob, Cost, Result
+from gatemark.packs.arms import ArmAnswers, ArmSource, OpenPack, scoring_of
 from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SuiteOutcome
 from gatemark.packs.grading import LICENCE, replies_name
 from gatemark.packs.judge import PackEvidence, judge_pack, result_of

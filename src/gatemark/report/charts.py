@@ -1,29 +1,28 @@
-"""Pictures of figures: Vega-Lite specifications turned into SVG, offline and repeatable.
+"""The chart engine: Vega-Lite specifications become SVG, offline and repeatable.
 
-Sizes, places and colours are all fixed here rather than measured, so that the fonts of a machine
-cannot change a single byte.
+Every chart of a report is drawn here, in a light and a dark theme. Sizes, places and colours are
+fixed and not measured, so that the fonts of a machine cannot change a single byte.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal
 
 import altair as alt
 import msgspec
 import vl_convert
 
-from gatemark.core.figure import Matrix
 from gatemark.report import words
 
-CHART_LABELS_MAX: Final = 40
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 Theme = Literal["light", "dark"]
 Colour = tuple[int, int, int]
 
-_LABEL_MAX: Final = 18
-_LETTER_PX: Final = 6.6
+NAME_MAX: Final = 18
+LETTER_PX: Final = 6.9
+_KEY_PX: Final = 22
 
 
 class Palette(msgspec.Struct, frozen=True):
@@ -52,47 +51,6 @@ SERIES: Final[dict[Theme, tuple[str, ...]]] = {
         *("#5fd0c5", "#b3a4f7", "#cfa37a", "#b5d36a", "#f29ac4", "#e6e9ec"),
     ),
 }
-# Black or white reaches 4.58 on any colour at all; nothing softer does.
-_INKS: Final[tuple[Colour, Colour]] = ((0, 0, 0), (255, 255, 255))
-
-
-def matrix_svg(matrix: Matrix, theme: Theme) -> str:
-    """A heat map of a matrix with its counts written into the cells."""
-    palette = PALETTES[theme]
-    labels = distinct([words.shortened(words.one_line(t), _LABEL_MAX) for t in matrix.labels])
-    side = _cell_side(len(labels))
-    size = side * len(labels)
-    longest = math.ceil(max((len(label) for label in labels), default=0) * _LETTER_PX)
-    angle = 0 if longest <= side - 4 else -40 if side >= 32 else -90
-    left = longest + 40
-    top = {0: 52, -40: math.ceil(longest * 0.72) + 38, -90: longest + 36}[angle]
-    base = alt.Chart(alt.InlineData(values=_cells(matrix, labels, palette))).encode(
-        x=alt.X(
-            "column:N",
-            sort=None,
-            scale=alt.Scale(domain=labels, paddingInner=0.04),
-            axis=_axis(matrix.column_axis, palette, "top", (size / 2, 12 - top), angle=angle),
-        ),
-        y=alt.Y(
-            "row:N",
-            sort=None,
-            scale=alt.Scale(domain=labels, paddingInner=0.04),
-            axis=_axis(matrix.row_axis, palette, "left", (14 - left, size / 2)),
-        ),
-    )
-    layers = [base.mark_rect(cornerRadius=2).encode(fill=alt.Fill("fill:N", scale=None))]
-    if side >= 32:
-        text = base.mark_text(fontSize=13, font=FONT, baseline="middle")
-        layers.append(
-            text.encode(text=alt.Text("count:Q", format=",d"), fill=alt.Fill("ink:N", scale=None))
-        )
-    chart = alt.layer(*layers).properties(
-        width=size,
-        height=size,
-        padding={"left": left, "top": top, "right": longest // 2 + 12, "bottom": 8},
-        autosize={"type": "none"},
-    )
-    return svg(chart.configure(background="transparent").configure_view(strokeOpacity=0))
 
 
 def svg(chart: alt.TopLevelMixin) -> str:
@@ -184,62 +142,87 @@ def _luminance(colour: Colour) -> float:
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def _cells(matrix: Matrix, labels: Sequence[str], palette: Palette) -> list[dict[str, Any]]:
-    top = max((count for row in matrix.counts for count in row), default=0)
-    cells = []
-    for row, counts in zip(labels, matrix.counts, strict=True):
-        for column, count in zip(labels, counts, strict=True):
-            # The square root keeps a rare disagreement visible beside a full diagonal.
-            fill = between(palette.empty, palette.full, (count / top) ** 0.5 if count > 0 else 0)
-            ink = max(_INKS, key=lambda colour: contrast(colour, fill))
-            cells.append(
-                {
-                    "row": row,
-                    "column": column,
-                    "count": count,
-                    "fill": hex_colour(fill),
-                    "ink": hex_colour(ink),
-                }
-            )
-    return cells
+def colour_key(
+    colours: Mapping[str, str], palette: Palette, width: float
+) -> tuple[list[alt.Chart], float]:
+    """Coloured squares with their names above a plane, and the height that they need."""
+    squares: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    left, row = 0.0, 0
+    for part, colour in colours.items():
+        name = short(part, 30)
+        wide = 44 + len(name) * LETTER_PX
+        if left and left + wide > width:
+            left, row = 0.0, row + 1
+        squares.append({"x": left + 6, "y": row, "fill": colour})
+        texts.append({"x": left + 18, "y": row, "text": name})
+        left += wide
+    for entry in (*squares, *texts):
+        entry["y"] = -10 - _KEY_PX * (row - entry["y"])
+    at = pixel_place()
+    marks = plane(squares).mark_square(size=130, opacity=1)
+    parts = [marks.encode(**at, fill=alt.Fill("fill:N", scale=None)), label_texts(texts, palette)]
+    return parts, 12.0 + _KEY_PX * (row + 1)
 
 
-def _cell_side(label_count: int) -> int:
-    for most, side in ((4, 76), (8, 56), (16, 40)):
-        if label_count <= most:
-            return side
-    return 18
-
-
-def _axis(
-    title: str,
+def label_texts(
+    rows: list[dict[str, Any]],
     palette: Palette,
-    orient: Literal["top", "left"],
-    title_place: tuple[float, float],
-    *,
-    angle: int = 0,
-) -> alt.Axis:
-    return alt.Axis(
-        title=words.shortened(words.one_line(title), 40) or None,
-        orient=orient,
-        domain=False,
-        ticks=False,
-        labelAngle=angle,
-        labelAlign="left" if angle else "center" if orient == "top" else "right",
-        labelBaseline="middle" if orient == "left" or angle == -90 else "bottom",
-        labelColor=palette.label,
-        labelFont=FONT,
-        labelFontSize=12,
-        labelLimit=0,
-        labelOverlap=False,
-        labelPadding=8,
-        titleAlign="center",
-        titleBaseline="middle",
-        titleColor=palette.title,
-        titleFont=FONT,
-        titleFontSize=12,
-        titleFontWeight="normal",
-        titleLimit=0,
-        titleX=title_place[0],
-        titleY=title_place[1],
+    align: Literal["left", "right"] = "left",
+) -> Any:
+    """Texts at places given in pixels."""
+    mark = plane(rows).mark_text(
+        align=align, baseline="middle", font=FONT, fontSize=12, fill=palette.label
     )
+    return mark.encode(**pixel_place(), text="text:N")
+
+
+def pixel_place() -> dict[str, Any]:
+    """Places in pixels of the plane, on no axis."""
+    return {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
+
+
+def hair_uprights(ticks: Sequence[float], x: Any, height: float, palette: Palette) -> Any:
+    """Thin lines from top to bottom at the ticks."""
+    hair = hex_colour(between(palette.ground, palette.full, 0.16))
+    rows = [{"x": tick, "y": 0, "y2": height} for tick in ticks]
+    return plane(rows).mark_rule(stroke=hair).encode(x=x, y=pixel_place()["y"], y2="y2")
+
+
+def drawn(
+    layers: Sequence[alt.Chart],
+    palette: Palette,
+    size: tuple[float, float],
+    padding: Mapping[str, float],
+    number_format: str = ",~r",
+) -> str:
+    """Return the SVG of layers on one plane of a fixed size."""
+    chart = alt.layer(*layers).properties(
+        width=size[0], height=size[1], padding=dict(padding), autosize={"type": "none"}
+    )
+    return svg(
+        chart.configure(background="transparent")
+        .configure_view(strokeOpacity=0, clip=False)
+        .configure_axis(**axis_style(palette, number_format))
+    )
+
+
+def number_axis(
+    channel: Literal["x", "y"],
+    title: str,
+    ticks: Sequence[float],
+    domain: tuple[float, float],
+    title_place: tuple[float, float],
+) -> Any:
+    """An axis of numbers with ticks at given values."""
+    axis = alt.Axis(
+        title=short(title, 40), values=list(ticks), titleX=title_place[0], titleY=title_place[1]
+    )
+    scale = alt.Scale(domain=list(domain), nice=False, zero=False)
+    made = alt.X if channel == "x" else alt.Y
+    return made(f"{channel}:Q", scale=scale, axis=axis)
+
+
+def short(text: str, limit: int = NAME_MAX) -> str:
+    """Return a text as one line that fits a label."""
+    return words.shortened(words.one_line(text), limit)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -19,19 +20,103 @@ from gatemark.core.figure import (
     Stacks,
     Timeline,
 )
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Finding
 from gatemark.core.result import Result
-from gatemark.report import (
-    bars,
-    charts,
-    forest_chart,
-    outline,
-    reliability_chart,
-    series_charts,
-    shift_chart,
-    timeline_chart,
-    words,
-)
+from gatemark.report import outline, plane_charts, series_charts, words
+from gatemark.report.charts import Theme
 from gatemark.report.pages import page_environment
+
+BAR_WIDTH: Final = 240.0
+BAR_MARGIN: Final = 8.0
+_AIR: Final = 0.1
+_POWER_MAX: Final = 12
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A drawn measurement; every place is in pixels from the left edge of the bar.
+
+    ``allowed`` is the stretch on the good side of every bound, None when there is none.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    bounds: tuple[float, ...]
+    allowed: tuple[float, float] | None
+    start: str
+    end: str
+    description: str
+
+
+def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
+    """The bar of one measurement; None when it would show a single point."""
+    judged = [finding for finding in findings if finding.op in (">=", ">", "<=", "<", "==")]
+    bounds = sorted({finding.bound for finding in judged})
+    if item.value is None or (item.interval is None and set(bounds) <= {item.value}):
+        return None
+    ends = [] if item.interval is None else [item.interval.low, item.interval.high]
+    start, end = _scale(item, [item.value, *ends, *bounds])
+
+    def place(number: float) -> float:
+        share = (number - start) / (end - start)
+        return round(BAR_MARGIN + share * (BAR_WIDTH - 2 * BAR_MARGIN), 2)
+
+    allowed = _allowed(judged, start, end)
+    return Bar(
+        value=place(item.value),
+        low=place(ends[0]) if ends else None,
+        high=place(ends[1]) if ends else None,
+        bounds=tuple(place(bound) for bound in bounds),
+        allowed=None if allowed is None else (place(allowed[0]), place(allowed[1])),
+        start=words.shortest(start) if abs(start) < 1e9 else words.number(start),
+        end=words.shortest(end) if abs(end) < 1e9 else words.number(end),
+        description=_description(item, judged),
+    )
+
+
+def _scale(item: Measurement, points: Sequence[float]) -> tuple[float, float]:
+    """A scale with round ends and air around the points; a ratio inside [0, 1] stays there."""
+    low, high = min(points), max(points)
+    if low == high == 0:
+        # Nothing but zeros says nothing about a scale.
+        return 0.0, 1.0
+    # Points that coincide, or all but, still need a scale that floats can tell apart.
+    air = max((high - low) * _AIR, max(abs(low), abs(high)) * 1e-3, 1e-12)
+    start, end = _rounded_outward(low - air, high + air)
+    if item.unit == "ratio" and low >= 0 and high <= 1:
+        start, end = max(start, 0.0), min(end, 1.0)
+    return start, end
+
+
+def _rounded_outward(start: float, end: float) -> tuple[float, float]:
+    power = math.floor(math.log10(end - start))
+    if abs(power) > _POWER_MAX:
+        return start, end
+    step = 10.0**power if end - start >= 2.5 * 10.0**power else 2 * 10.0 ** (power - 1)
+    low, high = math.floor(start / step) * step, math.ceil(end / step) * step
+    return round(low, 1 - power), round(high, 1 - power)
+
+
+def _allowed(findings: Sequence[Finding], start: float, end: float) -> tuple[float, float] | None:
+    low, high = start, end
+    for finding in findings:
+        if finding.op in (">=", ">", "=="):
+            low = max(low, finding.bound)
+        if finding.op in ("<=", "<", "=="):
+            high = min(high, finding.bound)
+    return (low, high) if findings and low < high else None
+
+
+def _description(item: Measurement, findings: Sequence[Finding]) -> str:
+    parts = ["" if item.value is None else f"value {words.amount(item.value, item.unit)}"]
+    if item.interval is not None:
+        parts.append(f"interval {words.interval(item.interval, item.unit)}")
+    parts += [f"must be {words.bound(finding, sign=True)}" for finding in findings]
+    return ", ".join(dict.fromkeys(parts))
+
+
+F = TypeVar("F", bound=Figure)
 
 ROWS_MAX: Final = 200
 NUMBERS_SHOWN: Final = 24
@@ -58,7 +143,7 @@ class NumberRow(msgspec.Struct, frozen=True):
     """A measurement and its interval bar."""
 
     line: outline.MeasurementLine
-    bar: bars.Bar | None
+    bar: Bar | None
 
 
 def render(result: Result) -> bytes:
@@ -95,8 +180,8 @@ def result_context(result: Result) -> dict[str, Any]:
         "files": files[:ROWS_MAX],
         "more_files": len(files) - ROWS_MAX,
         "checks": outline.evidence_checks(result.evidence),
-        "bar_width": bars.WIDTH,
-        "bar_margin": bars.MARGIN,
+        "bar_width": BAR_WIDTH,
+        "bar_margin": BAR_MARGIN,
         "bound": words.bound,
         "minus": _minus,
         "more_rows": words.more_rows,
@@ -122,9 +207,7 @@ def _numbers(result: Result) -> tuple[list[NumberRow], list[NumberRow]]:
 
 
 def _row(result: Result, line: outline.MeasurementLine) -> NumberRow:
-    return NumberRow(
-        line, bars.interval_bar(line.source, outline.findings_about(result, line.source))
-    )
+    return NumberRow(line, interval_bar(line.source, outline.findings_about(result, line.source)))
 
 
 def _figure(figure: Figure) -> ExhibitBlock:
@@ -132,31 +215,44 @@ def _figure(figure: Figure) -> ExhibitBlock:
 
 
 def _picture(figure: Figure) -> Picture | None:
-    if isinstance(figure, Matrix):
-        return _matrix_picture(figure)
-    if isinstance(figure, Reliability):
-        return _reliability_picture(figure)
-    if isinstance(figure, Curves):
-        return _curves_picture(figure)
-    if isinstance(figure, Stacks):
-        return _stacks_picture(figure)
-    if isinstance(figure, Forest):
-        return _forest_picture(figure)
-    if isinstance(figure, Timeline):
-        return _timeline_picture(figure)
-    if isinstance(figure, Shifts):
-        return _shift_picture(figure)
+    match figure:
+        case Matrix():
+            return _matrix_picture(figure)
+        case Reliability():
+            return _reliability_picture(figure)
+        case Curves():
+            return _curves_picture(figure)
+        case Stacks():
+            return _stacks_picture(figure)
+        case Forest():
+            return _forest_picture(figure)
+        case Timeline():
+            return _timeline_picture(figure)
+        case Shifts():
+            return _shift_picture(figure)
     return None
 
 
+def _both_themes(
+    draw: Callable[[F, Theme], str],
+    figure: F,
+    *,
+    description: str,
+    table_name: str,
+    legend: str | None = None,
+) -> Picture:
+    light, dark = _data_address(draw(figure, "light")), _data_address(draw(figure, "dark"))
+    return Picture(light, dark, description, table_name, legend)
+
+
 def _matrix_picture(matrix: Matrix) -> Picture | None:
-    if not 0 < len(matrix.labels) <= charts.CHART_LABELS_MAX:
+    if not 0 < len(matrix.labels) <= plane_charts.CHART_LABELS_MAX:
         return None
     total = sum(sum(row) for row in matrix.counts)
     diagonal = sum(matrix.counts[at][at] for at in range(len(matrix.labels)))
-    return Picture(
-        light=_data_address(charts.matrix_svg(matrix, "light")),
-        dark=_data_address(charts.matrix_svg(matrix, "dark")),
+    return _both_themes(
+        plane_charts.matrix_svg,
+        matrix,
         description=(
             f"Heat map of {matrix.row_axis} (rows) by {matrix.column_axis} (columns): "
             f"{total:,} in all, {diagonal:,} on the diagonal. The counts are in the table below."
@@ -167,7 +263,7 @@ def _matrix_picture(matrix: Matrix) -> Picture | None:
 
 def _reliability_picture(figure: Reliability) -> Picture | None:
     total = sum(bin_.n for bin_ in figure.bins)
-    if total == 0 or len(figure.bins) > reliability_chart.CHART_BINS_MAX:
+    if total == 0 or len(figure.bins) > plane_charts.CHART_BINS_MAX:
         return None
     gaps = [
         bin_.accuracy - bin_.confidence
@@ -175,9 +271,9 @@ def _reliability_picture(figure: Reliability) -> Picture | None:
         if bin_.accuracy is not None and bin_.confidence is not None
     ]
     over, under = sum(gap < 0 for gap in gaps), sum(gap > 0 for gap in gaps)
-    return Picture(
-        light=_data_address(reliability_chart.reliability_svg(figure, "light")),
-        dark=_data_address(reliability_chart.reliability_svg(figure, "dark")),
+    return _both_themes(
+        plane_charts.reliability_svg,
+        figure,
         description=(
             f"Reliability diagram of {words.counted(total, 'answer')}: accuracy by stated "
             f"confidence. Of {words.counted(len(gaps), 'bin')} with answers, {over} were right "
@@ -198,9 +294,9 @@ def _curves_picture(figure: Curves) -> Picture | None:
     if len(figure.lines) > series_charts.LINES_MAX:
         return None
     ends = ", ".join(f"{line.name} {words.number(line.points[-1][1])}" for line in figure.lines)
-    return Picture(
-        light=_data_address(series_charts.curves_svg(figure, "light")),
-        dark=_data_address(series_charts.curves_svg(figure, "dark")),
+    return _both_themes(
+        series_charts.curves_svg,
+        figure,
         description=(
             f"Lines of {figure.y_axis} over {figure.x_axis}, ending at: {ends}. "
             "The numbers are in the table below."
@@ -214,9 +310,9 @@ def _stacks_picture(figure: Stacks) -> Picture | None:
     if not fits or len(figure.parts) > series_charts.LINES_MAX:
         return None
     totals = ", ".join(f"{bar.name} {words.number(sum(bar.amounts))}" for bar in figure.bars)
-    return Picture(
-        light=_data_address(series_charts.stacks_svg(figure, "light")),
-        dark=_data_address(series_charts.stacks_svg(figure, "dark")),
+    return _both_themes(
+        series_charts.stacks_svg,
+        figure,
         description=(
             f"Bars of {figure.axis}, cut into {', '.join(figure.parts)}. In all: {totals}. "
             "The numbers are in the table below."
@@ -227,11 +323,11 @@ def _stacks_picture(figure: Stacks) -> Picture | None:
 
 def _forest_picture(figure: Forest) -> Picture | None:
     count = sum(len(group.rows) for group in figure.groups)
-    if count > forest_chart.ROWS_MAX:
+    if count > series_charts.ROWS_MAX:
         return None
-    return Picture(
-        light=_data_address(forest_chart.forest_svg(figure, "light")),
-        dark=_data_address(forest_chart.forest_svg(figure, "dark")),
+    return _both_themes(
+        series_charts.forest_svg,
+        figure,
         description=(
             f"{words.counted(count, 'value')} with intervals in "
             f"{words.counted(len(figure.groups), 'group')}: "
@@ -244,12 +340,12 @@ def _forest_picture(figure: Forest) -> Picture | None:
 
 
 def _timeline_picture(figure: Timeline) -> Picture | None:
-    fits = len(figure.lanes) <= timeline_chart.LANES_MAX
-    if not fits or len(figure.spans) > timeline_chart.SPANS_MAX:
+    fits = len(figure.lanes) <= series_charts.LANES_MAX
+    if not fits or len(figure.spans) > series_charts.SPANS_MAX:
         return None
-    return Picture(
-        light=_data_address(timeline_chart.timeline_svg(figure, "light")),
-        dark=_data_address(timeline_chart.timeline_svg(figure, "dark")),
+    return _both_themes(
+        series_charts.timeline_svg,
+        figure,
         description=(
             f"Timeline of {len(figure.spans):,} entries in "
             f"{words.counted(len(figure.lanes), 'lane')}: {', '.join(figure.lanes)}. "
@@ -261,16 +357,16 @@ def _timeline_picture(figure: Timeline) -> Picture | None:
 
 
 def _shift_picture(figure: Shifts) -> Picture | None:
-    low, high = shift_chart.span(figure)
-    if len(figure.bins) > shift_chart.CHART_BINS_MAX or not math.isfinite(high - low):
+    low, high = plane_charts.shift_span(figure)
+    if len(figure.bins) > plane_charts.SHIFT_BINS_MAX or not math.isfinite(high - low):
         return None
     windows = figure.bins[-1].last
     highest = max(bin_.high for bin_ in figure.bins)
     bound = "" if figure.bound is None else f", the budget {words.number(figure.bound)}"
     grouped = len(figure.bins) < windows
-    return Picture(
-        light=_data_address(shift_chart.shift_svg(figure, "light")),
-        dark=_data_address(shift_chart.shift_svg(figure, "dark")),
+    return _both_themes(
+        plane_charts.shift_svg,
+        figure,
         description=(
             f"Shift of {words.counted(windows, 'window')} in order ({figure.axis}): the mean is "
             f"{words.number(figure.mean)}{bound}, the highest {words.number(highest)}. "

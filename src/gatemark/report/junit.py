@@ -12,8 +12,8 @@ import io
 from typing import Literal
 from xml.etree import ElementTree as ET
 
+from gatemark.core.policy import Finding
 from gatemark.core.result import Result
-from gatemark.core.verdict import Finding
 from gatemark.report import words
 
 Mark = Literal["failure", "error", "skipped"]

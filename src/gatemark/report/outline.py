@@ -7,12 +7,10 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.evidence import Evidence
 from gatemark.core.figure import Figure, Matrix, Reliability, ReliabilityBin, Shifts, Table
-from gatemark.core.measurement import Direction, Measurement
-from gatemark.core.policy import Rule
+from gatemark.core.measurement import Direction, Evidence, Measurement
+from gatemark.core.policy import Finding, Rule
 from gatemark.core.result import Result
-from gatemark.core.verdict import Finding
 from gatemark.report import words
 from gatemark.report.picture_cells import Pictured, picture_cells
 

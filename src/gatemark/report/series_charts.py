@@ -1,26 +1,23 @@
-"""Lines over a plane and bars cut into parts, as SVG; names stand beside what they name."""
+"""Charts of curves, stacks, forests and timelines; names stand beside what they name."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import altair as alt
 
-from gatemark.core.figure import Curves, Stacks
+from gatemark.core.figure import Curves, Forest, Stacks, Timeline
 from gatemark.report import charts, words
 
 LINES_MAX: Final = 7
 BARS_MAX: Final = 30
 
-_NAME_MAX: Final = 18
-_LETTER_PX: Final = 6.9
 _WIDTH: Final = 460
 _HEIGHT: Final = 280
 _BAR_PX: Final = 34
 _BARS_WIDTH: Final = 440
-_KEY_PX: Final = 22
 _LABEL_GAP: Final = 0.055
 _DASHES: Final = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3], [4, 4], [12, 4], [1, 5])
 
@@ -28,12 +25,14 @@ _DASHES: Final = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3], [4, 4], [12, 4], [1, 5])
 def curves_svg(figure: Curves, theme: charts.Theme) -> str:
     """Each line in its own colour and dash, with its name at its last point."""
     palette = charts.PALETTES[theme]
-    names = charts.distinct([_short(line.name) for line in figure.lines])
+    names = charts.distinct([charts.short(line.name) for line in figure.lines])
     xs = sorted({x for line in figure.lines for x, _ in line.points})
     ys = [y for line in figure.lines for _, y in line.points]
     y_ticks = charts.round_ticks(min(0.0, *ys), max(ys))
-    x = number_axis("x", figure.x_axis, xs, (0.0, xs[-1]), (_WIDTH / 2, 40))
-    y = number_axis("y", figure.y_axis, y_ticks, (y_ticks[0], y_ticks[-1]), (-52, _HEIGHT / 2))
+    x = charts.number_axis("x", figure.x_axis, xs, (0.0, xs[-1]), (_WIDTH / 2, 40))
+    y = charts.number_axis(
+        "y", figure.y_axis, y_ticks, (y_ticks[0], y_ticks[-1]), (-52, _HEIGHT / 2)
+    )
     hair = charts.hex_colour(charts.between(palette.ground, palette.full, 0.16))
     levels = [{"x": 0, "x2": xs[-1], "y": tick} for tick in y_ticks]
     layers = [charts.plane(levels).mark_rule(stroke=hair).encode(x=x, x2="x2", y=y)]
@@ -62,26 +61,26 @@ def curves_svg(figure: Curves, theme: charts.Theme) -> str:
             )
             .encode(x=x, y=y, text="text:N")
         )
-    right = max(len(name) for name in names) * _LETTER_PX + 26
+    right = max(len(name) for name in names) * charts.LETTER_PX + 26
     padding = {"left": 70, "top": 14, "right": right, "bottom": 52}
-    return drawn(layers, palette, (_WIDTH, _HEIGHT), padding)
+    return charts.drawn(layers, palette, (_WIDTH, _HEIGHT), padding)
 
 
 def stacks_svg(figure: Stacks, theme: charts.Theme) -> str:
     """Horizontal bars; the parts are keyed by colour above them."""
     palette = charts.PALETTES[theme]
-    names = charts.distinct([_short(bar.name) for bar in figure.bars])
+    names = charts.distinct([charts.short(bar.name) for bar in figure.bars])
     totals = [sum(bar.amounts) for bar in figure.bars]
     ticks = charts.round_ticks(0.0, max(totals) or 1.0)
     height = _BAR_PX * len(names)
-    x = number_axis("x", figure.axis, ticks, (0.0, ticks[-1]), (_BARS_WIDTH / 2, 40))
+    x = charts.number_axis("x", figure.axis, ticks, (0.0, ticks[-1]), (_BARS_WIDTH / 2, 40))
     band = alt.Y(
         "bar:N",
         sort=None,
         scale=alt.Scale(domain=names, paddingInner=0.3, paddingOuter=0.15),
         axis=alt.Axis(title=None, format=""),
     )
-    layers = [hair_uprights(ticks, x, height, palette)]
+    layers = [charts.hair_uprights(ticks, x, height, palette)]
     for place, _ in enumerate(figure.parts):
         pieces = [
             {"bar": name, "x": sum(bar.amounts[:place]), "x2": sum(bar.amounts[: place + 1])}
@@ -95,90 +94,10 @@ def stacks_svg(figure: Stacks, theme: charts.Theme) -> str:
             .encode(x=x, x2="x2", y=band)
         )
     colours = {part: charts.SERIES[theme][at % LINES_MAX] for at, part in enumerate(figure.parts)}
-    key, top = colour_key(colours, palette, _BARS_WIDTH)
-    left = max(len(name) for name in names) * _LETTER_PX + 24
+    key, top = charts.colour_key(colours, palette, _BARS_WIDTH)
+    left = max(len(name) for name in names) * charts.LETTER_PX + 24
     padding = {"left": left, "top": top, "right": 24, "bottom": 52}
-    return drawn([*layers, *key], palette, (_BARS_WIDTH, height), padding)
-
-
-def colour_key(
-    colours: Mapping[str, str], palette: charts.Palette, width: float
-) -> tuple[list[alt.Chart], float]:
-    """Coloured squares with their names above a plane, and the height that they need."""
-    squares: list[dict[str, Any]] = []
-    texts: list[dict[str, Any]] = []
-    left, row = 0.0, 0
-    for part, colour in colours.items():
-        name = _short(part, 30)
-        wide = 44 + len(name) * _LETTER_PX
-        if left and left + wide > width:
-            left, row = 0.0, row + 1
-        squares.append({"x": left + 6, "y": row, "fill": colour})
-        texts.append({"x": left + 18, "y": row, "text": name})
-        left += wide
-    for entry in (*squares, *texts):
-        entry["y"] = -10 - _KEY_PX * (row - entry["y"])
-    at = pixel_place()
-    marks = charts.plane(squares).mark_square(size=130, opacity=1)
-    drawn = [marks.encode(**at, fill=alt.Fill("fill:N", scale=None)), label_texts(texts, palette)]
-    return drawn, 12.0 + _KEY_PX * (row + 1)
-
-
-def label_texts(
-    rows: list[dict[str, Any]],
-    palette: charts.Palette,
-    align: Literal["left", "right"] = "left",
-) -> Any:
-    """Texts at places given in pixels."""
-    mark = charts.plane(rows).mark_text(
-        align=align, baseline="middle", font=charts.FONT, fontSize=12, fill=palette.label
-    )
-    return mark.encode(**pixel_place(), text="text:N")
-
-
-def pixel_place() -> dict[str, Any]:
-    """Places in pixels of the plane, on no axis."""
-    return {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
-
-
-def hair_uprights(ticks: Sequence[float], x: Any, height: float, palette: charts.Palette) -> Any:
-    """Thin lines from top to bottom at the ticks."""
-    hair = charts.hex_colour(charts.between(palette.ground, palette.full, 0.16))
-    rows = [{"x": tick, "y": 0, "y2": height} for tick in ticks]
-    return charts.plane(rows).mark_rule(stroke=hair).encode(x=x, y=pixel_place()["y"], y2="y2")
-
-
-def drawn(
-    layers: Sequence[alt.Chart],
-    palette: charts.Palette,
-    size: tuple[float, float],
-    padding: dict[str, float],
-) -> str:
-    """The SVG of layers on one plane of a fixed size."""
-    chart = alt.layer(*layers).properties(
-        width=size[0], height=size[1], padding=padding, autosize={"type": "none"}
-    )
-    return charts.svg(
-        chart.configure(background="transparent")
-        .configure_view(strokeOpacity=0, clip=False)
-        .configure_axis(**charts.axis_style(palette, ",~r"))
-    )
-
-
-def number_axis(
-    channel: Literal["x", "y"],
-    title: str,
-    ticks: Sequence[float],
-    domain: tuple[float, float],
-    title_place: tuple[float, float],
-) -> Any:
-    """An axis of numbers with ticks at given values."""
-    axis = alt.Axis(
-        title=_short(title, 40), values=list(ticks), titleX=title_place[0], titleY=title_place[1]
-    )
-    scale = alt.Scale(domain=list(domain), nice=False, zero=False)
-    made = alt.X if channel == "x" else alt.Y
-    return made(f"{channel}:Q", scale=scale, axis=axis)
+    return charts.drawn([*layers, *key], palette, (_BARS_WIDTH, height), padding)
 
 
 def _spread(heights: Sequence[float], ends: tuple[float, float]) -> list[float]:
@@ -195,5 +114,132 @@ def _spread(heights: Sequence[float], ends: tuple[float, float]) -> list[float]:
     return placed
 
 
-def _short(text: str, limit: int = _NAME_MAX) -> str:
-    return words.shortened(words.one_line(text), limit)
+ROWS_MAX: Final = 150
+
+_FOREST_WIDTH: Final = 420
+_ROW_PX: Final = 18
+_HEAD_PX: Final = 26
+_ROW_NAME_MAX: Final = 14
+
+
+def forest_svg(figure: Forest, theme: charts.Theme) -> str:
+    """Dots on lines; the name of a group and how to read it stand above its rows."""
+    palette = charts.PALETTES[theme]
+    ends = [
+        end
+        for group in figure.groups
+        for row in group.rows
+        for end in (row.low, row.high, row.value)
+    ]
+    ticks = charts.round_ticks(min(0.0, *ends), max(ends))
+    rows, heads, names, height = _places(figure, theme)
+    x = charts.number_axis("x", figure.axis, ticks, (ticks[0], ticks[-1]), (_FOREST_WIDTH / 2, 40))
+    y = charts.pixel_place()["y"]
+    stroke = alt.Stroke("colour:N", scale=None)
+    plane = charts.plane(rows)
+    left = max(len(name["text"]) for name in names) * charts.LETTER_PX + 24
+    layers = [
+        charts.hair_uprights(ticks, x, height, palette),
+        plane.mark_rule(strokeWidth=2).encode(x=x, x2="high", y=y, stroke=stroke),
+        plane.mark_circle(size=58, opacity=1).encode(
+            x=alt.X("value:Q", scale=alt.Scale(domain=[ticks[0], ticks[-1]], nice=False)),
+            y=y,
+            fill=alt.Fill("colour:N", scale=None),
+        ),
+        charts.label_texts(names, palette, "right"),
+        *(_heads(heads, palette, 8 - left)),
+    ]
+    padding = {"left": left, "top": 10, "right": 24, "bottom": 52}
+    return charts.drawn(layers, palette, (_FOREST_WIDTH, height), padding)
+
+
+def _places(
+    figure: Forest, theme: charts.Theme
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]], float]:
+    """Every row, head and name with its height; a name has one colour in all groups."""
+    series = charts.SERIES[theme]
+    known = list(dict.fromkeys(row.name for group in figure.groups for row in group.rows))
+    rows, heads, names = [], [], []
+    height = 0.0
+    for group in figure.groups:
+        note = f" ({group.note})" if group.note else ""
+        text = words.shortened(words.one_line(f"{group.name}{note}"), 70)
+        heads.append({"y": height + _HEAD_PX / 2 + 4, "text": text})
+        height += _HEAD_PX
+        for row in group.rows:
+            middle = height + _ROW_PX / 2
+            colour = series[known.index(row.name) % len(series)]
+            rows.append(
+                {"x": row.low, "high": row.high, "value": row.value, "y": middle, "colour": colour}
+            )
+            name = charts.short(row.name, _ROW_NAME_MAX)
+            names.append({"x": -10, "y": middle, "text": name})
+            height += _ROW_PX
+    return rows, heads, names, height
+
+
+def _heads(heads: list[dict[str, Any]], palette: charts.Palette, x: float) -> list[alt.Chart]:
+    mark = charts.plane([{**head, "x": x} for head in heads]).mark_text(
+        align="left",
+        baseline="middle",
+        font=charts.FONT,
+        fontSize=12,
+        fontWeight="bold",
+        fill=palette.label,
+    )
+    return [mark.encode(**charts.pixel_place(), text="text:N")]
+
+
+LANES_MAX: Final = 20
+SPANS_MAX: Final = 2_000
+
+_TIMELINE_WIDTH: Final = 640
+_LANE_PX: Final = 34
+
+
+def timeline_svg(figure: Timeline, theme: charts.Theme) -> str:
+    """Spans as bars, moments as ticks; the kinds are keyed by colour above them."""
+    palette = charts.PALETTES[theme]
+    lanes = charts.distinct([charts.short(lane) for lane in figure.lanes])
+    series = charts.SERIES[theme]
+    kinds = dict.fromkeys(span.kind for span in figure.spans)
+    colours = {kind: series[at % len(series)] for at, kind in enumerate(kinds)}
+    start = min(0.0, *(span.start for span in figure.spans))
+    ticks = charts.round_ticks(start, max(span.end for span in figure.spans), 8)
+    height = _LANE_PX * len(lanes)
+    x = charts.number_axis(
+        "x", figure.axis, ticks, (ticks[0], ticks[-1]), (_TIMELINE_WIDTH / 2, 40)
+    )
+    bars, moments = _marks(figure, colours)
+    across = {"x": x, "y": charts.pixel_place()["y"], "y2": "y2"}
+    names = [{"x": -10, "y": (at + 0.5) * _LANE_PX, "text": lane} for at, lane in enumerate(lanes)]
+    key, top = charts.colour_key(colours, palette, _TIMELINE_WIDTH)
+    layers = [
+        charts.hair_uprights(ticks, x, height, palette),
+        charts.plane(bars)
+        .mark_rect(opacity=0.9, stroke=charts.hex_colour(palette.ground), strokeWidth=0.5)
+        .encode(**across, x2="x2", fill=alt.Fill("fill:N", scale=None)),
+        charts.plane(moments)
+        .mark_rule(strokeWidth=2)
+        .encode(**across, stroke=alt.Stroke("fill:N", scale=None)),
+        charts.label_texts(names, palette, "right"),
+        *key,
+    ]
+    left = max(len(lane) for lane in lanes) * charts.LETTER_PX + 24
+    padding = {"left": left, "top": top, "right": 24, "bottom": 52}
+    return charts.drawn(layers, palette, (_TIMELINE_WIDTH, height), padding)
+
+
+def _marks(
+    figure: Timeline, colours: dict[str, str]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    place = {lane: at for at, lane in enumerate(figure.lanes)}
+    bars, moments = [], []
+    for span in figure.spans:
+        top = place[span.lane] * _LANE_PX
+        mark = {"x": span.start, "y": top + 6, "y2": top + 28, "fill": colours[span.kind]}
+        if span.end > span.start:
+            bars.append({**mark, "x2": span.end})
+        else:
+            moments.append(mark)
+    return bars, moments

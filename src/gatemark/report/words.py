@@ -8,8 +8,8 @@ from typing import Final
 
 from gatemark.core.figure import Cell
 from gatemark.core.measurement import Direction, Interval
+from gatemark.core.policy import Finding, FindingVerdict
 from gatemark.core.result import Cost, Result
-from gatemark.core.verdict import Finding, FindingVerdict
 
 VERDICT_WORDS: Final[dict[FindingVerdict, str]] = {
     "pass": "PASS",

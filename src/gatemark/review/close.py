@@ -19,14 +19,13 @@ import sqlalchemy as sa
 from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
-from gatemark.core.verdict import Outcome
-from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
-from gatemark.evidence.folds.item_counts import with_items
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
+from gatemark.core.policy import Outcome
+from gatemark.evidence.exam import ExamOutcome, ExamRun
+from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
-from gatemark.lifecycle.decisions.people import roles_of
+from gatemark.lifecycle.decisions.decision import roles_of
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.review.create import subject_of_review, tell_ledger
@@ -49,13 +48,7 @@ from gatemark.review.plan import ReviewClosing, StoredReview, read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import check_key
 from gatemark.review.sealed_rows import VOTES, outcome_title
-from gatemark.review.unblind import (
-    CastVote,
-    OpenVote,
-    ballots_digest,
-    gold_records,
-    unblind,
-)
+from gatemark.review.unblind import CastVote, OpenVote, ballots_digest, gold_records, unblind
 from gatemark.workspace import Workspace
 
 PAIRWISE: Final = "pairwise"
@@ -287,21 +280,22 @@ def _examine(
     votes: Sequence[OpenVote],
     folder: Path | None = None,
 ) -> ExamOutcome:
-    """Sit the pairwise exam over opened votes, with every item that was to be judged pinned."""
-    plan = opened.stored.plan
-    choices = ReadingChoices()
+    """Run the pairwise exam over opened votes, with every item that was to be judged pinned."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="gatemark-") as made:
             return _examine(workspace, opened, votes, Path(made))
     path = folder / VOTES
     path.write_bytes(_vote_lines(votes))
-    job = exam_job(PAIRWISE, _options(opened), choices)
-    examined = examine_files(job, [str(path)], choices, workspace.engine_for(1, 2))
-    examined = with_items(
-        examined,
-        pinned=len(item_ids(list(opened.pairs.values()))),
-        left_out=_left_out(opened),
-        peeking=plan.peeking,
+    examined = run_exam(
+        ExamRun(
+            kind=PAIRWISE,
+            options=_options(opened),
+            files=[(VOTES, str(path))],
+            reading=ReadingChoices(),
+            engine=workspace.engine_for(1, 2),
+            expected_ids=frozenset(item_ids(list(opened.pairs.values()))),
+            left_out=_left_out(opened),
+        )
     )
     files = tuple(msgspec.structs.replace(file, name=VOTES) for file in examined.evidence.files)
     evidence = msgspec.structs.replace(examined.evidence, files=files)

@@ -14,7 +14,6 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import (
     InvalidValueError,
     NotAllowedError,
@@ -22,6 +21,7 @@ from gatemark.core.errors import (
     UnknownNameError,
     UsageError,
 )
+from gatemark.core.result import AssetRef
 from gatemark.core.text import check_words
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft

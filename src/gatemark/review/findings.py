@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from gatemark.core.measurement import Measurement
-from gatemark.core.verdict import Finding, Outcome
+from gatemark.core.policy import Finding, Outcome
+from gatemark.evidence.folds.fold_files import build_exam
 from gatemark.evidence.folds.run_exam import exam_job
-from gatemark.evidence.folds.shard import build_exam
 from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.gate.decide import judge

@@ -9,16 +9,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.result import AssetRef
 from gatemark.evidence.dataset import json_rows
-from gatemark.evidence.limits import Limits
-from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices, refuse
-from gatemark.evidence.source import Source, inspect_source
-from gatemark.evidence.whole_file import admitted_batches, whole_file
-from gatemark.packs.sample_lines import read_sample_lines
+from gatemark.evidence.reading_options import Limits, ReadingChoices, refuse
+from gatemark.evidence.source import Source, inspect_source, read_blocks, whole_file
+from gatemark.evidence.whole_file import admitted_batches
+from gatemark.packs.answers import read_sample_lines
 from gatemark.review.plan import GOLD_ARMS, ReviewPair
 from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
 from gatemark.samples.read_samples import is_own_file

@@ -22,7 +22,7 @@ from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
-from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.decisions.decision import require_role
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.review.create import tell_ledger

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from gatemark.core.canonical import digest, digest_bytes, original_fields
-from gatemark.core.change import AssetRef
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.result import AssetRef
 from gatemark.core.stored import read_stored
 from gatemark.core.text import MAX_REASON
 from gatemark.lifecycle.model.nouns import Actor

@@ -12,11 +12,11 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
-from gatemark.evidence.files import digest_source, find_sources
 from gatemark.evidence.plugins import measures
 from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import digest_source, find_sources
 from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
 from gatemark.samples.pairing import (
     LISTED_MAX,

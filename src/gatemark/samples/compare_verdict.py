@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 
 from gatemark.core.fold import Measure
+from gatemark.core.policy import Outcome
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Outcome
 from gatemark.samples.pairing import SamplePairing, sample_names
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
 from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS, Comparison

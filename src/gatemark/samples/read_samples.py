@@ -10,12 +10,11 @@ import xxhash
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source
+from gatemark.evidence.source import Source, read_blocks, whole_file
 from gatemark.evidence.strict_json import parse_strictly
-from gatemark.evidence.whole_file import admitted_batches, whole_file
+from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
 
 AUTO: Final = "auto"

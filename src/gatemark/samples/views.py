@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.readable_json import json_file
-from gatemark.core.verdict import Outcome
+from gatemark.core.canonical import json_file
+from gatemark.core.policy import Outcome
 from gatemark.report import words
 from gatemark.report.markdown import code, prose
 

@@ -11,9 +11,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from cronsim import CronSim, CronSimError
 
-from gatemark.core.change import AssetKind
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.result import AssetKind
 
 ScheduleKind = Literal[
     "full_pack", "regression", "drift", "calibration_refit", "adversarial", "own"

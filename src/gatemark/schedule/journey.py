@@ -16,8 +16,7 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.durations import seconds_of
-from gatemark.core.errors import BadInputError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import BadInputError, ExitCode
 from gatemark.evidence.settings_file import read_settings
 from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.registry import Registry
 
 MAX_TEXT_LENGTH: Final = 1_000_000
 """Characters of an output or a target that a text scorer is willing to read."""
@@ -228,3 +230,15 @@ def truncate(value: Any, limit: int = SHOWN_LENGTH) -> str:
         # A number of thousands of digits, or a value nested too deeply to be printed.
         text = f"a {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+@cache
+def scorers() -> Registry[Scorer]:
+    """The scorers."""
+    return Registry(
+        kind="scorer",
+        places=("gatemark.scorers.*",),
+        attribute="SCORER",
+        plugin_type=Scorer,
+        name_of=lambda scorer: scorer.name,
+    )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, betaln
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
 from gatemark.statistics.paired.mcnemar import half_binomial_cdf, mcnemar
 from gatemark.statistics.proportion import wilson
 

@@ -12,13 +12,15 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Self
 
 import msgspec
 
+from gatemark.core.canonical import DIGEST_PREFIX, digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.targets.port import Call, CallError, CallPart, Reply
 
@@ -265,3 +267,26 @@ def _verified_body(line: bytes) -> bytes | None:
 
 def _check(body: bytes) -> bytes:
     return hashlib.blake2b(body, digest_size=_CHECK_BYTES).hexdigest().encode()
+
+
+class Journals:
+    """The journals of one run."""
+
+    def __init__(self, folder: Path, cache: Path | None = None) -> None:
+        self._folder = folder
+        self._cache = cache
+
+    @property
+    def reuse(self) -> Reuse:
+        """What a run may take from its journals."""
+        return "resume" if self._cache is None else "cache"
+
+    def open(self, name: str, identity: Mapping[str, Any]) -> Journal:
+        """The journal of an arm or a judge; ``identity`` is that of the target behind it."""
+        if self._cache is None:
+            path = self._folder / f"{name}.journal"
+        else:
+            pins = digest(dict(identity)).removeprefix(DIGEST_PREFIX)[:32]
+            path = self._cache / f"{name}-{pins}.journal"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Journal(path, clock=time.monotonic)

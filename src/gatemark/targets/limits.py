@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.targets.journal import Reuse
 from gatemark.targets.port import Reply
 
 Clock = Callable[[], float]
@@ -107,3 +108,46 @@ class RateLimit:
 def backoff_s(failures: int, *, base_s: float, max_s: float, rng: Random) -> float:
     """Exponential backoff with full jitter: anywhere between 0 and the doubled-up bound."""
     return rng.random() * min(max_s, base_s * 2.0 ** min(failures - 1, 60))
+
+
+DEFAULT_MAX_REPLY_BYTES = 4 * 1024 * 1024
+
+
+class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything the runner needs to know besides the calls.
+
+    ``retries`` counts attempts after the first. A Retry-After beyond ``retry_after_max_s`` is
+    not waited for. ``retry_errors`` makes a resumed run ask again where the journal has an error.
+    """
+
+    concurrency: int = 1
+    timeout_s: float | None = None
+    retries: int = 0
+    backoff_base_s: float = 0.5
+    backoff_max_s: float = 30.0
+    retry_after_max_s: float = 120.0
+    rate_per_s: float | None = None
+    burst: int = 1
+    max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES
+    budget: Budget = Budget()
+    prices: Prices | None = None
+    reuse: Reuse = "resume"
+    retry_errors: bool = False
+
+    def __post_init__(self) -> None:
+        at_least = {
+            "concurrency": 1,
+            "retries": 0,
+            "backoff_base_s": 0,
+            "backoff_max_s": 0,
+            "retry_after_max_s": 0,
+            "burst": 1,
+            "max_reply_bytes": 1,
+        }
+        for name, low in at_least.items():
+            if not getattr(self, name) >= low:
+                raise InvalidValueError(f"{name} must be >= {low}, got {getattr(self, name)}")
+        for name in ("timeout_s", "rate_per_s"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidValueError(f"{name} must be > 0, got {value}")

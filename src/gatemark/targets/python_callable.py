@@ -10,23 +10,82 @@ stopped; with one call at a time and no time limit they run in place, which cost
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, Final
 
+from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.targets.foreign import ForeignCode
-from gatemark.targets.port import Call, CallPart, Reply, TargetError
-from gatemark.targets.python_sources import source_digests
+from gatemark.targets.port import Call, CallPart, ForeignCode, Reply, TargetError
 from gatemark.targets.replies import bad_reply, reply_from_fields
+
+MAX_SOURCE_BYTES = 16 * 1024 * 1024
+
+
+def source_digests(source: Path, folder: Path) -> dict[str, str]:
+    """Digests of a module and of every module in the folder that it imports, however far.
+
+    Follows ``import`` statements, also those inside functions; modules named only by text at
+    run time and data files are not seen.
+    """
+    folder = folder.resolve()
+    digests: dict[str, str] = {}
+    waiting = [source.resolve()]
+    while waiting:
+        path = waiting.pop()
+        inside = path.is_relative_to(folder)
+        name = path.relative_to(folder).as_posix() if inside else path.name
+        if name in digests:
+            continue
+        if path.stat().st_size > MAX_SOURCE_BYTES:
+            raise BadInputError(f"{name} must be at most {MAX_SOURCE_BYTES} bytes of source")
+        text = path.read_bytes()
+        digests[name] = digest_bytes(text)
+        if inside and path.suffix == ".py":
+            waiting.extend(_imported_files(text, path, folder))
+    return dict(sorted(digests.items()))
+
+
+def _imported_files(text: bytes, path: Path, folder: Path) -> Iterator[Path]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return  # it cannot be imported either
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _files_of(folder, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level > len(path.parents):
+                continue
+            base = path.parents[node.level - 1] if node.level else folder
+            module = node.module or ""
+            yield from _files_of(base, module)
+            for alias in node.names:
+                yield from _files_of(base, f"{module}.{alias.name}".lstrip("."))
+
+
+def _files_of(base: Path, dotted: str) -> Iterator[Path]:
+    """The files that importing ``a.b.c`` runs: each package on the way, then the module."""
+    place = base
+    for step in dotted.split("."):
+        if not step:
+            continue
+        place = place / step
+        for candidate in (place / "__init__.py", place.with_name(f"{step}.py")):
+            if candidate.is_file():
+                yield candidate.resolve()
+                break
+
 
 MAX_ABANDONED_THREADS: Final = 32
 _PASSED_BY_NAME: Final = ("id", "epoch", "sample", "variables")

@@ -13,11 +13,17 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.targets.foreign import ForeignCode
 from gatemark.targets.journal import VERSION, Journal, JournalEntry, call_key
-from gatemark.targets.limits import Clock, Random, RateLimit, Sleep, Spending, backoff_s
-from gatemark.targets.options import RunOptions
-from gatemark.targets.port import Call, CallError, ErrorKind, Reply, Target, TargetError
+from gatemark.targets.limits import Clock, Random, RateLimit, RunOptions, Sleep, Spending, backoff_s
+from gatemark.targets.port import (
+    Call,
+    CallError,
+    ErrorKind,
+    ForeignCode,
+    Reply,
+    Target,
+    TargetError,
+)
 from gatemark.targets.replies import checked
 
 # A target that never awaits would otherwise keep Ctrl-C waiting.

@@ -13,9 +13,8 @@ import msgspec
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.journal import Reuse
-from gatemark.targets.limits import Budget, Prices
+from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES, Budget, Prices, RunOptions
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
-from gatemark.targets.options import DEFAULT_MAX_REPLY_BYTES, RunOptions
 from gatemark.targets.port import Target
 from gatemark.targets.python_callable import PythonTarget, split_reference
 from gatemark.targets.recorded import RecordedTarget, Recording

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gatemark.core.exam import Exam, ExamReport
+from gatemark.evidence.exam import Exam, ExamReport
 
 _SEED = 23
 _ROUNDS = 4

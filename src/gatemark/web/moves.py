@@ -13,9 +13,8 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import GatemarkError, RefusedError, UsageError
 from gatemark.lifecycle.citations import result_ids
-from gatemark.lifecycle.journey import (
+from gatemark.lifecycle.commands import (
     Command,
-    CommandResult,
     Demote,
     PauseVersion,
     Promote,
@@ -23,8 +22,8 @@ from gatemark.lifecycle.journey import (
     ReviewGlass,
     RollBack,
     Waive,
-    act,
 )
+from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.web.areas.overview import ApprovalForm, asset_etag, vote
 from gatemark.web.problems import ProblemResponse

@@ -14,7 +14,8 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gatemark import __version__
-from gatemark.accounts.journey import Identity, form_mark, new_secret
+from gatemark.accounts.journey import Identity
+from gatemark.accounts.nouns import form_mark, new_secret
 from gatemark.lifecycle.views.text import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment

@@ -10,7 +10,7 @@ import msgspec
 import uvicorn
 
 from gatemark.accounts.journey import first_link, link_for
-from gatemark.accounts.oidc import read_sign_in_way
+from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import GatemarkError, UsageError
 from gatemark.web.app import create_app
 from gatemark.web.protocol import protocol_with_timeout

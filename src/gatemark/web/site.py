@@ -10,17 +10,9 @@ from typing import Any, Final, TypeVar
 
 from fastapi import Request
 
-from gatemark.accounts.journey import (
-    Identity,
-    Scope,
-    books_mark,
-    by_session,
-    by_token,
-    form_mark,
-    look_now,
-    same_hash,
-)
-from gatemark.accounts.oidc import read_sign_in_way
+from gatemark.accounts.journey import Identity, Scope, books_mark, by_session, by_token, look_now
+from gatemark.accounts.nouns import form_mark, same_hash
+from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import NotAllowedError
 from gatemark.web.areas.runs import RunBoard
 from gatemark.web.guards import SAFE

@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from gatemark.core.errors import UsageError, WorkerLostError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode, UsageError, WorkerLostError
 from gatemark.evidence.engines.local import LocalEngine
 
 

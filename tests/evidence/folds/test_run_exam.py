@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import seal, verify_seal
 from gatemark.evidence.engines.local import LocalEngine
+from gatemark.evidence.exam import ExamOutcome
 from gatemark.evidence.folds import fold_files
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
+from gatemark.evidence.folds.run_exam import exam_job, examine_files
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.agreement.records import JudgementPair
@@ -91,7 +92,7 @@ def test_a_hash_collision_is_not_taken_for_a_duplicate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "gatemark.evidence.folds.shard.xxhash.xxh3_64_digest", lambda name: name[:2] * 4
+        "gatemark.evidence.folds.fold_files.xxhash.xxh3_64_digest", lambda name: name[:2] * 4
     )
     path = write(tmp_path / "p.jsonl", pairs(50))
     assert sat(path).evidence.usable == 50

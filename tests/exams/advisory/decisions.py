@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import ExamReport
-from gatemark.core.verdict import Finding, Verdict
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import Finding, Verdict
+from gatemark.evidence.exam import ExamReport
 from gatemark.exams.advisory.categories import compared_parts, outcome_of, signal_of
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gatemark.core.errors import UsageError
-from gatemark.core.exam import ExamSuite
 from gatemark.core.figure import Shifts, Table
+from gatemark.evidence.exam import ExamSuite
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.exam import OverheadExam, WindowPair

@@ -10,9 +10,9 @@ import pytest
 import scipy.stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import ExamReport
 from gatemark.core.figure import Curves, Forest, Stacks, Table
+from gatemark.core.measurement import Evidence
+from gatemark.evidence.exam import ExamReport
 from gatemark.evidence.plugins import measures, suites
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics

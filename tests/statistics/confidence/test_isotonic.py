@@ -5,7 +5,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.confidence.isotonic import pool_adjacent_violators
+from gatemark.statistics.confidence.calibration import pool_adjacent_violators
 
 
 def test_the_fit_is_that_of_sklearn():

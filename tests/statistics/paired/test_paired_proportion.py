@@ -8,8 +8,7 @@ import pytest
 from scipy.special import betaincinv, gammaln
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.mcnemar import loss_p_value
-from gatemark.statistics.paired.paired_proportion import drop_bounds
+from gatemark.statistics.paired.mcnemar import drop_bounds, loss_p_value
 
 
 def test_no_discordant_item_gives_three_over_n():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from gatemark.statistics.paired.signed_rank import signed_rank_p_value
+from gatemark.statistics.paired.permutation import signed_rank_p_value
 
 
 def enumerated(differences: list[float]) -> float:

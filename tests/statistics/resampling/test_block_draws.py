@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gatemark.statistics.resampling.block_draws import (
+from gatemark.statistics.resampling.bootstrap import (
     BLOCK,
+    MANY_UNITS,
     STREAMS,
+    bca_mean,
+    bca_ratio,
     means_by_blocks,
     ratios_by_blocks,
 )
-from gatemark.statistics.resampling.bootstrap import MANY_UNITS, bca_mean, bca_ratio
 
 N = 2 * BLOCK + 3
 

@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.distribution import distribution, linear_percentile
+from gatemark.statistics.quantiles import distribution, linear_percentile
 from gatemark.statistics.resampling.percentile_bootstrap import percentile_mean, percentile_ratio
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gatemark.statistics.resampling.weighted_exponentials import share_below_zero
+from gatemark.statistics.resampling.bounded_mean import share_below_zero
 
 
 @pytest.mark.parametrize(("above", "below"), [(1, 1), (3, 5), (40, 25), (2000, 2100)])

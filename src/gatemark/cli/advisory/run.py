@@ -12,7 +12,7 @@ import click
 
 from gatemark.cli.options import FiniteRange, busy_counter_option, json_option
 from gatemark.cli.screen import print_json, told_progress
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.exams.advisory.decision import FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.journey import dry_run
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices

@@ -11,7 +11,7 @@ import click
 from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode
 from gatemark.drift.alerts import read_alert_plan
 from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.probe import ProbeReport

@@ -11,8 +11,8 @@ from gatemark.cli.drift.probe import policy_options, workspace_at
 from gatemark.cli.moments import now_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
+from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
-from gatemark.core.readable_json import json_file
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.policy_file import drift_policy

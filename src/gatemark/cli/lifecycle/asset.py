@@ -17,17 +17,20 @@ from gatemark.cli.lifecycle.options import (
 from gatemark.cli.moments import MOMENT
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.change import AssetKind
-from gatemark.core.readable_json import json_file
+from gatemark.core.canonical import json_file
+from gatemark.core.result import AssetKind
 from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
-from gatemark.lifecycle.journey import PauseVersion, ReportService, ResumeVersion, Waive, act
+from gatemark.lifecycle.commands import PauseVersion, ReportService, ResumeVersion, Waive
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import PauseReason, Risk, parse_version_ref
-from gatemark.lifecycle.views.assets import asset_card, asset_rows
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import asset_text, history_text, list_text
-from gatemark.report.formats import load_renderer
-from gatemark.report.outputs import check_extensions, write_documents
+from gatemark.lifecycle.views.views import asset_card, asset_rows
+from gatemark.report.outputs import check_extensions, load_renderer, write_documents
 from gatemark.workspace import Workspace
+
+PAGE = "gatemark.lifecycle.views.page"
+"""Renders HTML, and is loaded only when somebody asks for a page."""
 
 
 @click.group("asset")
@@ -175,7 +178,9 @@ def history(**flags: Any) -> None:
         flags["output"],
         {
             ".json": lambda: json_file(found),
-            ".html": lambda: load_renderer("lifecycle_page", "render_history", ".html")(found),
+            ".html": lambda: load_renderer(
+                "gatemark.lifecycle.views.page", "render_history", ".html"
+            )(found),
         },
     )
     if flags["json"]:

@@ -13,7 +13,8 @@ from gatemark.cli.lifecycle.options import (
     show_acted,
 )
 from gatemark.core.errors import UsageError
-from gatemark.lifecycle.journey import Demote, RollBack, act
+from gatemark.lifecycle.commands import Demote, RollBack
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.routing import route
 from gatemark.workspace import Workspace

@@ -13,7 +13,7 @@ from gatemark.core.errors import UsageError
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import PRODUCTION
-from gatemark.lifecycle.views.format_events import document_of, lines_of
+from gatemark.lifecycle.views.text import document_of, lines_of
 from gatemark.workspace import Workspace
 
 F = TypeVar("F", bound=Callable[..., Any])

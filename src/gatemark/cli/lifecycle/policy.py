@@ -10,7 +10,8 @@ import msgspec
 from gatemark.cli.lifecycle.options import acting_options, acting_workspace, show_acted
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.lifecycle.journey import AdoptPolicy, act
+from gatemark.lifecycle.commands import AdoptPolicy
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.policy_file import policy_text, read_release_policy
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace

@@ -16,7 +16,8 @@ from gatemark.cli.lifecycle.options import (
 )
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.citations import result_ids
-from gatemark.lifecycle.journey import Approve, Promote, ReviewGlass, act
+from gatemark.lifecycle.commands import Approve, Promote, ReviewGlass
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Decision, Stage, parse_version_ref
 
 CANARY = "canary"

@@ -9,7 +9,8 @@ import click
 from gatemark.cli.lifecycle.options import acting_options, acting_workspace, show_acted
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.lifecycle.journey import GrantRoles, act
+from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace

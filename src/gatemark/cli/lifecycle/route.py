@@ -10,7 +10,7 @@ import msgspec
 from gatemark.cli.lifecycle.options import environment_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode
 from gatemark.lifecycle.routing import route
 from gatemark.workspace import Workspace
 

@@ -10,14 +10,16 @@ import msgspec
 from gatemark.cli.lifecycle.options import environment_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.exits import ExitCode
-from gatemark.core.readable_json import json_file
+from gatemark.core.canonical import json_file
+from gatemark.core.errors import ExitCode
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.views.text import why_text
 from gatemark.lifecycle.views.why import why
-from gatemark.report.formats import load_renderer
-from gatemark.report.outputs import check_extensions, write_documents
+from gatemark.report.outputs import check_extensions, load_renderer, write_documents
 from gatemark.workspace import Workspace
+
+PAGE = "gatemark.lifecycle.views.page"
+"""Renders HTML, and is loaded only when somebody asks for a page."""
 
 
 @click.command("why")
@@ -51,7 +53,9 @@ def why_command(**flags: Any) -> int:
         flags["output"],
         {
             ".json": lambda: json_file(found),
-            ".html": lambda: load_renderer("lifecycle_page", "render_why", ".html")(found),
+            ".html": lambda: load_renderer("gatemark.lifecycle.views.page", "render_why", ".html")(
+                found
+            ),
         },
     )
     if flags["json"]:

@@ -9,22 +9,41 @@ from typing import Any
 import click
 
 from gatemark.cli.options import json_option, output_option, store_option
-from gatemark.cli.score.overhead import policy_options, policy_request, tell
+from gatemark.cli.score import report_file_option, show_report
+from gatemark.cli.score.parameters import struct_options
 from gatemark.cli.screen import count_progress
+from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
 from gatemark.exams.overhead.run import run_overhead
-from gatemark.report.outputs import check_extensions, check_formats
+from gatemark.exams.score import exam_report
+from gatemark.report.outputs import check_extensions, check_formats, write_reports
 from gatemark.workspace import Workspace
+
+
+def policy_options(function: Any) -> Any:
+    """Which profile judges, and what is changed in it."""
+    for decorator in reversed([*struct_options(OverheadParameters)]):
+        function = decorator(function)
+    return function
 
 
 @click.command("run")
 @click.argument("config")
 @click.option("--out", metavar="DIR", help="Folder for the arms, the costs and the report.")
 @policy_options
-@click.option("--compat", metavar="FILE", help="Also write the flat fields of older reports.")
+@report_file_option(COMPAT)
 @store_option
 @json_option
 @output_option
-def run(**flags: Any) -> int:
+def run(
+    *,
+    config: str,
+    out: str | None,
+    compat: str | None,
+    store: str,
+    json: bool,
+    output: tuple[str, ...],
+    **policy: Any,
+) -> int:
     """Run a target bare, guarded, guarded, bare, and judge what the guards cost.
 
     CONFIG is YAML: the target (an example that ships, or a function of your own), its options,
@@ -39,18 +58,19 @@ def run(**flags: Any) -> int:
       gatemark overhead run overhead.yaml
       gatemark overhead run overhead.yaml --out runs/7 --mode interval -o report.html
     """
-    check_formats(flags["output"])
-    if flags["compat"]:
-        check_extensions([flags["compat"]], (".json",))
+    check_formats(output)
+    check_extensions([compat] if compat else [], (".json",))
     # What a target prints must not mix with the one document on standard output.
     with count_progress("running") as progress, redirect_stdout(sys.stderr):
         ran = run_overhead(
-            Workspace(store=flags["store"]),
-            flags["config"],
-            policy_request(flags),
-            out=flags["out"],
+            Workspace(store=store),
+            config,
+            policy_request(OverheadParameters(**policy)),
+            out=out,
             on_progress=progress,
         )
     for path in ran.files:
         click.echo(f"wrote {path}", err=True)
-    return tell(ran.scored, flags)
+    report = exam_report(ran.scored)
+    write_reports(ran.scored.result, output, summary=report.document)
+    return show_report(report, {COMPAT: compat}, as_json=json)

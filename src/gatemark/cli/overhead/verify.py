@@ -8,7 +8,7 @@ import click
 
 from gatemark.cli.options import document_option, json_option, max_errors_option
 from gatemark.cli.screen import print_json, wants_color
-from gatemark.core.readable_json import json_file
+from gatemark.core.canonical import json_file
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead.policy_file import PolicyRequest
 from gatemark.exams.overhead.verify import Verified, VerifyReportRequest, verify_overhead

@@ -17,12 +17,8 @@ from gatemark.cli.review.vote import next_command, vote
 from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.review.create import (
-    CreateReview,
-    ReviewCreated,
-    ReviewPlan,
-    create_review,
-)
+from gatemark.review.create import CreateReview, ReviewCreated, create_review
+from gatemark.review.plan import ReviewPlan
 from gatemark.review.status import ReviewStatus, review_status
 from gatemark.workspace import Workspace
 

@@ -17,7 +17,7 @@ from gatemark.attribution.views import html, text
 from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.readable_json import json_file
+from gatemark.core.canonical import json_file
 from gatemark.report.outputs import check_extensions, write_documents
 
 FORMATS: Final = (".json", ".jsonl", ".html")

@@ -14,10 +14,10 @@ from gatemark.cli.screen import print_json
 from gatemark.core.errors import UsageError
 from gatemark.report.outputs import write_text
 from gatemark.report.words import number
+from gatemark.review.labelling import LabelPlan
 from gatemark.review.labels import (
     AcceptLabels,
     GiveLabel,
-    LabelPlan,
     accept_labels,
     accepted_rows,
     create_labels,

@@ -9,7 +9,7 @@ import click
 from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.report.outputs import write_text
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.review.close import (

@@ -9,15 +9,10 @@ import click
 from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json
+from gatemark.core.canonical import json_text
 from gatemark.core.errors import UsageError
-from gatemark.core.readable_json import json_text
-from gatemark.review.create import (
-    Answered,
-    ShownPair,
-    VoteRequest,
-    cast_vote,
-    next_pair,
-)
+from gatemark.review.create import ShownPair, VoteRequest, cast_vote, next_pair
+from gatemark.review.plan import Answered
 from gatemark.workspace import Workspace
 
 KEYS: Final = {"1": "a", "2": "b", "3": "both_good", "4": "both_bad", "s": "skip"}

@@ -10,8 +10,7 @@ import msgspec
 from gatemark.cli.options import json_option
 from gatemark.cli.runlog.options import processes_option
 from gatemark.cli.screen import count_progress, print_json
-from gatemark.core.errors import UsageError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, calibrate
 from gatemark.exams.runlog.make_traces import read_case_list
 from gatemark.exams.runlog.replay.chunk_files import write_chunk_report

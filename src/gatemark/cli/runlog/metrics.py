@@ -24,7 +24,7 @@ from gatemark.cli.runlog.options import (
 )
 from gatemark.cli.screen import count_progress, print_json, wants_color
 from gatemark.core.errors import UsageError
-from gatemark.core.verdict import EXIT_BY_OUTCOME
+from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
 from gatemark.packs.judge_exam import keep
 from gatemark.report.outputs import check_formats, write_attachments, write_reports

@@ -10,8 +10,7 @@ import msgspec
 from gatemark.cli.options import json_option
 from gatemark.cli.runlog.options import processes_option, source_date
 from gatemark.cli.screen import count_progress, print_json
-from gatemark.core.errors import UsageError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment
 from gatemark.exams.runlog.replay.models import model_choice
 from gatemark.exams.runlog.replay.run import RunDone, RunRequest, run_cases

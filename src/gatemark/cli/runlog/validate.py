@@ -9,8 +9,7 @@ import msgspec
 
 from gatemark.cli.options import document_option, json_option, max_errors_option
 from gatemark.cli.screen import count_progress, print_json
-from gatemark.core.errors import UsageError
-from gatemark.core.exits import ExitCode
+from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
 from gatemark.report.outputs import write_documents
 

@@ -11,10 +11,10 @@ from gatemark.drift.judging.detector import (
     KnownReading,
     Readings,
     SeriesSample,
+    noise_floor,
     readings_of,
 )
 from gatemark.drift.judging.parts import values_of
-from gatemark.drift.judging.probing import noise_floor
 from gatemark.statistics.control_chart import ewma_each, ewma_weights, moments_each
 
 

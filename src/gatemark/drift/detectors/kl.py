@@ -13,9 +13,9 @@ from gatemark.drift.judging.detector import (
     KnownReading,
     Readings,
     SeriesSample,
+    judge_values,
     readings_of,
 )
-from gatemark.drift.judging.probing import judge_values
 from gatemark.statistics.control_chart import deviations_each, moments_each
 from gatemark.statistics.histogram_distance import (
     js_each,

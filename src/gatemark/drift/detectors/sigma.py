@@ -6,8 +6,13 @@ from typing import Final
 
 import msgspec
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
-from gatemark.drift.judging.probing import judge_values
+from gatemark.drift.judging.detector import (
+    Detector,
+    KnownReading,
+    Readings,
+    SeriesSample,
+    judge_values,
+)
 
 
 class SigmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.drift.judging.detector import Detector, SeriesSample
-from gatemark.drift.judging.parts import FormName, part_count
+from gatemark.drift.judging.parts import FormName, Series, part_count
 from gatemark.drift.judging.policy import DriftPolicy, Watch
-from gatemark.drift.judging.series import Series
 from gatemark.drift.signal import Mode, Window
 
 Floats = NDArray[np.float64]

@@ -10,8 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.errors import BadInputError
-from gatemark.drift.judging.parts import FormName
-from gatemark.statistics.control_chart import Deviations
+from gatemark.drift.judging.parts import FormName, values_of
+from gatemark.statistics.control_chart import (
+    Deviations,
+    deviations_each,
+    mean_floor_each,
+    moments_each,
+    rate_floor_each,
+)
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -148,9 +154,9 @@ def _itself(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Flo
 class Detector(msgspec.Struct, frozen=True):
     """A detector plugin: a name, its options, the forms it takes, and its function.
 
-    ``recent`` tells how many of the latest windows it looks at; the baseline lies before them.
+    ``recent`` is the number of latest windows it reads; the baseline is before them.
     ``reduce`` may replace the parts of all windows once, before any of them is judged.
-    ``is_directed`` tells whether it knows up from down. ``named_forms`` are forms that it takes
+    ``is_directed`` says whether it knows up from down. ``named_forms`` are forms that it takes
     from metrics that a watch names only.
     """
 
@@ -173,3 +179,32 @@ class Detector(msgspec.Struct, frozen=True):
             return msgspec.convert(dict(options), self.options)
         except msgspec.ValidationError as error:
             raise BadInputError(f"options of detector {self.name}: {error}") from error
+
+
+def judge_values(sample: SeriesSample, *, has_floor: bool) -> Readings:
+    """Sigma of the judged window of each series, with or without a floor under the spread."""
+    value = values_of(sample.form, sample.items, sample.current)
+    history = values_of(sample.form, sample.baseline_items, sample.baseline)
+    moments = moments_each(history, sample.baseline_items > 0)
+    floor = noise_floor(sample) if has_floor else None
+    return readings_of(value, moments.mean, deviations_each(value, moments, floor))
+
+
+def noise_floor(sample: SeriesSample) -> Floats:
+    """Minimum spread: of a rate by its number of items, of a mean, or as configured."""
+    items = sample.items
+    floor = np.full(items.shape, np.nan if sample.min_sd is None else sample.min_sd)
+    if sample.form == "sum":
+        both_items = np.concatenate([sample.baseline_items, items[:, None]], axis=1)
+        both = np.concatenate([sample.baseline, sample.current[:, None]], axis=1)
+        noise = mean_floor_each(both_items, both[..., 0], both[..., 1], items)
+    elif sample.form == "k" or sample.is_rate:
+        noise = rate_floor_each(
+            sample.baseline[..., 0].sum(axis=1),
+            sample.baseline_items.sum(axis=1),
+            sample.current[:, 0],
+            items,
+        )
+    else:
+        return floor
+    return np.asarray(np.fmax(floor, noise))

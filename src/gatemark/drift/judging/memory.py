@@ -12,12 +12,40 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import digest
 from gatemark.drift.judging.cohort import NEVER, Baseline, Cohort, Rows
-from gatemark.drift.judging.late import written
 from gatemark.drift.judging.levels import Trail, empty_trail
 from gatemark.drift.signal import DriftSignal, Episode, Level, severity
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+
+def written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
+    """How often each of the latest windows up to a judged one was written, the oldest first.
+
+    Every point and every correction counts one; one byte is enough to notice a change. One
+    column for each window that a baseline may reach back to.
+    """
+    places, inside = _places(cohort, rows, judged)
+    times = cohort.revision[rows[:, None], np.where(inside, places, 0)]
+    return np.where(inside, times & 0xFF, 0).astype(np.uint8)
+
+
+def first_changed(cohort: Cohort, rows: Indices, judged: Indices, seen: Bytes) -> Indices:
+    """The number of the first window that was written since it was seen; NEVER when none was."""
+    _, inside = _places(cohort, rows, judged)
+    changed = (written(cohort, rows, judged) != seen) & inside
+    first = judged - (seen.shape[1] - 1) + np.argmax(changed, axis=1)
+    return np.where(changed.any(axis=1), first, NEVER)
+
+
+def _places(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+    """The columns of the latest windows up to a judged one, and which of them there are."""
+    back = np.arange(cohort.watch.span - 1, -1, -1)
+    places = cohort.columns - 1 - (cohort.last[rows] - judged)[:, None] - back
+    return places, (places >= 0) & (places < cohort.columns) & (judged > NEVER)[:, None]
+
+
+Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 _SCORE = np.dtype("<f8")
 
@@ -112,7 +140,7 @@ class Memory:
         if kept.signal is not None:
             self.signals[row] = kept.signal
         if kept.episode is not None:
-            # What is judged anew comes to what it comes to; the episode waits for the end.
+            # Windows are judged again; the episode waits until that is done.
             is_waiting = kept.is_anew or kept.judged == NEVER
             kept_in = self.carried if is_waiting else self.episodes
             kept_in[row] = kept.episode
@@ -147,7 +175,7 @@ class Memory:
         self.is_frozen[rows] = False
 
     def rearm(self, row: int, first: int, moment: datetime, cause: str) -> None:
-        """Close the episode of a row because its asset was examined anew; its past is forgotten.
+        """Close the episode of a row because its asset was examined again; its past is dropped.
 
         ``first`` is the first window of the new baseline.
         """
@@ -179,7 +207,7 @@ class Memory:
         """Close the episode of a row."""
         self.is_touched[row] = True
         episode = self.episodes.pop(row, None) or self.carried.pop(row)
-        # Trouble of the past that only judging again brought up, and that is over, is no news.
+        # A past episode that only judging again found, and that is over, needs no alert.
         if episode.id not in self._opened_now or self.is_first_seen(row, episode):
             over = msgspec.structs.replace(episode, closed_at=moment, closed_because=cause)
             self.closed.append(over)
@@ -227,7 +255,7 @@ class Memory:
         )
 
     def carry(self) -> None:
-        """Join episodes from before with what the same windows came to when judged anew."""
+        """Join earlier episodes with the new judgement of the same windows."""
         for row, before in self.carried.items():
             now = self.episodes.get(row)
             if now is None:
@@ -318,3 +346,48 @@ def followed(memory: Memory, trail: Trail, rows: Indices) -> None:
     """Put the trails of some rows in the place of what was there."""
     memory.trail.warn[rows] = trail.warn
     memory.trail.breach[rows] = trail.breach
+
+
+def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
+    """What counts when other lines are drawn: open trouble, fresh starts, and what is settled.
+
+    All other windows within reach are judged again; what they come to joins the episode.
+    """
+    return msgspec.structs.replace(
+        kept,
+        judged=kept.settled,
+        calm=0,
+        warn_trail=b"",
+        breach_trail=b"",
+        frozen=None,
+        signal=None,
+        seen=b"",
+        is_anew=True,
+        looked=kept.judged,
+    )
+
+
+def after_a_change(
+    kept: SeriesMemory, first: int, opened: int | None, sustained: int
+) -> SeriesMemory:
+    """What counts when the window ``first`` was written after it had been judged.
+
+    It and all that follow are judged again, after as many before it as a breach looks back on.
+    ``opened`` is the window that opened the episode. An episode that was there before goes on with
+    its baseline; one that the change may have to do with is joined at the end.
+    """
+    judged = max(first - 2 - sustained, kept.settled)
+    again = msgspec.structs.replace(
+        kept,
+        judged=judged,
+        calm=0,
+        warn_trail=b"",
+        breach_trail=b"",
+        signal=None,
+        seen=b"",
+        looked=kept.judged,
+    )
+    used = kept.frozen.number if kept.frozen is not None else ()
+    if opened is not None and opened < first and all(number < first for number in used):
+        return msgspec.structs.replace(again, judged=max(judged, opened - 1))
+    return msgspec.structs.replace(again, frozen=None, is_anew=True)

@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gatemark.core.durations import seconds_of
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.result import AssetKind
+from gatemark.drift.judging.policy import Watch
 
 Floats = NDArray[np.float64]
 FormName = Literal["value", "sum", "k", "histogram", "calibration", "categories"]
@@ -47,3 +51,23 @@ def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
         raise InvalidValueError(f"points of form {form} have no single value")
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(items > 0, parts[..., 0] / items, np.nan)
+
+
+class Series(msgspec.Struct, frozen=True):
+    """One metric of one asset: its form, the grid of its windows, and its bins or classes."""
+
+    id: int
+    asset: str
+    metric: str
+    form: FormName
+    length_s: int
+    phase_s: int
+    layout: tuple[float | str, ...] = ()
+    kind: AssetKind | None = None
+
+    def window_s(self, watch: Watch) -> int:
+        """The length of the windows that are judged: as watched where shorter ones fit in."""
+        if watch.window is None:
+            return self.length_s
+        wanted = seconds_of(watch.window)
+        return wanted if wanted % self.length_s == 0 else self.length_s

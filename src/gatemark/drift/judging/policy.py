@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from gatemark.core.canonical import digest, original_fields, plain
-from gatemark.core.change import AssetKind
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.result import AssetKind
 from gatemark.drift.signal import ALARMS, Harm, Level, Mode
 
 ANY_METRIC: Final = "*"
@@ -29,7 +29,13 @@ WatchedStage = Literal["shadow", "canary", "enabled"]
     "warn_only scale min_sd min_effect min_items max_missing clear_below clear_windows "
     "options"
 )
-class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Watch(
+    msgspec.Struct,
+    frozen=True,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={"displayed": "shown"},
+):
     """How one metric is watched.
 
     ``classes`` are the kinds of assets it is meant for; empty means every kind. ``window`` merges
@@ -38,7 +44,7 @@ class Watch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     fewer than ``shown`` do not even give a number. ``warn`` and ``breach`` are in sigmas, and a
     breach must last ``sustained`` windows. ``scale: rate`` lets the items of a window say how
     noisy a rate must be; ``min_sd`` says it for other numbers. A change of less than
-    ``min_effect`` is no alarm, however sure. Windows with fewer than ``min_items`` do not count.
+    ``min_effect`` never raises an alarm. Windows with fewer than ``min_items`` do not count.
     An episode closes after ``clear_windows`` below ``clear_below``.
     """
 
@@ -117,7 +123,7 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _ANSWERED: Final[frozenset[Level]] = ALARMS | {"STALE"}
 _ONLY_TOLD: Final[tuple[Act, ...]] = ("alert",)
-"""Silence says nothing about an asset, so that it can be told of and no more."""
+"""Silence says nothing about an asset, so it can only raise an alert."""
 _POSSIBLE: Final[dict[WatchedStage, tuple[Act, ...]]] = {
     "enabled": ("alert", "shadow", "demote", "roll_back"),
     "canary": ("alert", "pause", "shadow", "demote", "roll_back"),
@@ -224,7 +230,7 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         return seconds_of(self.lateness) if self.lateness else 0
 
     def acts_for(self, stage: str | None, level: Level) -> tuple[Act, ...]:
-        """What to do about an asset of that stage; one without a stage can only be told about."""
+        """Return what to do about an asset of that stage; without a stage, at most an alert."""
         for response in self.responses:
             if (response.stage, response.level) == (stage, level):
                 return response.acts

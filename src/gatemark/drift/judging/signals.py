@@ -99,7 +99,7 @@ def signals_of(
 
 
 def _extras(found: Readings) -> Iterator[dict[str, float]]:
-    """What else a detector tells of each row."""
+    """Further numbers of a detector for each row."""
     names = tuple(found.extras)
     columns = [_numbers(part) for part in found.extras.values()]
     for numbers in zip(*columns, strict=True) if columns else [()] * found.value.size:

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.detector import Detector
 from gatemark.drift.judging.memory import Memory
-from gatemark.drift.judging.parts import FormName
+from gatemark.drift.judging.parts import FormName, Series
 from gatemark.drift.judging.policy import DriftPolicy, Watch
-from gatemark.drift.judging.series import Series
 from gatemark.drift.judging.tick import tick
 from gatemark.drift.signal import Episode
 
@@ -64,9 +63,9 @@ def healthy(detector: Detector, series: int, days: int, rng: np.random.Generator
         return Data("categories", items, parts, tuple(range(len(_CLASSES))))
     if "calibration" in detector.forms:
         bins = len(_CONFIDENCES)
-        told = rng.multinomial(counts, _CONFIDENCES)
+        stated = rng.multinomial(counts, _CONFIDENCES)
         promised = (np.arange(bins) + 0.5) / bins
-        parts = np.concatenate([told, told * promised, rng.binomial(told, promised)], axis=-1)
+        parts = np.concatenate([stated, stated * promised, rng.binomial(stated, promised)], axis=-1)
         return Data("calibration", items, parts.astype(np.float64), tuple(range(bins)))
     return values_data(rng.standard_normal((series, days)))
 

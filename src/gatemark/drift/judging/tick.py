@@ -36,9 +36,9 @@ _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
 class BaselineReset(msgspec.Struct, frozen=True):
-    """An asset starts anew at a moment, and why; its baseline too, unless that was not to blame.
+    """When and why an asset starts over; its baseline too, unless that was not to blame.
 
-    ``is_takeover`` tells that another version served before.
+    ``is_takeover`` says that another version served before.
     """
 
     moment: datetime
@@ -82,7 +82,7 @@ def tick(
 ) -> TickFindings:
     """Judge what is due; memories are moved on in place. ``on_judged`` sees every column.
 
-    ``rearmed`` tells when the asset of an episode last started anew.
+    ``rearmed`` returns when the asset of an episode last started over.
     """
     for cohort, memory in cohorts:
         _rearm(cohort, memory, rearmed)
@@ -108,7 +108,7 @@ def tick(
                 latest[id(found.cohort)] = judgement
     for cohort, memory in cohorts:
         memory.carry()
-        # Windows that are judged late may speak of what served before the asset started anew.
+        # Windows that are judged late may be of what served before the asset started over.
         _rearm(cohort, memory, rearmed)
     return TickFindings(
         by_cohort=tuple(

@@ -27,7 +27,7 @@ def send(alert: Alert, sink: MailSink) -> None:
 
 
 def message_of(alert: Alert, sink: MailSink) -> EmailMessage:
-    """The message; its id is the alert's, so that a repeated delivery can be told."""
+    """The message; its id is the alert's, so that a repeated delivery is recognised."""
     message = EmailMessage()
     message["From"] = sink.sender
     message["To"] = ", ".join(sink.recipients)

@@ -18,7 +18,7 @@ SENT: Final = "sent"
 GIVEN_UP: Final = "given_up"
 MAX_ATTEMPTS: Final = 20
 LEAST_PATIENCE: Final = timedelta(days=7)
-"""An alert is tried at least so many times, and for so long, before it is given up."""
+"""Minimum number of attempts, and minimum time, before an alert is given up."""
 
 
 class Queued(NamedTuple):

@@ -9,7 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from gatemark.drift.batches import UNCOVERED, FoundBatch, PointBatch, PointRow, found_batches
-from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.parts import Series
 from gatemark.drift.stores.rows import stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
 
@@ -22,7 +22,7 @@ def binary(connection: sa.Connection) -> str:
 
 
 def has_batches(connection: sa.Connection) -> bool:
-    """Whether rows can say which event told of them; those of layout 0006 cannot."""
+    """Whether rows name the event that recorded them; those of layout 0006 cannot."""
     columns = sa.inspect(connection).get_columns(POINTS.name)
     return any(column["name"] == COLUMN for column in columns)
 
@@ -47,7 +47,7 @@ def stored_batches(
 
 
 def uncovered_batch(connection: sa.Connection) -> PointBatch:
-    """All rows that no event tells of, as one batch."""
+    """All rows that no event records, as one batch."""
     (found,) = stored_batches(connection, only_uncovered=True)
     return PointBatch(found.rows, found.digest, _assets(connection))
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from gatemark.core.errors import ConflictError
 from gatemark.core.stored import convert_stored, read_stored
 from gatemark.drift.episode_check import CLOSED, TOLD, ActRow, EpisodeRow
+from gatemark.drift.events import DriftRecorded, TableChange
 from gatemark.drift.judging.memory import SeriesMemory
 from gatemark.drift.signal import Episode, Level
 from gatemark.drift.stores.batches import binary
@@ -23,7 +24,6 @@ from gatemark.drift.table_digest import EPISODES as EPISODES_TAG
 from gatemark.drift.table_digest import MEMORIES as MEMORIES_TAG
 from gatemark.drift.table_digest import WatchState, table_state
 from gatemark.ledger.database import Database
-from gatemark.ledger.payloads import DriftRecorded, TableChange
 
 DRIFT: Final = "drift"
 BATCH: Final = 5_000
@@ -165,7 +165,7 @@ class SqlMemories:
     ) -> Iterator[TickRecorder]:
         """One tick's writes, all or nothing; refused when another tick came in between.
 
-        ``tell`` is called in the same transaction when anything became another.
+        ``tell`` is called in the same transaction when anything changed.
         """
         with self._database.writing() as connection:
             here = TICKS.c.name == name

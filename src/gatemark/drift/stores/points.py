@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.errors import BadInputError
 from gatemark.drift.batches import BatchMaker, FoundBatch, PointBatch, PointRow
-from gatemark.drift.judging.parts import VECTORS, FormName
-from gatemark.drift.judging.series import Series
+from gatemark.drift.judging.parts import VECTORS, FormName, Series
 from gatemark.drift.point import Pushed
 from gatemark.drift.stores.batches import binary, has_batches, row_count, stored_batches
 from gatemark.drift.stores.rows import FETCHED, stream
@@ -98,7 +97,7 @@ class PushTeller(Protocol):
 class Pusher:
     """An open push: one transaction, all of it or nothing.
 
-    Rows carry the number of the event that tells of them. One event tells of about ``BATCH`` rows
+    Rows carry the number of the event that records them. One event records about ``BATCH`` rows
     at most, so that no push is too large for memory.
     """
 

@@ -16,7 +16,7 @@ def _content() -> Iterator[sa.Column[object]]:
     yield sa.Column("b", sa.Double, nullable=False)
     yield sa.Column("vector", sa.LargeBinary, nullable=False)
     yield sa.Column("pushed_at", sa.BigInteger, nullable=False)
-    # The number of the event that told of the row; null in rows from before layout 0007.
+    # The number of the event that recorded the row; null in rows from before layout 0007.
     yield sa.Column("batch", sa.BigInteger)
 
 

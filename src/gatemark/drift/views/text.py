@@ -8,16 +8,6 @@ from typing import Final
 from gatemark.drift.signal import DriftSignal, severity
 from gatemark.report.words import clean, number
 
-COLOURS: Final = {
-    "BREACH": "red",
-    "WARN": "yellow",
-    "DEGENERATE": "yellow",
-    "NEW_CLASS": "yellow",
-    "STALE": "magenta",
-    "INSUFFICIENT_BASELINE": "blue",
-    "INFO": "cyan",
-    "OK": "green",
-}
 HEADER: Final = ("LEVEL", "ASSET", "METRIC", "SIGMA", "Z", "VALUE", "BASELINE", "N")
 QUIET: Final = frozenset({"OK", "INFO"})
 

@@ -1,47 +1,161 @@
-"""Folding evidence files on an engine, except those whose facts were kept from an earlier time."""
+"""Fold evidence files into an exam's state: shard by shard on an engine, or from the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
-from functools import partial
+import gc
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
+import xxhash
 
-from gatemark.core.evidence import EvidenceFile
-from gatemark.core.exam import Exam
+from gatemark.core.canonical import digest
+from gatemark.core.errors import UsageError
+from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
+from gatemark.core.record import Form
 from gatemark.evidence.engines.port import Engine
-from gatemark.evidence.folds.fold_cache import (
+from gatemark.evidence.exam import Exam, ExamSuite
+from gatemark.evidence.fold_cache import (
     MIN_BYTES,
-    FactsKeeper,
     Kept,
     Stamp,
     checksum_of,
     evidence_file,
-    facts_key,
     settled_stamp,
     stamp_of,
 )
-from gatemark.evidence.folds.shard import ExamJob, FileDigest, ShardOutcome, examine_task
-from gatemark.evidence.source import Shard, Source, split_sources
+from gatemark.evidence.plugins import measures, schemas, suites
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.record_reader import RecordReader, RefusedLine
+from gatemark.evidence.source import Shard, Source, digest_source, read_blocks, split_sources
+
+
+class ExamJob(msgspec.Struct, frozen=True):
+    """An exam by name, so that any process can build it, and how strictly to read for it.
+
+    ``strict_pass`` has the exam itself look at every record before it counts.
+    """
+
+    kind: str
+    options: dict[str, Any]
+    choices: ReadingChoices
+    strict_pass: bool = False
+
+
+class FileDigest(msgspec.Struct, frozen=True, tag="file"):
+    """One whole file, named."""
+
+    file: EvidenceFile
+
+
+class ShardOutcome(msgspec.Struct, frozen=True, tag="shard"):
+    """What came of one shard. ``ids`` holds eight hash bytes per accepted record, in order."""
+
+    shard: int
+    line_count: int
+    accepted: int
+    rejected: int
+    refusals: list[RefusedLine]
+    ids: bytes
+    state: bytes
+
+
+def exam_suite(kind: str) -> ExamSuite:
+    """Return the declaration of an exam."""
+    suite = suites().get(kind)
+    if not isinstance(suite, ExamSuite):
+        raise UsageError(f"suite {kind} does not read evidence files")
+    return suite
+
+
+def build_exam(job: ExamJob) -> Exam[Any]:
+    """Return the exam that a job names, with its options checked."""
+    suite = exam_suite(job.kind)
+    try:
+        options = msgspec.convert(job.options, suite.options)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{job.kind}: {error}") from error
+    return suite.build(options, measures())
+
+
+def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> RecordReader:
+    """Return the reader for a job, of the exam's own form unless another is named."""
+    form = schemas().get(exam.schema).form(form_name or exam.form)
+    if job.strict_pass:
+        form = _closer_form(form, exam)
+    return RecordReader(form, job.choices)
+
+
+def _closer_form(form: Form, exam: Exam[Any]) -> Form:
+    proof = form.proof
+
+    def both_hold(batch: Sequence[Any]) -> bool:
+        sound = proof is not None and proof(batch)
+        return sound and not any(map(exam.problems, batch))
+
+    return msgspec.structs.replace(form, rules=(*form.rules, exam.problems), proof=both_hold)
+
+
+def hash_ids(names: list[str]) -> bytes:
+    """Eight bytes per name, the same on every machine."""
+    return b"".join(map(xxhash.xxh3_64_digest, map(str.encode, names)))
+
+
+def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
+    """Name a whole file by its bytes, or fold one shard of it.
+
+    Both are tasks of the same engine: a thread beside the fold would fight it for the interpreter.
+    """
+    if isinstance(task, Source):
+        return msgspec.msgpack.encode(FileDigest(digest_source(task)))
+    return examine_shard(job, task)
+
+
+@lru_cache(maxsize=4)
+def _exam_of(job: bytes) -> Exam[Any]:
+    """The exam of an encoded job: shards of one job share what it learns about their texts."""
+    return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
+
+
+def examine_shard(job: ExamJob, shard: Shard) -> bytes:
+    """Fold one shard; the answer travels as bytes."""
+    exam = _exam_of(msgspec.msgpack.encode(job))
+    reader = admission(job, exam)
+    name_of = schemas().get(exam.schema).form(exam.form).namer()
+    state = exam.zero(shard.index)
+    ids = bytearray()
+    # Records form no cycles, and looking for some costs a tenth of the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for batch in reader.records(read_blocks(shard, job.choices.limits)):
+            ids += hash_ids(list(map(name_of, batch)))
+            state = exam.step(state, batch)
+    finally:
+        if collecting:
+            gc.enable()
+    return msgspec.msgpack.encode(
+        ShardOutcome(
+            shard=shard.index,
+            line_count=reader.line_count,
+            accepted=reader.accepted,
+            rejected=reader.rejected,
+            refusals=reader.refusals,
+            ids=bytes(ids),
+            state=msgspec.msgpack.encode(exam.finalize_shard(state)),
+        )
+    )
+
 
 SHARD_BYTES = 32 * 1024 * 1024
 ALONE_BYTES = 16 * 1024 * 1024
-"""Up to so much is read in this process: others would take longer to start."""
-
-
-class CachePolicy(msgspec.Struct, frozen=True):
-    """Where facts are kept, and whether kept ones may stand in for reading."""
-
-    keeper: FactsKeeper
-    clock: Callable[[], datetime]
-    trusted: bool = True
+"""Up to this size, files are read in this process: others would take longer to start."""
 
 
 class FoldedFiles(msgspec.Struct, frozen=True):
-    """Every file read or known: one state for all, and the account of lines.
+    """All files, read or from the cache: one state for all, and line counts.
 
     ``shards`` and ``outcomes`` are those that were read now. ``hashes`` holds eight bytes for the
     id of each accepted record.
@@ -65,7 +179,7 @@ def fold_files(
     keeping: CachePolicy | None = None,
     on_progress: Progress | None = None,
 ) -> FoldedFiles:
-    """Fold every file that is not known, and keep what was learned of large clean ones."""
+    """Fold every file that is not cached, and cache the facts of large clean ones."""
     key = None if keeping is None else facts_key(job, exam)
     shards = split_sources(tuple(sources), parts=1 << 16, min_bytes=SHARD_BYTES)
     known = _known(sources, keeping, key)
@@ -109,8 +223,22 @@ def fold_files(
     )
 
 
+def facts_key(job: ExamJob, exam: Exam[Any]) -> str | None:
+    """Return a key of the exam and how it reads; None when states must not be cached."""
+    if exam.facts_key is None or job.strict_pass:
+        return None
+    return digest(
+        {
+            "exam": job.kind,
+            "facts": exam.facts_key,
+            "limits": msgspec.to_builtins(job.choices.limits),
+            "duplicate_keys": job.choices.check_duplicate_keys,
+        }
+    )
+
+
 class _Part:
-    """What one file brings: its name by digest, its ids and its state."""
+    """The digest, ids and state of one file."""
 
     def __init__(
         self, source: Source, file: EvidenceFile, outcomes: Sequence[ShardOutcome], exam: Exam[Any]
@@ -127,7 +255,7 @@ class _Part:
 
     @classmethod
     def known(cls, source: Source, kept: Kept, exam: Exam[Any], first_shard: int) -> _Part:
-        """The part of a file whose facts were kept."""
+        """Return the part of a cached file."""
         part = cls(source, evidence_file(kept, source), (), exam)
         part.ids = kept.ids
         part.state = exam.rebase_shard(
@@ -137,7 +265,7 @@ class _Part:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the file is worth keeping and nothing of it was refused or doubted."""
+        """Whether the file is large enough to cache, and every line of it is clean."""
         return (
             self.source.byte_count >= MIN_BYTES
             and not any(outcome.rejected for outcome in self.outcomes)
@@ -145,7 +273,7 @@ class _Part:
         )
 
     def keep(self, keeping: CachePolicy, key: str, before: Stamp | None) -> None:
-        """Keep the facts for another time."""
+        """Write the facts to the cache."""
         first = self.outcomes[0].shard
         kept = Kept(
             format="gatemark.facts/1",

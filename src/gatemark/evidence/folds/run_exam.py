@@ -1,55 +1,118 @@
-"""Sitting an exam: evidence files in, the exam's report and the evidence account out.
+"""Run an exam: evidence files in, the exam's report and the evidence account out.
 
-(1) Find the files. (2) Digest their bytes and fold their shards on an engine, or take the facts
-that were kept of them. (3) Refuse bad lines. (4) Look for names that came twice, or not at all.
-(5) Finish.
+(1) Find the files. (2) Digest their bytes and fold their shards on an engine, or take cached
+facts. (3) Refuse bad lines. (4) Look for repeated, unexpected and missing names. (5) Finish.
+Its inputs are written down, so that the exam can be run again from the store.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
 
-from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport
+from gatemark.core.canonical import canonical_bytes, plain
+from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError, UsageError
+from gatemark.core.formats import FORMAT, is_newer, newer_format
+from gatemark.core.measurement import Evidence
 from gatemark.core.progress import Progress
+from gatemark.core.stored import convert_stored
 from gatemark.evidence.engines.port import Engine
-from gatemark.evidence.files import find_sources, marks_of, refuse_changed
-from gatemark.evidence.folds.fold_files import CachePolicy, FoldedFiles, fold_files
-from gatemark.evidence.folds.shard import (
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun
+from gatemark.evidence.fold_cache import CachePolicy
+from gatemark.evidence.folds.fold_files import (
     ExamJob,
+    FoldedFiles,
     admission,
     build_exam,
+    exam_suite,
+    fold_files,
     hash_ids,
 )
-from gatemark.evidence.lines import read_blocks
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse, repeated_lines
-from gatemark.evidence.source import Source, split_sources
+from gatemark.evidence.source import (
+    Source,
+    find_sources,
+    marks_of,
+    read_blocks,
+    refuse_changed,
+    split_sources,
+)
+
+SITTING_FORMAT: Final = "gatemark.sitting/1"
+SITTING: Final = "sitting.json"
+"""The name of the inputs that are stored with a result."""
 
 
-class ExamOutcome(msgspec.Struct, frozen=True):
-    """An exam that has been sat but not judged."""
+class ExamInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An exam, its options, how its evidence was read, and what each evidence file was to it.
 
-    exam: Any
-    report: ExamReport
-    evidence: Evidence
+    ``left_out`` counts items that a review was to judge and could not show.
+    """
+
+    kind: str
+    options: dict[str, Any]
+    reading: dict[str, str]
+    roles: tuple[str, ...]
+    left_out: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+def write_sitting(
+    kind: str,
+    options: Mapping[str, Any],
+    choices: ReadingChoices,
+    roles: Sequence[str],
+    *,
+    left_out: int = 0,
+) -> bytes:
+    """Return an exam's inputs as bytes; the same inputs give the same bytes."""
+    sitting = ExamInputs(kind, dict(options), choices.checks(), tuple(roles), left_out)
+    return canonical_bytes({**plain(sitting), FORMAT: SITTING_FORMAT})
+
+
+def read_sitting(data: bytes) -> ExamInputs:
+    """Read what ``write_sitting`` wrote."""
+    try:
+        content = msgspec.json.decode(data, type=dict[str, Any])
+        name = content.pop(FORMAT, SITTING_FORMAT)
+        if isinstance(name, str) and is_newer(name, SITTING_FORMAT):
+            raise NewerFormatError(f"its {SITTING} {newer_format(name)}")
+        return convert_stored(content, ExamInputs)
+    except msgspec.MsgspecError as error:
+        raise IntegrityError(f"its {SITTING} is not one: {error}") from error
 
 
 def exam_job(kind: str, options: dict[str, Any], choices: ReadingChoices) -> ExamJob:
-    """The job that every worker gets."""
-    return ExamJob(
-        kind=kind,
-        options=options,
-        limits=choices.limits,
-        check_duplicate_keys=choices.check_duplicate_keys,
-        max_refusals=choices.max_errors,
+    """Return the job that every worker gets."""
+    return ExamJob(kind, options, choices)
+
+
+def run_exam(run: ExamRun) -> ExamOutcome:
+    """Run an exam over its evidence as the exam declares it; nothing is judged yet."""
+    suite = exam_suite(run.kind)
+    if suite.examine is not None:
+        return suite.examine(run)
+    return fold_records(run)
+
+
+def fold_records(run: ExamRun) -> ExamOutcome:
+    """Fold the records of an exam that reads files of one role."""
+    (role,) = exam_suite(run.kind).roles
+    if set(run.roles) != {role.name} or (len(run.files) > 1 and not role.many):
+        raise UsageError(f"{run.kind} reads one file, under the name {role.name!r}")
+    return examine_files(
+        exam_job(run.kind, dict(run.options), run.reading),
+        run.paths,
+        run.reading,
+        run.engine,
+        expected_ids=run.expected_ids,
+        keeping=run.cache,
+        on_progress=run.on_progress,
     )
 
 
@@ -63,7 +126,7 @@ def examine_files(
     keeping: CachePolicy | None = None,
     on_progress: Progress | None = None,
 ) -> ExamOutcome:
-    """Sit an exam whose records are whole in themselves."""
+    """Run an exam whose records are complete in themselves."""
     exam = build_exam(job)
     if expected_ids is not None and schemas().get(exam.schema).form(exam.form).unique is not None:
         raise UsageError(f"{job.kind}: records under compound keys cannot be pinned by one id")
@@ -133,7 +196,7 @@ def _refuse_bad_lines(read: FoldedFiles, choices: ReadingChoices) -> None:
 
 
 class _Names:
-    """The hashed names of all records: which came twice, unasked, or not at all."""
+    """The hashed names of all records: which are repeated, unexpected or missing."""
 
     def __init__(self, hashes: bytearray, expected: frozenset[str] | None) -> None:
         found = np.frombuffer(hashes, dtype="<u8")
@@ -154,7 +217,7 @@ def _named_batches(
     name_of = schemas().get(exam.schema).form(exam.form).namer()
     for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
         reader = admission(job, exam)
-        for batch in reader.records(read_blocks(shard, job.limits)):
+        for batch in reader.records(read_blocks(shard, job.choices.limits)):
             yield shard.source, reader.batch_lines, list(map(name_of, batch)), batch
 
 
@@ -202,3 +265,18 @@ def _fold_keeping(
             chosen.append(record)
         state = exam.step(state, chosen)
     return state
+
+
+def with_items(examined: ExamOutcome, *, pinned: int, left_out: int, peeking: bool) -> ExamOutcome:
+    """The exam over votes, accounted by items: how many were judged, of how many that were meant.
+
+    Where looking is allowed at any time, stopping is too; otherwise what is missing holds.
+    """
+    judged = examined.report.facts["items"]
+    evidence = msgspec.structs.replace(
+        examined.evidence,
+        usable=judged,
+        missing=left_out + (0 if peeking else pinned - judged),
+        expected=pinned + left_out,
+    )
+    return msgspec.structs.replace(examined, evidence=evidence)

@@ -9,14 +9,12 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport, ExamSuite, VerdictNotes
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
+from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, VerdictNotes
 from gatemark.evidence.hygiene.private_text import PrivateTextScan
 from gatemark.exams.advisory.categories import bucket_of, lane_name
 from gatemark.exams.advisory.facts import Collector
@@ -31,6 +29,7 @@ from gatemark.exams.advisory.summary import facts_document, summary_document
 from gatemark.exams.advisory.tally import ALL, needs_strict_pass, tallied
 from gatemark.exams.advisory.views import figures
 
+DECISIONS: Final = "decisions"
 FACTS_VERSION: Final = 2
 """Changes whenever a state of the same records would hold something else."""
 
@@ -194,4 +193,5 @@ SUITE = ExamSuite(
     summary="Do advisory recommendations agree with their references, and did nothing else happen?",
     options=AdvisoryOptions,
     build=_build,
+    roles=(EvidenceRole(DECISIONS, "Decision records, one per line.", positional=True, many=True),),
 )

@@ -1,160 +1,77 @@
-"""The journey of ``gatemark score advisory``: decision records in, a judged summary out."""
+"""``gatemark score advisory``: decision records in, a judged summary out."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from gatemark.core.atomic import write_whole
-from gatemark.core.errors import UsageError
-from gatemark.core.policy import Waiver
-from gatemark.core.progress import Progress
-from gatemark.core.readable_json import json_file
-from gatemark.evidence.files import read_expected_ids
-from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
-from gatemark.evidence.folds.fold_cache import FactsKeeper
-from gatemark.evidence.folds.fold_files import CachePolicy
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job, examine_files
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN
+from gatemark.core.atomic import write_together
+from gatemark.core.canonical import json_file
+from gatemark.evidence.exam import file_option
+from gatemark.exams.advisory.exam import SUITE
 from gatemark.exams.advisory.message import render_markdown
-from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy, read_history
-from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
-from gatemark.workspace import Workspace
-
-DECISIONS = "decisions"
+from gatemark.exams.advisory.policy_file import read_advisory_policy, read_history
+from gatemark.exams.score import EVERY_EXAM, score_verb
+from gatemark.packs.judge_exam import Scored
 
 
-class AdvisoryRequest(msgspec.Struct, frozen=True):
-    """What a user wants scored, and against what.
+class AdvisoryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the command takes besides its files."""
 
-    ``cache`` lets facts kept in the store stand in for reading a large file again.
-    """
-
-    paths: tuple[str, ...]
-    policy: str | None = None
-    history: str | None = None
-    expected_ids: str | None = None
-    waivers: tuple[Waiver, ...] = ()
-    seal: bool = False
-    title: str | None = None
-    cache: bool = True
+    policy: Annotated[
+        str | None, file_option("Advisory policy (YAML or JSON); defaults without.")
+    ] = None
+    history: Annotated[
+        str | None,
+        file_option("Folder of earlier summary.json files, for stability.", metavar="DIR"),
+    ] = None
 
 
-def examine_advisory(
-    workspace: Workspace,
-    paths: Sequence[str],
-    choices: ReadingChoices,
-    *,
-    policy: Mapping[str, Any] | None = None,
-    history: Sequence[Mapping[str, Any]] = (),
-    expected_ids: frozenset[str] | None = None,
-    keeping: CachePolicy | None = None,
-    on_progress: Progress | None = None,
-) -> ExamOutcome:
-    """Sit the advisory exam on files of decision records; nothing is judged yet.
-
-    ``policy`` and ``history`` are what ``read_advisory_policy`` and ``read_history`` give.
-    """
-    return examine_files(
-        exam_job(KIND, _options(policy, history), choices),
-        paths,
-        choices,
-        workspace.engine,
-        expected_ids=expected_ids,
-        keeping=keeping,
-        on_progress=on_progress,
-    )
+def advisory_options(parameters: AdvisoryParameters, _now: datetime) -> dict[str, Any]:
+    """The options of the exam: the policy of a file, and the runs of a folder."""
+    policy = {} if parameters.policy is None else read_advisory_policy(parameters.policy)
+    history = [] if parameters.history is None else read_history(parameters.history)
+    return {"policy": dict(policy), "history": [dict(run) for run in history]}
 
 
-def _options(
-    policy: Mapping[str, Any] | None, history: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    return {"policy": dict(policy or {}), "history": [dict(run) for run in history]}
+def summary_files(summary: Mapping[str, Any]) -> dict[str, bytes]:
+    """``summary.json`` and ``summary.md``."""
+    return {"summary.json": json_file(summary), "summary.md": render_markdown(summary)}
 
 
-def sit_advisory(
-    workspace: Workspace, options: dict[str, Any], files: Mapping[str, str], choices: ReadingChoices
-) -> ExamOutcome:
-    """Sit the exam for a pack, over one file of decision records."""
-    if set(files) != {DECISIONS}:
-        raise UsageError(f"advisory reads one file, under the name {DECISIONS!r}")
-    return examine_files(
-        exam_job(KIND, options, choices), [files[DECISIONS]], choices, workspace.engine
-    )
-
-
-def score_advisory(
-    workspace: Workspace,
-    request: AdvisoryRequest,
-    choices: ReadingChoices,
-    *,
-    on_progress: Progress | None = None,
-) -> Scored:
-    """Score decision records, judge them by a policy, and seal when asked."""
-    if not request.paths:
-        raise UsageError("give at least one file of decision records")
-    if request.seal and STDIN in request.paths:
-        raise UsageError("sealed evidence must be a file; save standard input first")
-    started_at = workspace.clock()
-    policy = None if request.policy is None else read_advisory_policy(request.policy)
-    history = [] if request.history is None else read_history(request.history)
-    pinned = None if request.expected_ids is None else read_expected_ids(request.expected_ids)
-    keeping = None
-    if request.cache:
-        keeper = FactsKeeper(workspace.facts_folder)
-        keeping = CachePolicy(keeper, workspace.clock, trusted=not request.seal)
-    examined = examine_advisory(
-        workspace,
-        request.paths,
-        choices,
-        policy=policy,
-        history=history,
-        expected_ids=pinned,
-        keeping=keeping,
-        on_progress=on_progress,
-    )
-    kept = {
-        SITTING: write_sitting(
-            KIND, _options(policy, history), choices, [DECISIONS] * len(examined.evidence.files)
-        )
-    }
-    if pinned is not None:
-        kept[EXPECTED_IDS] = "\n".join(sorted(pinned)).encode()
-    scored = judge_exam(
-        KIND,
-        examined,
-        workspace,
-        started_at=started_at,
-        waivers=request.waivers,
-        title=request.title,
-        kept=kept,
-    )
-    scored = msgspec.structs.replace(
-        scored, summary={**scored.summary, "generated_at": _moment(scored.result.finished_at)}
-    )
-    if request.seal:
-        keep(scored, workspace, {path: path for path in request.paths})
-    return scored
-
-
-def write_summaries(folder: str, summary: dict[str, Any]) -> tuple[Path, ...]:
+def write_summaries(folder: str, summary: Mapping[str, Any]) -> None:
     """Write ``summary.json`` and ``summary.md``, both or neither."""
-    files = {
-        "summary.json": json_file(summary),
-        "summary.md": render_markdown(summary),
-    }
-    written = []
-    for name, data in files.items():
-        target = Path(folder) / name
-        write_whole(target, [data])
-        written.append(target)
-    return tuple(written)
+    files = summary_files(summary)
+    write_together([(Path(folder) / name, data) for name, data in files.items()])
 
 
-def _moment(value: datetime) -> str:
-    return value.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+def dated(scored: Scored) -> Scored:
+    """The summary says when it was made."""
+    moment = scored.result.finished_at.astimezone(UTC).isoformat(timespec="seconds")
+    summary = {**scored.summary, "generated_at": moment.replace("+00:00", "Z")}
+    return msgspec.structs.replace(scored, summary=summary)
+
+
+SCORE = score_verb(
+    SUITE,
+    summary="Score advisory decision records lane by lane and judge them.",
+    help="""\
+\b
+Examples:
+  gatemark score advisory decisions.jsonl
+  gatemark score advisory run3.jsonl --history runs/ --policy advisory.yaml --out runs/3
+  gatemark score advisory decisions.jsonl --json -o report.html
+
+Exit codes: 0 every bound holds, 1 one is broken, 2 bad input, 3 could not be judged.
+A pass makes lanes candidates for discussion. It grants nothing.""",
+    features=EVERY_EXAM | {"cache"},
+    parameters=AdvisoryParameters,
+    to_options=advisory_options,
+    finish=dated,
+    writes="summary.json and summary.md",
+    files_of=lambda scored: summary_files(scored.summary),
+)

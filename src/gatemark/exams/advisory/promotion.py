@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import VerdictNotes
 from gatemark.core.figure import Table
-from gatemark.core.policy import Policy
-from gatemark.core.verdict import Finding, Verdict
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import Finding, Policy, Verdict
+from gatemark.evidence.exam import VerdictNotes
 from gatemark.exams.advisory.policy import AdvisoryPolicy, loosened
 from gatemark.exams.advisory.rules import NEVER_EXCUSED, OTHER_LANES
 

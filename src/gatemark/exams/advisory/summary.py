@@ -10,10 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import ExamReport
-from gatemark.core.policy import Policy
-from gatemark.core.verdict import Verdict
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import Policy, Verdict
+from gatemark.evidence.exam import ExamReport
 from gatemark.exams.advisory.categories import BUCKETS, CASE_KINDS
 from gatemark.exams.advisory.findings import AllTimes, Findings
 from gatemark.exams.advisory.latency import EXACT_MAX, Times

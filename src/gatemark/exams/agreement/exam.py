@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport, ExamSuite, Joined, NumberedRecord
 from gatemark.core.figure import Figure, Matrix, Table
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Measurement, measured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
+from gatemark.evidence.exam import (
+    EvidenceRole,
+    Exam,
+    ExamReport,
+    ExamSuite,
+    Joined,
+    NumberedRecord,
+    option,
+)
 from gatemark.evidence.hygiene.personal import personal_data, suspicious
 from gatemark.exams.agreement.arbitration import (
     CLEAR,
@@ -26,6 +32,7 @@ from gatemark.exams.agreement.arbitration import (
     red_flag,
 )
 from gatemark.exams.agreement.join import FIRST, SECOND, join_judgements
+from gatemark.exams.agreement.two_files import AUDITOR, PAIRS, SCHOLAR, examine_agreement
 from gatemark.exams.agreement.views import summary_document
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
@@ -43,11 +50,20 @@ V = TypeVar("V")
 class AgreementOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
-    pa_gate: float = 0.90
-    kappa_gate: float = 0.75
-    abstain_gate: float = 0.02
-    coverage_gate: float = 1.0
-    nic_policy: NicPolicy = "strict"
+    pa_gate: Annotated[float, option("Minimum percent agreement.", low=0, high=1)] = 0.90
+    kappa_gate: Annotated[
+        float,
+        option("Minimum kappa. Also applied to AC1 when kappa is uninformative.", low=-1, high=1),
+    ] = 0.75
+    abstain_gate: Annotated[
+        float, option("Maximum share of rows in which either validator abstains.", low=0, high=1)
+    ] = 0.02
+    coverage_gate: Annotated[
+        float, option("Minimum share of items that arrived complete.", low=0, high=1)
+    ] = 1.0
+    nic_policy: Annotated[
+        NicPolicy, option("Whether two NOT_IN_CONTEXT labels reject or agree.")
+    ] = "strict"
 
     def __post_init__(self) -> None:
         least = {"pa_gate": 0.0, "kappa_gate": -1.0, "abstain_gate": 0.0, "coverage_gate": 0.0}
@@ -309,6 +325,17 @@ def _figures(
     return (matrix, ruled, disagreements) if shown else (matrix, ruled)
 
 
+def _options_of(policy: Policy) -> dict[str, Any]:
+    """The options that the rules of a sealed result show."""
+    bounds = {rule.id: rule.bound for rule in policy.rules}
+    gates = {
+        f"{name}_gate": bounds[f"agreement.{name}"]
+        for name in ("pa", "kappa", "abstain", "coverage")
+        if f"agreement.{name}" in bounds
+    }
+    return {**gates, "nic_policy": policy.settings.get("nic_policy", "strict")}
+
+
 def _build(options: AgreementOptions, measures: Registry[Measure[Any]]) -> AgreementExam:
     return AgreementExam(options, measures)
 
@@ -318,4 +345,16 @@ SUITE = ExamSuite(
     summary="Do two independent validators give the same label, and what ships when they do not?",
     options=AgreementOptions,
     build=_build,
+    roles=(
+        EvidenceRole(PAIRS, "Merged pairs, one record per question."),
+        EvidenceRole(SCHOLAR, "The scholar's judgements."),
+        EvidenceRole(AUDITOR, "The auditor's judgements."),
+        EvidenceRole(
+            "validator",
+            "A further validator's judgements, for Krippendorff's alpha. Repeatable.",
+            named=True,
+        ),
+    ),
+    examine=examine_agreement,
+    options_of=_options_of,
 )

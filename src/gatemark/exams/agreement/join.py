@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.exam import NumberedRecord
+from gatemark.evidence.exam import NumberedRecord
 
 FIRST, SECOND = "scholar", "auditor"
 

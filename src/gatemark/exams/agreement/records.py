@@ -30,7 +30,7 @@ def _answer_properties() -> dict[str, Any]:
     _, parts = msgspec.json.schema_components([JudgedAnswer])
     return {
         name: {key: value for key, value in told.items() if key != "default"}
-        for name, told in parts["Answer"]["properties"].items()
+        for name, told in parts[JudgedAnswer.__name__]["properties"].items()
     }
 
 

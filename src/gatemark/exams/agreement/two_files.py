@@ -1,25 +1,61 @@
-"""Sitting an exam whose records come one-sided, in a file per side."""
+"""Run the agreement exam: over merged pairs, or over one file of judgements per validator."""
 
 from __future__ import annotations
 
 import tempfile
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, NumberedRecord
-from gatemark.evidence.files import digest_source, find_sources, marks_of, refuse_changed
-from gatemark.evidence.folds.run_exam import ExamOutcome
-from gatemark.evidence.folds.shard import ExamJob, admission, build_exam
-from gatemark.evidence.lines import read_blocks
+from gatemark.core.measurement import Evidence
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun, NumberedRecord
+from gatemark.evidence.folds.fold_files import ExamJob, admission, build_exam
+from gatemark.evidence.folds.run_exam import exam_job, examine_files
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse, repeated_lines
-from gatemark.evidence.source import Source, split_sources
+from gatemark.evidence.source import (
+    Source,
+    digest_source,
+    find_sources,
+    marks_of,
+    read_blocks,
+    refuse_changed,
+    split_sources,
+)
 
+PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
 JOIN_BATCH = 256
+
+
+def examine_agreement(run: ExamRun) -> ExamOutcome:
+    """Run the exam over one file of pairs, or over one file of judgements per validator."""
+    job = exam_job(run.kind, dict(run.options), run.reading)
+    judgements = dict(run.files)
+    if run.roles == (PAIRS,):
+        return examine_files(
+            job,
+            run.paths,
+            run.reading,
+            run.engine,
+            expected_ids=run.expected_ids,
+            on_progress=run.on_progress,
+        )
+    if not {SCHOLAR, AUDITOR} <= judgements.keys() or PAIRS in judgements:
+        given = ", ".join(sorted(judgements)) or "no file"
+        raise UsageError(f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {given}")
+    _refuse_one_file_twice(judgements)
+    return examine_joined(job, judgements, run.reading, expected_ids=run.expected_ids)
+
+
+def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
+    """A file agrees with itself: two validators cannot share one."""
+    for (name, path), (other, other_path) in combinations(judgements.items(), 2):
+        both_exist = Path(path).exists() and Path(other_path).exists()
+        if both_exist and Path(path).samefile(other_path):
+            raise UsageError(f"{name} and {other} are the same file: {path}")
 
 
 class _Side:
@@ -37,7 +73,7 @@ class _Side:
         kept: dict[str, NumberedRecord] = {}
         twice: dict[str, list[tuple[str, int]]] = {}
         self.duplicates = 0
-        for batch in reader.records(read_blocks(shard, job.limits)):
+        for batch in reader.records(read_blocks(shard, choices.limits)):
             for line, record in zip(reader.batch_lines, batch, strict=True):
                 name = name_of(record)
                 if name not in kept:
@@ -70,7 +106,7 @@ def examine_joined(
     *,
     expected_ids: frozenset[str] | None = None,
 ) -> ExamOutcome:
-    """Sit an exam over files that each hold one side of every item."""
+    """Run the exam over files that each hold one side of every item."""
     exam = build_exam(job)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(list(paths.values()), choices.limits, Path(folder))

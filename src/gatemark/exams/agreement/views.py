@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import ExamReport
-from gatemark.core.measurement import Measurement
-from gatemark.core.verdict import Verdict
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Verdict
+from gatemark.evidence.exam import ExamReport
 
 ABSTAIN_SIDES = {"scholar": "first", "auditor": "second", "either": "either"}
 

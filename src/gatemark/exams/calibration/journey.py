@@ -12,19 +12,18 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exam import NumberedRecord
-from gatemark.core.measurement import measured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, EvidenceFile, measured
+from gatemark.core.policy import Outcome, Policy, Rule
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
-from gatemark.core.verdict import Outcome
-from gatemark.evidence.files import digest_source, find_sources
+from gatemark.evidence.exam import EvidenceRole, NumberedRecord, file_option, option
 from gatemark.evidence.plugins import measures, schemas
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source
+from gatemark.evidence.source import Source, digest_source, find_sources
 from gatemark.evidence.whole_file import admitted_batches
+from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, one_path
 from gatemark.gate.decide import decide
+from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.samples.pairing import score_names
 from gatemark.samples.read_samples import is_own_file
@@ -57,15 +56,21 @@ CONFIDENCE_FORM: Final = Form(
 )
 
 
-class CalibrationRequest(msgspec.Struct, frozen=True, kw_only=True):
+class CalibrationParameters(msgspec.Struct, frozen=True, kw_only=True):
     """What to score, how finely, and the gates when there are any."""
 
-    path: str
-    score: str | None = None
-    bins: int = DEFAULT_BINS
-    seed: int = DEFAULT_SEED
-    max_ece: float | None = None
-    max_mce: float | None = None
+    score: Annotated[
+        str | None,
+        file_option("Name of the 0/1 score of samples that says what came true.", metavar="NAME"),
+    ] = None
+    bins: Annotated[int, option("Number of equal-width bins.", low=1, high=1000)] = DEFAULT_BINS
+    max_ece: Annotated[
+        float | None, option("Maximum expected calibration error (a gate).", low=0, high=1)
+    ] = None
+    max_mce: Annotated[
+        float | None, option("Maximum error of any bin (a gate).", low=0, high=1)
+    ] = None
+    seed: Annotated[int, option("Random seed of the simulated twins.", low=0)] = DEFAULT_SEED
 
 
 class CalibrationScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +104,8 @@ class CalibrationScore(msgspec.Struct, frozen=True, kw_only=True):
 
 def score_calibration(
     workspace: Workspace,
-    request: CalibrationRequest,
+    path: str,
+    request: CalibrationParameters,
     choices: ReadingChoices,
     on_progress: Progress | None = None,
 ) -> CalibrationScore:
@@ -111,7 +117,7 @@ def score_calibration(
     state = measure.zero()
     excluded: Counter[str] = Counter()
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        (source,) = find_sources((request.path,), choices.limits, Path(folder))
+        (source,) = find_sources((path,), choices.limits, Path(folder))
         reading = _Reading(source, request, choices)
         for items in reading.items(excluded, on_progress):
             state = measure.step(state, items)
@@ -161,7 +167,7 @@ def read_confidences(
     found: list[Item] = []
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         (source,) = find_sources((path,), choices.limits, Path(folder))
-        reading = _Reading(source, CalibrationRequest(path=path, score=score), choices)
+        reading = _Reading(source, CalibrationParameters(score=score), choices)
         for items in reading.items(excluded, None):
             found.extend(items)
         file = digest_source(source)
@@ -178,7 +184,7 @@ class _Reading:
     """One file as items: lines of confidences, or samples with a score of 0 or 1."""
 
     def __init__(
-        self, source: Source, request: CalibrationRequest, choices: ReadingChoices
+        self, source: Source, request: CalibrationParameters, choices: ReadingChoices
     ) -> None:
         self._source = source
         self._choices = choices
@@ -241,14 +247,14 @@ class _Reading:
                 yield sample.confidence, score == 1
 
 
-def _gates(request: CalibrationRequest) -> dict[str, float]:
+def _gates(request: CalibrationParameters) -> dict[str, float]:
     gates = {"ece": request.max_ece, "mce": request.max_mce}
     return {name: bound for name, bound in gates.items() if bound is not None}
 
 
 def _judged(
     workspace: Workspace,
-    request: CalibrationRequest,
+    request: CalibrationParameters,
     found: Any,
     received: int,
     excluded: Counter[str],
@@ -280,3 +286,77 @@ def _judged(
     ]
     verdict = decide(policy, (evidence,), numbers, (), now=workspace.clock())
     return verdict.outcome, verdict.blockers
+
+
+def calibration_text(scored: CalibrationScore) -> str:
+    """The numbers for people."""
+    lines = []
+    if scored.verdict is not None:
+        lines.append(f"{VERDICT_WORDS[scored.verdict]}  calibration")
+        lines.extend(f"  - {blocker}" for blocker in scored.blockers)
+        lines.append("")
+    brier = scored.brier or {}
+    rows: list[tuple[str, float | None]] = [
+        ("ECE", scored.ece),
+        ("ECE beyond a calibrated twin's", scored.ece_excess),
+        ("MCE", scored.mce),
+        ("MCE over bins of 10 or more", scored.mce_min10),
+        ("isotonic deviation", scored.iso_dev),
+        ("Brier score", brier.get("score")),
+        ("  miscalibration", brier.get("mcb")),
+        ("  discrimination", brier.get("dsc")),
+        ("  uncertainty", brier.get("unc")),
+    ]
+    lines.append(f"{'items':<32}{scored.n}")
+    for name, value in rows:
+        lines.append(f"{name:<32}{NOT_MEASURED if value is None else number(value)}")
+    for reason, count in scored.excluded.items():
+        lines.append(f"{'left out: ' + reason:<32}{count}")
+    lines.extend(_bin_lines(scored.bins))
+    lines.extend(f"caveat: {caveat}" for caveat in scored.caveats)
+    return "\n".join(lines)
+
+
+def _bin_lines(bins: list[dict[str, Any]]) -> Iterator[str]:
+    filled = [bin_ for bin_ in bins if bin_["n"]]
+    if not filled:
+        return
+    yield (f"\n{'confidence':<18}{'items':>7}  {'promised':>8}  {'came true':>9}")
+    for bin_ in filled:
+        edges = f"({bin_['low']:.3f}, {bin_['high']:.3f}]"
+        yield (
+            f"{edges:<18}{bin_['n']:>7}  {bin_['mean_confidence']:>8.4f}  {bin_['accuracy']:>9.4f}"
+        )
+
+
+def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
+    path = one_path(request)
+    found = score_calibration(
+        workspace, path, request.parameters, request.reading, request.on_progress
+    )
+    return ScoreReport(
+        document=found, verdict=found.verdict, text=lambda _color: calibration_text(found)
+    )
+
+
+SCORE = ScoreVerb(
+    name="calibration",
+    kind="calibration",
+    summary="Measure how far stated confidences are from how often they come true.",
+    help="""\
+FILE holds lines of id, confidence (0 to 1) and correct (true or false), or gatemark.sample/1
+with a confidence and a score of 0 or 1; plain, gzip or zstd, '-' is standard input. Gives ECE,
+MCE, the deviation of an isotonic fit and the Brier score with its parts.
+
+Without gates exit 0. With them: 0 pass, 1 fail, 3 when fewer than 100 items or items without a
+confidence or an outcome leave it open. 3 also when nothing could be measured. 2 bad input.
+
+\b
+Examples:
+  gatemark score calibration answers.jsonl
+  gatemark score calibration samples.jsonl --score exact --max-ece 0.05 --json""",
+    roles=(EvidenceRole("file", "Confidences, or samples.", positional=True),),
+    parameters=CalibrationParameters,
+    score=_score,
+    features=frozenset(),
+)

@@ -16,13 +16,17 @@ import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Advance
-from gatemark.evidence.files import digest_source
-from gatemark.evidence.header_reader import HeadedReader
-from gatemark.evidence.lines import Block, read_blocks
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices, place
-from gatemark.evidence.source import Source, inspect_source
-from gatemark.evidence.whole_file import whole_file
+from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.source import (
+    Block,
+    Source,
+    digest_source,
+    inspect_source,
+    read_blocks,
+    whole_file,
+)
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.arms import ArmFile, Hole, Role
@@ -55,7 +59,7 @@ def _read(
 ) -> ArmFile:
     from gatemark.exams.overhead.arms import ArmFile  # noqa: PLC0415
 
-    reader = HeadedReader(schemas().get(ARM_SCHEMA), choices, max_refusals=KEPT_HOLES)
+    reader = RecordReader(schemas().get(ARM_SCHEMA), choices, max_refusals=KEPT_HOLES)
     batches: list[list[Any]] = []
     damage: str | None = None
     count = 0
@@ -72,11 +76,7 @@ def _read(
     if count > MAX_WINDOWS:
         raise BadInputError(f"{source.name}: holds more than {MAX_WINDOWS} windows")
     if reader.head is None:
-        problems = tuple(
-            place(source.name, refusal.line, problem)
-            for refusal in reader.refusals
-            for problem in refusal.problems
-        )
+        problems = tuple(reader.problems(source.name))
         raise BadInputError(problems or f"{source.name}: holds no records")
     meta = msgspec.to_builtins(reader.head)
     is_accuracy = meta["metric_kind"] == "accuracy"
@@ -108,7 +108,7 @@ def _watched(
             on_progress(len(block.data))
 
 
-def _holes(source: Source, reader: HeadedReader, choices: ReadingChoices) -> list[Hole]:
+def _holes(source: Source, reader: RecordReader, choices: ReadingChoices) -> list[Hole]:
     """The refused lines with the windows they would have been, found by reading them again."""
     from gatemark.exams.overhead.arms import Hole  # noqa: PLC0415
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from gatemark.core.verdict import FindingVerdict, Outcome
+from gatemark.core.policy import FindingVerdict, Outcome
 from gatemark.exams.overhead.arms import Defect
 from gatemark.exams.overhead.costs import ArmCost
 from gatemark.exams.overhead.policy import Mode

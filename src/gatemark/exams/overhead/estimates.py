@@ -17,8 +17,7 @@ from scipy.special import stdtrit
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
 from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS
-from gatemark.statistics.paired.mcnemar import detectable_effect
-from gatemark.statistics.paired.paired_proportion import drop_bounds
+from gatemark.statistics.paired.mcnemar import detectable_effect, drop_bounds
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, bca_ratio
 from gatemark.statistics.resampling.bounded_mean import bounded_mean_bounds
 

@@ -8,16 +8,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport, ExamSuite
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.policy import Policy
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
+from gatemark.evidence.exam import DocumentType, EvidenceRole, Exam, ExamReport, ExamSuite
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline
 from gatemark.exams.overhead.costs import NOT_MEASURED, Costs, OverheadCosts, schedule_digest, spent
-from gatemark.exams.overhead.document import ArmPart, CostsPart
+from gatemark.exams.overhead.document import ArmPart, CostsPart, OverheadReport
 from gatemark.exams.overhead.measurements import (
     BARE,
     GUARDED,
@@ -40,8 +38,10 @@ from gatemark.exams.overhead.policy import (
     loosens,
     resolve,
 )
+from gatemark.exams.overhead.run_exam import examine_arms
 from gatemark.exams.overhead.summary import summary_document
 from gatemark.exams.overhead.views import Facts, Worst, figures_of
+from gatemark.scorers.scorer import truncate
 
 WORST_WINDOWS: Final = 10
 UNPAIRED: Final = "the arms do not pair"
@@ -129,8 +129,11 @@ class OverheadExam(Exam[OverheadExamState]):
             rows = _rows(bare, guarded, usable_noise)
         return ComparedArms(OverheadExamState(shard=-1, header=header), rows, pairing)
 
-    def headline(self, report: ExamReport) -> str:
+    def title(self, report: ExamReport) -> str:
         """The finding in one line, before anyone has judged it."""
+        return truncate(self._headline(report))
+
+    def _headline(self, report: ExamReport) -> str:
         numbers = {number.name: number for number in report.measurements}
         overhead, bare, guarded = (numbers[name] for name in (OVERHEAD, BARE, GUARDED))
         if overhead.value is None or bare.value is None or guarded.value is None:
@@ -375,4 +378,24 @@ SUITE = ExamSuite(
     summary="What do the guards cost on the same windows, and is that within the budget?",
     options=OverheadOptions,
     build=_build,
+    roles=(
+        EvidenceRole("bare", "The arm without guards.", required=True),
+        EvidenceRole("guarded", "The arm with the whole guard chain.", required=True),
+        EvidenceRole("noise", "A second bare run, for the noise floor."),
+        EvidenceRole("costs", "Recorded time and memory, as the runner writes it."),
+    ),
+    examine=examine_arms,
+    role_options=lambda roles: {"noise": "noise" in roles},
+    documents=(
+        DocumentType(
+            "gatemark.overhead-report/1",
+            "The report of guard overhead; closed: no other key is allowed.",
+            OverheadReport,
+        ),
+        DocumentType(
+            "gatemark.overhead-costs/1",
+            "Time and memory of both arms, recorded beside them.",
+            Costs,
+        ),
+    ),
 )

@@ -1,62 +1,61 @@
-"""The journey of ``gatemark score overhead``: what guards cost, judged by a policy."""
+"""``gatemark score overhead``: what guards cost, judged by a policy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
 
-from gatemark.core.errors import UsageError
-from gatemark.core.progress import Progress
-from gatemark.core.readable_json import json_file
-from gatemark.evidence.folds.exam_inputs import SITTING, write_sitting
-from gatemark.evidence.reading_options import ReadingChoices
+import msgspec
+
+from gatemark.core.canonical import json_file
+from gatemark.evidence.exam import file_option, option
+from gatemark.exams.overhead.exam import SUITE
+from gatemark.exams.overhead.policy import Mode, ProfileName
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
-from gatemark.exams.overhead.run_exam import ARM_FILES, examine_overhead
-from gatemark.packs.judge_exam import Scored, judge_exam, keep
-from gatemark.scorers.scorer import truncate
-from gatemark.workspace import Workspace
+from gatemark.exams.score import ReportFile, score_verb
 
 
-def score_overhead(
-    workspace: Workspace,
-    paths: Mapping[str, str | None],
-    request: PolicyRequest,
-    choices: ReadingChoices,
-    *,
-    seal: bool = False,
-    title: str | None = None,
-    on_progress: Progress | None = None,
-) -> Scored:
-    """Prove that the arms pair, measure, judge, and seal when asked."""
-    started_at = workspace.clock()
-    options = overhead_options(request, started_at)
-    examined = examine_overhead(paths, options, choices, on_progress=on_progress)
-    roles = _roles(paths, [file.name for file in examined.evidence.files])
-    scored = judge_exam(
-        "overhead",
-        examined,
-        workspace,
-        started_at=started_at,
-        title=title or truncate(examined.exam.told(examined.report)),
-        kept={SITTING: write_sitting("overhead", options, choices, roles)},
+class OverheadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which profile judges, and what is changed in it."""
+
+    budget: Annotated[
+        float | None,
+        option(
+            "Maximum overhead as a fraction: 0.01 is one percent of perplexity or one point of "
+            "accuracy (default: from the profile).",
+            low=0,
+            high=0.5,
+            hint="; it is a fraction: 0.01 is one percent",
+        ),
+    ] = None
+    mode: Annotated[
+        Mode | None,
+        option("Judge the measured value, or its whole interval (default: point)."),
+    ] = None
+    profile: Annotated[ProfileName | None, option("Profile to start from (default: release).")] = (
+        None
     )
-    if seal:
-        names = [file.name for file in examined.evidence.files]
-        if not names:
-            raise UsageError("there is no arm file to seal")
-        keep(scored, workspace, {name: name for name in names})
-    return scored
+    policy: Annotated[str | None, file_option("YAML with a profile and overrides.")] = None
+    reason: Annotated[str, option("Why a flag may loosen the profile.")] = ""
+    owner: Annotated[str, option("Who answers for it.")] = ""
+    evidence: Annotated[str, file_option("What it rests on.", metavar="REF")] = ""
 
 
-def _roles(paths: Mapping[str, str | None], names: Sequence[str]) -> list[str]:
-    """What each evidence file was to the exam; one file may be two arms."""
-    left = {role: path for role, path in paths.items() if path is not None}
-    roles = []
-    for name in names:
-        role = next(role for role in ARM_FILES if left.get(role) == name)
-        del left[role]
-        roles.append(role)
-    return roles
+def policy_request(parameters: OverheadParameters) -> PolicyRequest:
+    """What the parameters say about the policy."""
+    return PolicyRequest(
+        profile=parameters.profile,
+        file=parameters.policy,
+        changes={"budget": parameters.budget, "mode": parameters.mode},
+        reason=parameters.reason,
+        owner=parameters.owner,
+        evidence=parameters.evidence,
+    )
+
+
+def _to_options(parameters: OverheadParameters, now: datetime) -> dict[str, Any]:
+    return overhead_options(policy_request(parameters), now)
 
 
 def compat_document(summary: Mapping[str, Any]) -> bytes:
@@ -70,7 +69,7 @@ def compat_document(summary: Mapping[str, Any]) -> bytes:
         else (overhead["bare_accuracy"], overhead["guarded_accuracy"])
     )
     seeds = summary["meta"]["seeds"]
-    return _pretty(
+    return json_file(
         {
             "guard_overhead": {
                 "bare_ppl": bare,
@@ -119,5 +118,26 @@ def compat_document(summary: Mapping[str, Any]) -> bytes:
     )
 
 
-def _pretty(document: Mapping[str, Any]) -> bytes:
-    return json_file(document)
+COMPAT = ReportFile("compat", "Also write the flat fields of older reports.", compat_document)
+
+SCORE = score_verb(
+    SUITE,
+    summary="Measure what guards cost and judge it by a budget.",
+    help="""\
+Both files are gatemark.arm/1: what the arm is, then one line per window. They must agree in
+plan, seeds, device, snapshot, window ids and contents, or nothing is concluded. Perplexity
+kinds are judged by the ratio of perplexities, accuracy by the points lost; gains never fail.
+
+Exit 0 pass, 1 fail, 2 bad input, 3 could not be judged.
+
+\b
+Examples:
+  gatemark score overhead --bare bare.jsonl --guarded guarded.jsonl
+  gatemark score overhead --bare b.jsonl --guarded g.jsonl --mode interval -o report.html
+  gatemark score overhead --bare b.jsonl --guarded g.jsonl --budget 0.02 \\
+    --reason "pilot" --owner ada --evidence runs/pilot.json""",
+    features=frozenset({"seal"}),
+    parameters=OverheadParameters,
+    to_options=_to_options,
+    report_files=(COMPAT,),
+)

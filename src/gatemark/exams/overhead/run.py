@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from gatemark.core.atomic import write_whole
+from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.core.readable_json import json_file
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.overhead.arm_files import read_arm
-from gatemark.exams.overhead.journey import score_overhead
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
+from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.packs.judge_exam import Scored
 from gatemark.workspace import Workspace
 
@@ -91,7 +91,10 @@ def run_overhead(
     run = run_arms(target, config.seeds, clock=clock, on_progress=on_progress)
     written = write_run(run, place)
     paths = {role: str(place / name) for role, name in FILES.items()}
-    scored = score_overhead(workspace, paths, policy, ReadingChoices())
+    started_at = workspace.clock()
+    options = overhead_options(policy, started_at)
+    request_ = ScoreRequest(files=list(paths.items()))
+    scored = score_exam(workspace, "overhead", options, request_, started_at=started_at)
     report = place / REPORT
     write_whole(report, [_pretty(scored.summary)])
     return Ran(scored, place, (*written, report))

@@ -1,4 +1,4 @@
-"""Sitting the guard-overhead exam: two arm files in, the exam's report and the account out."""
+"""Run the guard-overhead exam: two arm files in, the exam's report and the evidence account out."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
+from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.progress import Progress
-from gatemark.evidence.files import digest_source
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job
-from gatemark.evidence.folds.shard import build_exam
+from gatemark.evidence.exam import ExamOutcome, ExamRun
+from gatemark.evidence.folds.fold_files import build_exam
+from gatemark.evidence.folds.run_exam import exam_job
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN, inspect_source
+from gatemark.evidence.source import STDIN, digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.exams.overhead.arm_files import read_arm
-from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.arms import ArmFile, Role
@@ -38,7 +37,7 @@ def examine_overhead(
     *,
     on_progress: Progress | None = None,
 ) -> ExamOutcome:
-    """Sit the exam over ``bare`` and ``guarded``, and ``noise`` and ``costs`` where given.
+    """Run the exam over ``bare`` and ``guarded``, and ``noise`` and ``costs`` where given.
 
     ``noise`` is a second bare run, ``costs`` what the runner recorded about time and memory. An
     arm whose file is not there leaves everything unmeasured, with the reason.
@@ -63,14 +62,9 @@ def examine_overhead(
     return ExamOutcome(exam, report, _account(arms, begun.pairing, costs_file, choices))
 
 
-def sit_overhead(
-    _workspace: Workspace,
-    options: dict[str, Any],
-    files: Mapping[str, str],
-    choices: ReadingChoices,
-) -> ExamOutcome:
-    """Sit the exam for a pack."""
-    return examine_overhead(files, options, choices)
+def examine_arms(run: ExamRun) -> ExamOutcome:
+    """Run the exam over the files of a run."""
+    return examine_overhead(dict(run.files), run.options, run.reading, on_progress=run.on_progress)
 
 
 def _begun(

@@ -6,11 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import ExamReport
-from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Policy
-from gatemark.core.verdict import Finding, Verdict
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Finding, Policy, Verdict
+from gatemark.evidence.exam import ExamReport
 from gatemark.exams.overhead.document import (
     NAME,
     Auto,

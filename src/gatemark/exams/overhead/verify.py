@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.exits import ExitCode
-from gatemark.core.verdict import EXIT_BY_OUTCOME, Outcome
-from gatemark.evidence.files import digest_source
+from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
+from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.source import digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import examine_overhead

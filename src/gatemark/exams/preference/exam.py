@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
-from gatemark.core.errors import InvalidValueError
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport, ExamSuite
+from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.figure import Table
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
+from gatemark.evidence.exam import (
+    EvidenceRole,
+    Exam,
+    ExamOutcome,
+    ExamReport,
+    ExamRun,
+    ExamSuite,
+    option,
+)
+from gatemark.evidence.folds.run_exam import exam_job, examine_files
 from gatemark.exams.preference import ballot
 from gatemark.statistics.preference import MIN_DECISIVE, Preference
 
@@ -30,10 +37,15 @@ class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
     ``coverage_min`` is the share of pinned items that must have votes.
     """
 
-    alpha: float = 0.05
-    peeking: bool = False
-    min_decisive: int = MIN_DECISIVE
-    coverage_min: float = 1.0
+    alpha: Annotated[float, option("Significance level of each one-sided claim.")] = 0.05
+    peeking: Annotated[
+        bool,
+        option("Results may be read before all votes are in: decided by an anytime-valid e-value."),
+    ] = False
+    min_decisive: Annotated[int, option("Minimum number of items that are not ties.")] = (
+        MIN_DECISIVE
+    )
+    coverage_min: Annotated[float, option("Minimum share of pinned items with votes.")] = 1.0
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 0.5:
@@ -179,6 +191,33 @@ def _table(found: Preference, facts: dict[str, Any]) -> Table:
     return Table("Blind review", ("fact", "value"), rows, len(rows))
 
 
+def examine_votes(run: ExamRun) -> ExamOutcome:
+    """Run the exam over votes. Pinned items say how many were to be judged.
+
+    Where peeking is allowed, stopping is too; otherwise items without votes are missing.
+    """
+    if len(run.files) != 1:
+        raise UsageError(f"{run.kind} reads one file of votes")
+    found = examine_files(
+        exam_job(run.kind, dict(run.options), run.reading),
+        run.paths,
+        run.reading,
+        run.engine,
+        on_progress=run.on_progress,
+    )
+    if run.expected_ids is None:
+        return found
+    judged, pinned = found.report.facts["items"], len(run.expected_ids)
+    is_open_ended = run.options.get("peeking") is True
+    evidence = msgspec.structs.replace(
+        found.evidence,
+        usable=judged,
+        missing=run.left_out + (0 if is_open_ended else pinned - judged),
+        expected=pinned + run.left_out,
+    )
+    return msgspec.structs.replace(found, evidence=evidence)
+
+
 def _build(options: PreferenceOptions, measures: Registry[Measure[Any]]) -> PairwiseExam:
     return PairwiseExam(options, measures)
 
@@ -188,4 +227,6 @@ SUITE = ExamSuite(
     summary="Do blind reviewers prefer the candidate's answers to the baseline's?",
     options=PreferenceOptions,
     build=_build,
+    roles=(EvidenceRole("records", "Votes, one per line.", positional=True),),
+    examine=examine_votes,
 )

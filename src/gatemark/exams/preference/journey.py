@@ -1,29 +1,38 @@
-"""The journey of ``gatemark score preference``: which of two blind reviewers prefer."""
+"""``gatemark score preference``: whether blind reviewers prefer the candidate."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from gatemark.core.evidence import EvidenceFile
+from gatemark.core.measurement import EvidenceFile
+from gatemark.core.policy import Outcome
 from gatemark.core.progress import Progress
-from gatemark.core.verdict import Outcome
-from gatemark.evidence.folds.run_exam import exam_job, examine_files
+from gatemark.evidence.exam import EvidenceRole, ExamRun, option
+from gatemark.evidence.folds.run_exam import run_exam
 from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, one_path
+from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.workspace import Workspace
 
 PAIRWISE: Final = "pairwise"
 MIN_DECISIVE: Final = 20
 
 
-class PreferenceRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose votes, and how sure they must be."""
+class PreferenceParameters(msgspec.Struct, frozen=True, kw_only=True):
+    """How sure the votes must be."""
 
-    path: str
-    alpha: float = 0.05
-    peeking: bool = False
-    min_decisive: int = MIN_DECISIVE
+    alpha: Annotated[
+        float, option("Significance level of each one-sided claim.", low=0, high=0.5, is_open=True)
+    ] = 0.05
+    peeking: Annotated[
+        bool,
+        option("Results may be read before all votes are in: decided by an anytime-valid e-value."),
+    ] = False
+    min_decisive: Annotated[int, option("Minimum number of items that are not ties.", low=1)] = (
+        MIN_DECISIVE
+    )
 
 
 class PreferenceScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +68,8 @@ class PreferenceScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def score_preference(
-    request: PreferenceRequest,
+    path: str,
+    request: PreferenceParameters,
     workspace: Workspace,
     choices: ReadingChoices,
     on_progress: Progress | None = None,
@@ -70,9 +80,15 @@ def score_preference(
         "peeking": request.peeking,
         "min_decisive": request.min_decisive,
     }
-    job = exam_job(PAIRWISE, options, choices)
-    examined = examine_files(
-        job, [request.path], choices, workspace.engine, on_progress=on_progress
+    examined = run_exam(
+        ExamRun(
+            kind=PAIRWISE,
+            options=options,
+            files=[("records", path)],
+            reading=choices,
+            engine=workspace.engine,
+            on_progress=on_progress,
+        )
     )
     facts = dict(examined.report.facts)
     outcome = facts.pop("outcome")
@@ -87,3 +103,57 @@ def score_preference(
         },
         PreferenceScore,
     )
+
+
+def preference_text(scored: PreferenceScore) -> str:
+    """The outcome for people."""
+    lines = []
+    lines.append(f"{VERDICT_WORDS[scored.verdict]}  {scored.reason}\n")
+    shown = NOT_MEASURED
+    if scored.interval is not None and scored.win_rate is not None:
+        low, high = scored.interval
+        shown = f"{number(scored.win_rate)} [{number(low)}, {number(high)}]"
+    p_value = NOT_MEASURED if scored.p_value is None else number(scored.p_value)
+    rows = [
+        ("items", f"{scored.items} ({scored.votes} votes, {scored.reviewers} reviewers)"),
+        ("wins, losses, ties", f"{scored.wins}, {scored.losses}, {scored.ties}"),
+        ("win rate", shown),
+        ("one-sided p-value", p_value),
+        ("log e-value", number(scored.log_e_value)),
+    ]
+    for name, text in rows:
+        lines.append(f"{name:<20}{text}")
+    lines.extend(f"caveat: {caveat}" for caveat in scored.caveats)
+    return "\n".join(lines)
+
+
+def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
+    found = score_preference(
+        one_path(request), request.parameters, workspace, request.reading, request.on_progress
+    )
+    return ScoreReport(
+        document=found, verdict=found.verdict, text=lambda _color: preference_text(found)
+    )
+
+
+SCORE = ScoreVerb(
+    name="preference",
+    kind=PAIRWISE,
+    summary="Judge whether blind reviewers prefer the candidate.",
+    help="""\
+FILE holds gatemark.vote/1: lines of item, reviewer, choice (candidate, baseline or tie) and
+first (the side shown first); plain, gzip or zstd, '-' is standard input. The votes on an item
+count as one, by majority; a reviewer votes once per item. Ties decide nothing.
+
+Exit 0 when the candidate is preferred, 1 when the baseline is, 3 when neither is shown, 2 bad
+input.
+
+\b
+Examples:
+  gatemark score preference votes.jsonl
+  gatemark score preference votes.jsonl --peeking --json""",
+    roles=(EvidenceRole("file", "Votes, one per line.", positional=True),),
+    parameters=PreferenceParameters,
+    score=_score,
+    features=frozenset(),
+)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gatemark.exams.runlog.rows import BUDGET_KEYS, METRICS, THRESHOLD_KEYS, RunRow
-from gatemark.statistics.distribution import distribution
+from gatemark.statistics.quantiles import distribution
 from gatemark.statistics.resampling.percentile_bootstrap import (
     MeanInterval,
     percentile_mean,

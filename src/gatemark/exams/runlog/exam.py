@@ -9,15 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.evidence import Evidence
-from gatemark.core.exam import Exam, ExamReport, ExamSuite
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.verdict import Verdict
+from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
 from gatemark.exams.runlog.aggregate import Draws, VariantEstimate, estimates, variant_document
 from gatemark.exams.runlog.paired import paired_comparisons
+from gatemark.exams.runlog.read_rows import examine_metrics
 from gatemark.exams.runlog.rows import METRICS, SCORES, RunRow, row_of
 from gatemark.exams.runlog.substance import caveats, substantiated
 from gatemark.exams.runlog.views import figures
@@ -264,4 +263,6 @@ SUITE = ExamSuite(
     summary="Metrics M1 to M10 of summaries, held against their traces, variant by variant.",
     options=RunlogOptions,
     build=_build,
+    roles=(EvidenceRole("metrics", "Per-case metrics of runs.", positional=True, many=True),),
+    examine=examine_metrics,
 )

@@ -9,7 +9,7 @@ from gatemark.exams.runlog.aggregate import Draws
 from gatemark.exams.runlog.rows import METRICS, RunRow
 from gatemark.exams.runlog.substance import has_substance
 from gatemark.statistics.multiplicity import holm
-from gatemark.statistics.paired.signed_rank import signed_rank_p_value
+from gatemark.statistics.paired.permutation import signed_rank_p_value
 from gatemark.statistics.resampling.percentile_bootstrap import percentile_mean
 
 Rows = Mapping[str, Mapping[str, RunRow]]

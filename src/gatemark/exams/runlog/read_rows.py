@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence
+from gatemark.core.measurement import Evidence
 from gatemark.core.record import Remark
-from gatemark.evidence.files import digest_source, find_sources
-from gatemark.evidence.folds.run_exam import ExamOutcome, exam_job
-from gatemark.evidence.folds.shard import build_exam
+from gatemark.evidence.exam import ExamOutcome, ExamRun
+from gatemark.evidence.folds.fold_files import build_exam
+from gatemark.evidence.folds.run_exam import exam_job
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source
-from gatemark.evidence.tagged_union_reader import read_tagged
+from gatemark.evidence.source import Source, digest_source, find_sources
+from gatemark.evidence.whole_file import read_tagged
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import MetricsRules
-from gatemark.workspace import Workspace
 
 METRICS: Final = "metrics"
 
@@ -47,16 +46,13 @@ def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
     return rules.rows
 
 
-def sit_runlog(
-    _workspace: Workspace,
-    options: dict[str, Any],
-    files: Mapping[str, str],
-    choices: ReadingChoices,
-) -> ExamOutcome:
-    """Sit the exam for a pack, over one file of per-case metrics."""
-    if set(files) != {METRICS}:
+def examine_metrics(run: ExamRun) -> ExamOutcome:
+    """Run the exam over files of per-case metrics."""
+    if set(run.roles) != {METRICS}:
         raise UsageError(f"runlog reads one file, under the name {METRICS!r}")
-    return examine_metrics_files([files[METRICS]], options, choices)
+    return examine_metrics_files(
+        run.paths, dict(run.options), run.reading, expected_ids=run.expected_ids
+    )
 
 
 def examine_metrics_files(

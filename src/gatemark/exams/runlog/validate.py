@@ -10,8 +10,8 @@ import msgspec
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Remark
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.tagged_union_reader import remark_words
 from gatemark.evidence.validate import validate_files
+from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.audit import audit_run
 from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
 from gatemark.exams.runlog.records.names import case_of_trace_file, plain_case_id

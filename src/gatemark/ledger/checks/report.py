@@ -6,8 +6,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from gatemark.core.exits import ExitCode
-from gatemark.core.verdict import Outcome
+from gatemark.core.errors import ExitCode
+from gatemark.core.policy import Outcome
 from gatemark.ledger.event import Head
 
 Check = Literal[

@@ -10,13 +10,7 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.core.formats import (
-    FORMAT,
-    check_payload_format,
-    is_format,
-    is_newer,
-    newer_format,
-)
+from gatemark.core.formats import FORMAT, is_newer, newer_format, parse_format
 from gatemark.core.result import RESULT_FORMAT
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.chain import checked_payload, event_of, row_bytes
@@ -26,16 +20,16 @@ from gatemark.ledger.event import EMPTY, Event, Head
 from gatemark.ledger.event_kinds import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
-    KINDS,
     PAYLOAD_ERASED,
     RESULT_SEALED,
     TRANSITION,
+    check_payload_format,
+    find_kind,
+    is_kept,
 )
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_count, node_number
 from gatemark.ledger.payloads import (
-    DECIDED,
     DECIDED_BY,
-    NEVER_ERASED,
     BlobErased,
     PayloadErased,
     is_by_newer_rules,
@@ -268,7 +262,7 @@ class EventScan:
     def _look_into(self, row: EventRow) -> None:
         if row.payload is None:
             self._absent[row.seq] = row
-            if row.kind in NEVER_ERASED:
+            if is_kept(row.kind):
                 self._stop_judging(row.seq - 1)
             return
         try:
@@ -303,10 +297,10 @@ class EventScan:
 
     def _is_newer(self, row: EventRow, payload: Mapping[str, Any]) -> bool:
         """Whether only a newer build can read an event; what rests on it is not judged here."""
-        name = payload.get(FORMAT)
+        name, kind = payload.get(FORMAT), find_kind(row.kind)
         try:
             # Foreign kinds are nobody's business, unless they bear a name of ours.
-            is_ours = row.kind in KINDS or is_format(name)
+            is_ours = kind is not None or parse_format(name) is not None
             is_beyond = is_ours and not check_payload_format(row.kind, name)
         except InvalidValueError as error:
             self.troubles.add(row.seq, "payload", f"event {row.seq}: {error}")
@@ -318,9 +312,9 @@ class EventScan:
                 self.newer_results[str(payload.get("result_id"))] = row.seq
         elif row.kind == RESULT_SEALED:
             self._check_sealed_format(row.seq, sealed_format(payload))
-        elif row.kind in DECIDED:
+        elif kind is not None and kind.is_decided:
             self._note_rules(row.seq, payload)
-        elif row.kind in KINDS and DECIDED_BY in payload:
+        elif kind is not None and DECIDED_BY in payload:
             self.troubles.add(row.seq, "payload", f"event {row.seq}: {row.kind} is not a decision")
         return is_beyond
 
@@ -379,7 +373,7 @@ class EventScan:
             return
         tombstone, said = self._tombstones[seq]
         named = DIGEST_PREFIX + row.payload_digest.hex()
-        if said.payload_digest != named or tombstone < seq or row.kind in NEVER_ERASED:
+        if said.payload_digest != named or tombstone < seq or is_kept(row.kind):
             message = f"event {seq}: its payload is missing, event {tombstone} does not excuse it"
             self.troubles.add(seq, "payload", message)
         else:

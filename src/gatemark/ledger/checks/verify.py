@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
-from gatemark.core.formats import is_known
-from gatemark.core.result import Result, read_result
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
+from gatemark.core.result import RESULT_FORMAT, Result, read_result
 from gatemark.ledger.checks.report import LedgerReport, TroubleList, VerificationIssue
 from gatemark.ledger.checks.scan import EventScan, FurtherLook
 from gatemark.ledger.event_kinds import BLOB_ERASED
@@ -252,7 +251,7 @@ class LedgerCheck:
                 result = read_result(result_id, document)
             except NewerFormatError as error:
                 # An event that seals a newer result says so; the scan has told of it then.
-                if seq is None or is_known(sealed[result_id].said.result_format):
+                if seq is None or sealed[result_id].said.result_format == RESULT_FORMAT:
                     message = f"{error}; its event knows nothing of that"
                     self.troubles.add(seq, "result", _at(seq, message))
                 continue

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from gatemark.lifecycle.model.events import ServiceReported
 from gatemark.lifecycle.model.release_policy import ErrorBudget
+from gatemark.lifecycle.model.state import ServiceSpan
 
 TOLERANCE: Final = 1e-12
 """What binary fractions may take off a rate that lies exactly on the line."""
@@ -32,9 +32,7 @@ class BurnVerdict(msgspec.Struct, frozen=True):
     burns: tuple[Burn, ...]
 
 
-def burn(
-    spans: Sequence[ServiceReported], budget: ErrorBudget, minutes: int, now: datetime
-) -> Burn:
+def burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, minutes: int, now: datetime) -> Burn:
     """The burn rate over the last minutes, from spans that lie wholly inside.
 
     A window is only known when spans reach over at least half of it.
@@ -51,7 +49,7 @@ def burn(
     return Burn(minutes, bad / total / (1 - budget.objective), total)
 
 
-def judge_burn(spans: Sequence[ServiceReported], budget: ErrorBudget, now: datetime) -> BurnVerdict:
+def judge_burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, now: datetime) -> BurnVerdict:
     """Breached when both windows of a pair burn above its factor.
 
     A pair whose quiet half is known is in order whatever the other half would say.

@@ -1,4 +1,4 @@
-"""A running canary and the watch after enabling: taking measurements in, and what is due next."""
+"""A running canary and the watch after enabling: measurements, and what is due next."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.commands import PushWindow, ReportService, Tick
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
-from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import PushWindow, Tick
-from gatemark.lifecycle.decisions.demotion import Fall, fall_facts, moved
-from gatemark.lifecycle.decisions.people import require_role
-from gatemark.lifecycle.model.events import (
-    Fact,
-    VersionPaused,
+from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, moved, require_role
+from gatemark.lifecycle.decisions.demotion import Fall, fall_facts
+from gatemark.lifecycle.events.canary import (
+    ServiceReported,
     WatchClosed,
     WindowJudged,
     WindowPushed,
 )
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.moves import VersionPaused
 from gatemark.lifecycle.model.nouns import ArmMetric, InvariantCount, PauseReason
 from gatemark.lifecycle.model.release_policy import CanaryRules
 from gatemark.lifecycle.model.stages import CANARY
@@ -33,13 +33,12 @@ from gatemark.lifecycle.model.state import (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+@decides(PushWindow)
 def decide_push(
     state: LifecycleState, command: PushWindow, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
     """Take measurements in; the same ones twice change nothing, others for the same are refused."""
-    require_role(
-        state.governance, command.actor, ("evaluator", "operator", "system"), "push measurements"
-    )
+    require_role(state.governance, command.actor, WindowPushed.declared.roles, "push measurements")
     rollout = _running(state, command.environment)
     rules = state.governance.policy.canary
     _check_span(rules, rollout, command, moment)
@@ -125,15 +124,16 @@ def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
     return max(aligned, rollout.judged_until or aligned)
 
 
+@decides(Tick)
 def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> tuple[Fact, ...]:
     """The next thing that is due, or nothing. Call it again until nothing is.
 
-    (1) A broken glass that nobody reviewed in time is taken back. (2) A breach rolls back. (3) A
+    (1) A break-glass act without a review in time is rolled back. (2) A breach rolls back. (3) A
     warning, a wrong split of traffic, too long a hold or a burning error budget pauses. (4) Enough
     clean windows take a canary to its next share. (5) The next closed window is judged. (6) A
     watch that is over ends.
     """
-    require_role(state.governance, command.actor, ("system",), "act on time")
+    require_role(state.governance, command.actor, WindowJudged.declared.roles, "act on time")
     place = state.asset.place(command.environment)
     overdue = _overdue_glass(state, place, command, moment)
     if overdue is not None:
@@ -318,3 +318,33 @@ def _close_watch(
             other_count=max(rollout.other_count, expected - rollout.clean_count),
         ),
     )
+
+
+@decides(ReportService)
+def decide_report(
+    state: LifecycleState, command: ReportService, moment: DecisionMoment
+) -> tuple[Fact, ...]:
+    """Take a span in; spans must not overlap, and the same one twice changes nothing."""
+    require_role(
+        state.governance, command.actor, ServiceReported.declared.roles, "report a service"
+    )
+    if not state.asset.versions:
+        raise RefusedError(f"there is no asset {state.asset.name}")
+    if command.end > moment.now:
+        raise RefusedError(f"the span to {command.end:%Y-%m-%d %H:%M:%SZ} is not over yet")
+    fact = ServiceReported(
+        asset=state.asset.name,
+        environment=command.environment,
+        start=command.start,
+        end=command.end,
+        good=command.good,
+        total=command.total,
+    )
+    for span in state.asset.place(command.environment).service:
+        if span == fact.span:
+            return ()
+        if span.start < fact.end and fact.start < span.end:
+            raise RefusedError(
+                f"the span from {fact.start:%Y-%m-%d %H:%M:%SZ} overlaps one that was reported"
+            )
+    return (fact,)

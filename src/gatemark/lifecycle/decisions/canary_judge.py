@@ -1,7 +1,7 @@
 """What one closed canary window says: each metric by a judge, invariants by themselves.
 
 (1) A broken invariant is a breach, whatever else. (2) Traffic split otherwise than meant, (3) an
-invariant nobody checked or (4) too few samples leave the window open. (5) Then the judge speaks
+invariant nobody checked or (4) too few samples leave the window open. (5) Then the judge decides
 about each metric, and the worst word counts.
 """
 
@@ -16,8 +16,13 @@ import msgspec
 from gatemark.lifecycle.model.nouns import MetricState, MetricVerdict, SampleMoments, WindowState
 from gatemark.lifecycle.model.release_policy import CanaryRules, Judge, MetricRule
 from gatemark.lifecycle.model.state import CanaryWindow
-from gatemark.statistics.sample_ratio import sample_ratio
-from gatemark.statistics.sequential import ArmMoments, ArmPair, harm_so_far, mixture_variance
+from gatemark.statistics.sequential import (
+    ArmMoments,
+    ArmPair,
+    harm_so_far,
+    mixture_variance,
+    sample_ratio,
+)
 
 
 class CanaryVerdict(msgspec.Struct, frozen=True):

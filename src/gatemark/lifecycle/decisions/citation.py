@@ -1,4 +1,4 @@
-"""What a citation must be: there, passed, about this candidate, of the right exam, and in time."""
+"""What a cited result must be: present, passed, of this candidate and exam, and fresh."""
 
 from __future__ import annotations
 
@@ -7,35 +7,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from gatemark.core.verdict import Outcome
-from gatemark.lifecycle.model.nouns import ExamRef
+from gatemark.core.policy import Outcome
+from gatemark.lifecycle.model.nouns import Cited, ExamRef
 from gatemark.lifecycle.model.stages import Evidence
 from gatemark.lifecycle.model.state import LifecycleState, Track
-
-
-class CitedSuite(msgspec.Struct, frozen=True):
-    """How one suite of a result came out; ``excused`` are its waived or softly passed rules."""
-
-    suite: str
-    kind: str
-    excused: tuple[str, ...] = ()
-
-
-class Cited(msgspec.Struct, frozen=True):
-    """What the lifecycle needs to know of a sealed result.
-
-    ``sealed_at`` is the last time it was sealed: the same answers judged again give the same id.
-    ``excused`` are waived or softly passed rules that belong to no suite.
-    """
-
-    id: str
-    verdict: Outcome
-    candidate_digest: str | None
-    baseline_digest: str | None
-    exam: ExamRef
-    sealed_at: datetime
-    suites: tuple[CitedSuite, ...] = ()
-    excused: tuple[str, ...] = ()
 
 
 def short(result_id: str) -> str:
@@ -76,7 +51,7 @@ def citation_problems(
 def full_pack_of(
     result_ids: Sequence[str], evidence: Mapping[str, Cited], exam: ExamRef | None
 ) -> Cited | None:
-    """The newest cited result that sat the full pack of record."""
+    """Return the newest cited result of the full pack of record."""
     fitting = [
         evidence[result_id]
         for result_id in result_ids
@@ -97,7 +72,7 @@ class PromotionCase(msgspec.Struct, frozen=True):
 
     @property
     def track(self) -> Track:
-        """Where the version stands."""
+        """The track of the version."""
         return self.state.asset.track(self.environment, self.version)
 
     @property
@@ -112,7 +87,7 @@ class PromotionCase(msgspec.Struct, frozen=True):
 
 
 def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
-    """Everything that keeps the citations from carrying a step that needs ``need``."""
+    """Return why the citations do not support a step that needs ``need``."""
     if need == "none":
         return ["nothing is cited for this step"] if case.result_ids else []
     verdict: Outcome = "fail" if need == "failed_full_pack" else "pass"
@@ -153,7 +128,7 @@ def _full_pack_problems(case: PromotionCase) -> list[str]:
 
 
 def _no_full_pack(case: PromotionCase, exam: ExamRef) -> str:
-    """That nothing cited sat the full pack, and what the nearest citation has otherwise."""
+    """Say that no cited result is of the full pack, and how the nearest one differs."""
     message = f"no cited result sat the full pack {exam.pack} v{exam.version} as it stands now"
     found = [
         (words, result_id)
@@ -164,13 +139,13 @@ def _no_full_pack(case: PromotionCase, exam: ExamRef) -> str:
     return f"{message}: result {short(result_id)} has {' and '.join(words)}"
 
 
-def _differences(sat: ExamRef, wanted: ExamRef) -> list[str]:
+def _differences(found: ExamRef, wanted: ExamRef) -> list[str]:
     pairs = (
-        ("another pack", sat.pack, wanted.pack),
-        ("another version of it", sat.version, wanted.version),
-        ("other rules", sat.policy, wanted.policy),
-        ("other data", sat.snapshots, wanted.snapshots),
-        ("another way to ask or score", sat.definition, wanted.definition),
+        ("another pack", found.pack, wanted.pack),
+        ("another version of it", found.version, wanted.version),
+        ("other rules", found.policy, wanted.policy),
+        ("other data", found.snapshots, wanted.snapshots),
+        ("another way to ask or score", found.definition, wanted.definition),
     )
     return [words for words, here, there in pairs if here != there]
 

@@ -1,54 +1,30 @@
-"""The one function that decides: ``decide(state, command, now)`` gives facts, or refuses."""
+"""The one function that decides: ``decide(state, command, now)`` returns facts, or refuses.
+
+Every decision is checked by the version of the rules that made it. A change of what is allowed, of
+what follows from a command, or of what a policy means is a new version. The function of the old
+version stays for as long as its decisions can be decided again. Where it had to go, ``decide`` of
+its rule book is None, and its decisions are recorded, not decided again.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from types import ModuleType
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.canary import decide_push, decide_tick
-from gatemark.lifecycle.decisions.clock import DecisionMoment, settle_clock
-from gatemark.lifecycle.decisions.commands import (
-    AddVersion,
-    AdoptPolicy,
-    Approve,
-    AssetCommand,
-    Command,
-    Demote,
-    GrantRoles,
-    PauseVersion,
-    Promote,
-    PushWindow,
-    ReportService,
-    ResumeVersion,
-    ReviewGlass,
-    RollBack,
-    SetExam,
-    Tick,
-    Waive,
-)
-from gatemark.lifecycle.decisions.demotion import decide_demote, decide_roll_back
-from gatemark.lifecycle.decisions.promotion import decide_promote
-from gatemark.lifecycle.decisions.registering import (
-    decide_add,
-    decide_adopt,
-    decide_exam,
-    decide_grant,
-)
-from gatemark.lifecycle.decisions.reporting import decide_report
-from gatemark.lifecycle.decisions.voting import (
-    decide_approve,
-    decide_pause,
-    decide_resume,
-    decide_review,
-    decide_waive,
-)
-from gatemark.lifecycle.model.events import Fact
+from gatemark.ledger.payloads import RULES_VERSION
+from gatemark.lifecycle.commands import AssetCommand, Command, Demote, PauseVersion, RollBack
+from gatemark.lifecycle.decisions import approvals, canary, demotion, promotion, registering
+from gatemark.lifecycle.decisions.decision import DECISIONS, DecisionMoment, settle_clock
+from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.model.state import LifecycleState
 
+FAMILIES: Final[tuple[ModuleType, ...]] = (approvals, canary, demotion, promotion, registering)
+"""The modules that decide; importing one declares which commands it decides."""
 TAKES_AWAY: Final = (Demote, RollBack, PauseVersion)
 """Commands that neither a clock nor a lock may stop."""
 
@@ -61,10 +37,9 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 def decide(state: LifecycleState, command: Command, now: datetime) -> Decided:
-    """What comes of a command: new facts and their moment, none when it is already so.
+    """Return the new facts of a command and their moment; no facts when nothing changes.
 
-    Refuses with a reason. (1) The clock is settled, (2) the lock is checked; the rest is the
-    command's own.
+    Refuse with a reason. (1) Settle the clock, (2) check the lock; the rest is the command's own.
     """
     takes_away = isinstance(command, TAKES_AWAY)
     moment = settle_clock(state, now, must_act=takes_away)
@@ -74,8 +49,8 @@ def decide(state: LifecycleState, command: Command, now: datetime) -> Decided:
 
 
 def rule_on(state: LifecycleState, command: Command, moment: DecisionMoment) -> tuple[Fact, ...]:
-    """What the rules make of a command once its moment is settled."""
-    return _DECISIONS[type(command)](state, command, moment)
+    """Decide a command once its moment is settled."""
+    return DECISIONS[type(command)](state, command, moment)
 
 
 def _check_lock(state: LifecycleState, command: Command) -> None:
@@ -86,24 +61,19 @@ def _check_lock(state: LifecycleState, command: Command) -> None:
     if expected is not None and expected != current:
         raise RefusedError(
             f"{state.asset.name} changed since event {expected}: its last event is {current}; "
-            "look again and decide anew"
+            "reload and try again"
         )
 
 
-_DECISIONS: Final[dict[type, Callable[[LifecycleState, Any, DecisionMoment], tuple[Fact, ...]]]] = {
-    GrantRoles: lambda state, command, _: decide_grant(state.governance, command),
-    AdoptPolicy: lambda state, command, _: decide_adopt(state.governance, command),
-    AddVersion: lambda state, command, _: decide_add(state, command),
-    SetExam: lambda state, command, _: decide_exam(state, command),
-    Promote: decide_promote,
-    Approve: decide_approve,
-    Waive: decide_waive,
-    Demote: decide_demote,
-    RollBack: decide_roll_back,
-    PauseVersion: lambda state, command, _: decide_pause(state, command),
-    ResumeVersion: lambda state, command, _: decide_resume(state, command),
-    ReviewGlass: lambda state, command, _: decide_review(state, command),
-    PushWindow: decide_push,
-    ReportService: decide_report,
-    Tick: decide_tick,
-}
+Decide = Callable[[LifecycleState, Command, DecisionMoment], tuple[Fact, ...]]
+
+
+class RuleBook(NamedTuple):
+    """One version of the rules: since which release, and how it decides."""
+
+    since: str
+    decide: Decide | None
+
+
+RULE_BOOKS: Final[dict[int, RuleBook]] = {RULES_VERSION: RuleBook("0.1.0", rule_on)}
+"""Every version of the rules that a ledger may name, by its number."""

@@ -1,4 +1,4 @@
-"""Taking authority away: demotion and rollback. One person or none, and no approvals."""
+"""Demotion and rollback: they need one person or none, and no approvals."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ from collections.abc import Mapping
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.decisions.citation import Cited, citation_problems
-from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import Demote, RollBack
-from gatemark.lifecycle.decisions.people import require_role
-from gatemark.lifecycle.model.events import Fact, VersionMoved
-from gatemark.lifecycle.model.nouns import Cause, Stage
-from gatemark.lifecycle.model.stages import CANARY, EVIDENCED, FALLEN, legal_words, move
+from gatemark.lifecycle.commands import Demote, RollBack
+from gatemark.lifecycle.decisions.citation import citation_problems
+from gatemark.lifecycle.decisions.decision import (
+    DecisionMoment,
+    decides,
+    illegal,
+    known_version,
+    moved,
+    require_role,
+)
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.model.nouns import Cause, Cited, Stage
+from gatemark.lifecycle.model.stages import FALLEN, move
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState
 
 
@@ -31,6 +37,7 @@ class Fall(msgspec.Struct, frozen=True):
     to: str | None = None
 
 
+@decides(Demote)
 def decide_demote(
     state: LifecycleState, command: Demote, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
@@ -61,6 +68,7 @@ def decide_demote(
     return fall_facts(state, fall, moment)
 
 
+@decides(RollBack)
 def decide_roll_back(
     state: LifecycleState, command: RollBack, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
@@ -101,20 +109,6 @@ def _is_done(state: LifecycleState, place: EnvironmentState, command: RollBack) 
     if command.to is not None:
         return place.enabled == command.to
     return place.has_fallen
-
-
-def known_version(state: LifecycleState, version: str) -> None:
-    """Refuse a version that was never added."""
-    if version not in state.asset.versions:
-        known = ", ".join(state.asset.versions) or "none"
-        raise RefusedError(f"{state.asset.name} has no version {version} (known: {known})")
-
-
-def illegal(state: LifecycleState, version: str, before: Stage, after: Stage) -> RefusedError:
-    """The refusal of a move that is not in the table."""
-    return RefusedError(
-        f"{state.asset.name}@{version}: cannot go from {before} to {after}; {legal_words(before)}"
-    )
 
 
 def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tuple[Fact, ...]:
@@ -198,48 +192,8 @@ def _return_problems(
     """What is wrong with the results that an earlier version was enabled by."""
     track = state.asset.track(fall.environment, version)
     if track.glass is not None and track.glass.is_over(moment.now):
-        return [f"glass was broken for it ({track.glass.incident}) and not reviewed in time"]
+        return [f"it was enabled by break-glass ({track.glass.incident}) and not reviewed in time"]
     if not track.result_ids:
         return ["a result must be cited"]
     digest = state.asset.versions[version].digest
     return citation_problems(track.result_ids, fall.evidence, digest)
-
-
-def moved(
-    state: LifecycleState,
-    environment: str,
-    version: str,
-    after: Stage,
-    *,
-    cause: Cause,
-    moment: DecisionMoment,
-    note: str = "",
-    result_ids: tuple[str, ...] | None = None,
-    approvals: tuple[int, ...] = (),
-    windows: tuple[int, ...] = (),
-    signals: tuple[int, ...] = (),
-) -> VersionMoved:
-    """The fact of a move; a version keeps its citations for as long as its stage needs some."""
-    track = state.asset.track(environment, version)
-    kept = track.result_ids if after in EVIDENCED else ()
-    return VersionMoved(
-        asset=state.asset.name,
-        environment=environment,
-        version=version,
-        candidate_digest=state.asset.versions[version].digest,
-        before=track.stage,
-        after=after,
-        cause=cause,
-        policy_digest=state.governance.policy_digest,
-        note=note,
-        result_ids=kept if result_ids is None else result_ids,
-        approvals=approvals,
-        windows=windows,
-        signals=signals,
-        clock_behind_ms=moment.behind_ms,
-    )
-
-
-def is_live(stage: Stage) -> bool:
-    """Whether traffic may reach a version in this stage."""
-    return stage == "enabled" or stage in CANARY

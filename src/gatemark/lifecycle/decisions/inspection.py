@@ -1,8 +1,8 @@
-"""Looking again at what was decided, and asking whether it could have come from the rules.
+"""Check recorded decisions: decide each act again by the rules it names, and compare.
 
-The inspector walks along the events with the state that they amount to. For each act it makes up
-the command that must have been given, decides it anew by the same rules, and compares. An event
-that somebody wrote past the rules is refused here as it would have been then, with the same words.
+The inspector replays the events. For each act it derives the command that must have been given,
+decides it again by the same rules, and compares the facts. An event that was written around the
+rules is refused here as it would have been then, with the same message.
 """
 
 from __future__ import annotations
@@ -14,25 +14,16 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
-from gatemark.lifecycle.decisions.citation import Cited
-from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.command_of_events import PossibleCommands, asked_for
-from gatemark.lifecycle.decisions.rule_versions import RULE_BOOKS, Decide, RuleBook
-from gatemark.lifecycle.model.events import (
-    ApprovalGiven,
-    BreakGlassUsed,
-    DriftNoted,
-    Fact,
-    GateOverridden,
-    LifecycleEvent,
-    PolicyAdopted,
-    RolesGranted,
-    VersionMoved,
-    VersionPaused,
-    WatchClosed,
-    WindowJudged,
-)
-from gatemark.lifecycle.model.fold import advance
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.commands import Command, Demote, Promote, RollBack, Tick
+from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide, RuleBook
+from gatemark.lifecycle.decisions.decision import DecisionMoment
+from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
+from gatemark.lifecycle.events.canary import WindowJudged
+from gatemark.lifecycle.events.fact import Fact, LifecycleEvent, advance
+from gatemark.lifecycle.events.governance import PolicyAdopted
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.model.nouns import Cited
 from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 
 SKEW: Final = timedelta(seconds=10)
@@ -51,7 +42,7 @@ class EventFinding(NamedTuple):
 
 
 class Inspector:
-    """Takes the events of the lifecycle in order; gives what the rules do not explain."""
+    """Takes the events of the lifecycle in order; reports what the rules do not explain."""
 
     def __init__(self, evidence: Evidence, rule_books: Mapping[int, RuleBook] = RULE_BOOKS) -> None:
         self._evidence = evidence
@@ -68,7 +59,7 @@ class Inspector:
     def caveats(self) -> tuple[str, ...]:
         """Acts by rules that are gone."""
         return tuple(
-            f"{_events(numbers)}: recorded, not decided anew: rules {version} are gone"
+            f"{_events(numbers)}: recorded, not decided again: rules {version} are gone"
             for version, numbers in self._not_decided.items()
             if version <= max(self._rule_books)
         )
@@ -88,10 +79,10 @@ class Inspector:
         """What is wrong with the act that ended before this event."""
         if self._newer is not None:
             return []
-        if isinstance(line.fact, DriftNoted):
-            # Nobody asks for a signal; it only has to be known.
+        if not line.fact.declared.is_decided:
+            # No command leads to it, such as a drift signal; it only has to be known.
             found = self.settle() if self._act else []
-            advance(self._state(line.fact.asset), line)
+            advance(self._state(line.fact.subject), line)
             return found
         found = [] if self._act and _is_one_act(self._act[-1], line) else self.settle()
         self._act.append(line)
@@ -104,7 +95,7 @@ class Inspector:
         return LifecycleState(self._governance, asset)
 
     def settle(self) -> list[EventFinding]:
-        """What is wrong with the events that wait to be looked at."""
+        """What is wrong with the events that are not checked yet."""
         lines, self._act = self._act, []
         found: list[EventFinding] = []
         while lines:
@@ -122,11 +113,11 @@ class Inspector:
         ]
 
     def _explain(self, lines: Sequence[LifecycleEvent], found: list[EventFinding]) -> int:
-        """Look at the act that the first of these events begins; gives how many it has."""
+        """Check the act that the first of these events begins; return how many events it has."""
         first = lines[0]
         if self._newer is not None:
             return len(lines)
-        name = _asset_of(first.fact)
+        name = first.fact.subject
         if name in self._lost:
             return 1
         state = self._state(name)
@@ -147,7 +138,7 @@ class Inspector:
             return len(lines)
         except (IntegrityError, msgspec.ValidationError, ValueError, KeyError) as error:
             self._lost.add(name)
-            message = f"nothing about {name} can be told from here on: {error}"
+            message = f"events of {name} cannot be checked from here on: {error}"
             found.append(EventFinding(first.seq, message))
             return 1
         return count
@@ -219,11 +210,91 @@ class Inspector:
         return asked.main + 1, problem
 
 
+class PossibleCommands(NamedTuple):
+    """Commands that may have led to an act, and which of its events is the main one.
+
+    ``breaks_off`` says that no event does, although these lead up to one.
+    """
+
+    commands: tuple[Command, ...]
+    main: int = 0
+    breaks_off: bool = False
+
+
+def asked_for(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
+    """What was asked for when the first of these events came to be.
+
+    ``lines`` are events of one actor at one moment, and may be those of several acts.
+    """
+    fact = lines[0].fact
+    if isinstance(fact, VersionMoved | GateOverridden | BreakGlassUsed):
+        return _move(lines)
+    return PossibleCommands(fact.commands(lines[0].actor))
+
+
+def _move(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
+    """The step that these events lead up to; a fall is its own first event."""
+    first, actor = lines[0].fact, lines[0].actor
+    glass = first if isinstance(first, BreakGlassUsed) else None
+    for number, line in enumerate(lines):
+        fact = line.fact
+        if not isinstance(fact, VersionMoved) or fact.cause == "supersede":
+            continue
+        if glass is not None and fact.cause != "break_glass":
+            continue
+        if isinstance(first, GateOverridden) and fact.cause != "promote":
+            continue
+        return PossibleCommands(_step(fact, glass, actor, lines[number + 1 :]), number)
+    # An override, a break-glass act or a superseded version, and then nothing.
+    return PossibleCommands((), breaks_off=True)
+
+
+def _step(
+    fact: VersionMoved, glass: BreakGlassUsed | None, actor: str, later: Sequence[LifecycleEvent]
+) -> tuple[Command, ...]:
+    common: dict[str, Any] = {
+        "actor": actor,
+        "asset": fact.asset,
+        "environment": fact.environment,
+        "note": fact.note,
+    }
+    tick = Tick(actor=actor, asset=fact.asset, environment=fact.environment)
+    if fact.cause in ("promote", "break_glass"):
+        incident = glass.incident if glass is not None else None
+        step = Promote(
+            version=fact.version,
+            to=fact.after,
+            result_ids=fact.result_ids,
+            incident=incident if fact.cause == "break_glass" else None,
+            **common,
+        )
+        # The break-glass event comes before the step; a step alone has no command that leads to it.
+        return () if fact.cause == "break_glass" and glass is None else (step,)
+    if fact.cause == "ramp":
+        return (tick,)
+    if fact.cause == "demote":
+        to = fact.after
+        return (Demote(version=fact.version, to=to, signals=fact.signals, **common),)
+    returned = next(
+        (
+            line.fact.version
+            for line in later
+            if isinstance(line.fact, VersionMoved) and line.fact.after == "enabled"
+        ),
+        None,
+    )
+    ways = tuple(
+        RollBack(version=fact.version, to=to, signals=fact.signals, **common)
+        for to in dict.fromkeys((None, returned))
+    )
+    return (tick, *ways) if actor == SYSTEM else ways
+
+
 def _is_one_act(before: LifecycleEvent, line: LifecycleEvent) -> bool:
-    same = (before.actor, before.at, _asset_of(before.fact)) == (
+    same = (before.actor, before.at, before.fact.subject) == (
         line.actor,
         line.at,
-        _asset_of(line.fact),
+        line.fact.subject,
     )
     return same and line.seq == before.seq + 1
 
@@ -231,10 +302,6 @@ def _is_one_act(before: LifecycleEvent, line: LifecycleEvent) -> bool:
 def _events(numbers: Sequence[int]) -> str:
     first, last = numbers[0], numbers[-1]
     return f"event {first}" if first == last else f"{len(numbers)} events from {first} to {last}"
-
-
-def _asset_of(fact: Fact) -> str:
-    return "*" if isinstance(fact, RolesGranted | PolicyAdopted) else fact.asset
 
 
 def _moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:
@@ -257,57 +324,23 @@ def _first_difference(
             missing = f"the act lacks its event {_words(fact)}"
             return EventFinding(lines[-1].seq, missing, breaks_off=True)
         line = lines[number]
-        if _essence(line.fact) != _essence(fact):
-            return EventFinding(line.seq, _told_otherwise(line.fact, fact))
-        for field in ("expires_at", "until", "review_due"):
-            limit = getattr(fact, field, None)
-            if isinstance(fact, ApprovalGiven | BreakGlassUsed) and limit is not None:
-                said: datetime = getattr(line.fact, field)
-                if said > limit + SKEW:
-                    message = f"{field} must be {limit.isoformat()} at the latest, got {said}"
-                    return EventFinding(line.seq, message)
+        if line.fact.compared != fact.compared:
+            return EventFinding(line.seq, _other_words(line.fact, fact))
+        for field in fact.declared.deadlines:
+            limit: datetime = getattr(fact, field)
+            said: datetime = getattr(line.fact, field)
+            if said > limit + SKEW:
+                message = f"{field} must be {limit.isoformat()} at the latest, got {said}"
+                return EventFinding(line.seq, message)
     return None
 
 
-def _told_otherwise(said: Fact, ruled: Fact) -> str:
+def _other_words(said: Fact, ruled: Fact) -> str:
     words = f"says {_words(said)}, the rules say {_words(ruled)}"
     if _words(said) != _words(ruled):
         return words
-    names = [name for name in _compared(ruled) if getattr(said, name) != getattr(ruled, name)]
+    names = [name for name, value in ruled.compared.items() if said.compared[name] != value]
     return f"{words} with other {', '.join(names)}"
-
-
-_TIMED: Final[dict[type, frozenset[str]]] = {
-    ApprovalGiven: frozenset({"expires_at"}),
-    BreakGlassUsed: frozenset({"until", "review_due"}),
-}
-_COMPARED: Final[dict[type, tuple[str, ...]]] = {
-    VersionMoved: (
-        *("environment", "version", "candidate_digest", "before", "after", "cause"),
-        *("policy_digest", "result_ids", "approvals", "windows", "baseline"),
-    ),
-    WindowJudged: (
-        *("environment", "version", "start", "end", "stage", "state", "judge"),
-        *("missing_count", "is_ratio_off"),
-    ),
-    GateOverridden: ("environment", "version", "stage", "gate", "waiver"),
-    VersionPaused: ("environment", "version", "reason"),
-    WatchClosed: ("environment", "version"),
-    PolicyAdopted: ("policy_digest",),
-}
-"""What must be as the rules say. Words, switches and digits that may be told otherwise are not."""
-
-
-def _compared(fact: Fact) -> tuple[str, ...]:
-    kind = type(fact)
-    left_out = _TIMED.get(kind, frozenset()) | {"note"}
-    return _COMPARED.get(kind) or tuple(
-        name for name in kind.__struct_fields__ if name not in left_out
-    )
-
-
-def _essence(fact: Fact) -> tuple[object, ...]:
-    return type(fact), *(getattr(fact, name) for name in _compared(fact))
 
 
 def _words(fact: Fact) -> str:

@@ -12,23 +12,31 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
+from gatemark.lifecycle.commands import Promote
 from gatemark.lifecycle.decisions.canary import clean_streak
 from gatemark.lifecycle.decisions.citation import PromotionCase, bound_results, evidence_problems
-from gatemark.lifecycle.decisions.clock import DecisionMoment
-from gatemark.lifecycle.decisions.commands import Promote
-from gatemark.lifecycle.decisions.demotion import illegal, known_version, moved
-from gatemark.lifecycle.decisions.people import require_role
+from gatemark.lifecycle.decisions.decision import (
+    DecisionMoment,
+    decides,
+    illegal,
+    known_version,
+    moved,
+    require_role,
+)
 from gatemark.lifecycle.decisions.release_gates import GateMatrix, examine_gates
-from gatemark.lifecycle.model.events import BreakGlassUsed, Fact, GateOverridden, VersionMoved
+from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import Cause
 from gatemark.lifecycle.model.stages import CANARY, Move, move
 from gatemark.lifecycle.model.state import LifecycleState
 
 
+@decides(Promote)
 def decide_promote(
     state: LifecycleState, command: Promote, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """A step up, or into retirement. Steps (1) and (2), clock and lock, lie behind us."""
+    """Decide a step up, or into retirement, after steps (1) clock and (2) lock."""
     known_version(state, command.version)
     track = state.asset.track(command.environment, command.version)
     # (3) The table of moves.
@@ -146,7 +154,7 @@ def _step_facts(
 
 
 def _salt(state: LifecycleState, command: Promote) -> str:
-    """What mixes the keys of one rollout; a new rollout mixes them anew."""
+    """Return the salt that assigns keys in one rollout; a new rollout has a new one."""
     seed = {
         "asset": state.asset.name,
         "environment": command.environment,
@@ -159,7 +167,7 @@ def _salt(state: LifecycleState, command: Promote) -> str:
 def _enable_facts(
     state: LifecycleState, command: Promote, step: VersionMoved, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """The old version makes room in the same breath, and the watch over the new one begins."""
+    """The facts that enable a version: the old one is superseded, and the watch begins."""
     place = state.asset.place(command.environment)
     policy = state.governance.policy
     facts: list[Fact] = []
@@ -200,10 +208,10 @@ def _enable_facts(
 def _break_glass(
     state: LifecycleState, command: Promote, row: Move, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Enable a version that once passed, now, without approvals; for a time, and for all to see."""
+    """Break-glass: enable a version that once passed without approvals, for a limited time."""
     policy = state.governance.policy
     if not command.note.strip() or not (command.incident or "").strip():
-        raise RefusedError("breaking the glass needs an incident and a note that says why")
+        raise RefusedError("break-glass needs an incident and a note that says why")
     case = _case(state, command, row, moment)
     problems = evidence_problems(case, row.evidence)
     if problems:

@@ -1,4 +1,4 @@
-"""Setting the scene: roles, the release policy, versions and the full pack of an asset."""
+"""Deciding on roles, the release policy, versions and the full pack of an asset."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Final
 from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.decisions.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
-from gatemark.lifecycle.decisions.people import APPROVING, require_role
+from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
+from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, require_role
 from gatemark.lifecycle.default_policies import is_default
-from gatemark.lifecycle.model.events import (
-    ExamSet,
-    Fact,
-    PolicyAdopted,
-    RolesGranted,
-    VersionAdded,
-)
-from gatemark.lifecycle.model.nouns import Role
-from gatemark.lifecycle.model.person_name import look_of, name_problem
+from gatemark.lifecycle.events.approvals import APPROVING
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.governance import PolicyAdopted, RolesGranted
+from gatemark.lifecycle.events.versions import ExamSet, VersionAdded
+from gatemark.lifecycle.model.nouns import Role, look_of, name_problem
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
 _NEVER_WITH_ADMIN: Final[frozenset[Role]] = frozenset(APPROVING)
 
 
-def decide_grant(governance: GovernanceState, command: GrantRoles) -> tuple[Fact, ...]:
+@decides(GrantRoles)
+def decide_grant(
+    state: LifecycleState, command: GrantRoles, _moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """Only an admin grants roles; the first admin is whoever comes first, and is on record."""
+    governance = state.governance
     if command.person == SYSTEM or "system" in command.roles:
-        raise RefusedError("the system is no person: its role cannot be granted")
+        raise RefusedError("the role of the system cannot be granted to a person")
     if "admin" in command.roles and _NEVER_WITH_ADMIN & set(command.roles):
         raise RefusedError("an admin cannot approve: grant admin or an approving role, not both")
     _check_name(governance, command.person)
@@ -38,7 +38,7 @@ def decide_grant(governance: GovernanceState, command: GrantRoles) -> tuple[Fact
                 f"there is no admin yet: {command.actor} must first take admin for themselves"
             )
     else:
-        require_role(governance, command.actor, ("admin",), "grant roles")
+        require_role(governance, command.actor, RolesGranted.declared.roles, "grant roles")
         if admins == {command.person} and "admin" not in command.roles:
             raise RefusedError(f"{command.person} is the last admin; name another one first")
     if governance.roles.get(command.person, ()) == command.roles:
@@ -56,26 +56,35 @@ def _check_name(governance: GovernanceState, person: str) -> None:
         raise RefusedError(f"{person!r} looks like {known!r}, who is known already")
 
 
-def decide_adopt(governance: GovernanceState, command: AdoptPolicy) -> tuple[Fact, ...]:
+@decides(AdoptPolicy)
+def decide_adopt(
+    state: LifecycleState, command: AdoptPolicy, _moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """Only an admin, who cannot approve, changes what approvals are for.
 
     The system may only say which default a new store starts with, before anything else happens.
     """
+    governance = state.governance
     document = plain(command.policy) if command.document is None else command.document
     policy_digest = digest(document)
     if command.actor == SYSTEM:
         if governance.revision or not is_default(policy_digest):
             raise RefusedError("the system can only adopt a default policy, as the first act")
     else:
-        require_role(governance, command.actor, ("admin",), "adopt a release policy")
+        require_role(
+            governance, command.actor, PolicyAdopted.declared.roles, "adopt a release policy"
+        )
         if policy_digest == governance.policy_digest:
             return ()
     return (PolicyAdopted(policy=document, policy_digest=policy_digest, note=command.note),)
 
 
-def decide_add(state: LifecycleState, command: AddVersion) -> tuple[Fact, ...]:
+@decides(AddVersion)
+def decide_add(
+    state: LifecycleState, command: AddVersion, _moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """A version is added once; the same again is nothing new, another under its name is refused."""
-    require_role(state.governance, command.actor, ("author",), "add a version")
+    require_role(state.governance, command.actor, VersionAdded.declared.roles, "add a version")
     asset = state.asset
     if asset.kind is not None and (asset.kind, asset.risk) != (command.kind, command.risk):
         raise RefusedError(
@@ -117,9 +126,12 @@ def decide_add(state: LifecycleState, command: AddVersion) -> tuple[Fact, ...]:
     )
 
 
-def decide_exam(state: LifecycleState, command: SetExam) -> tuple[Fact, ...]:
+@decides(SetExam)
+def decide_exam(
+    state: LifecycleState, command: SetExam, _moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """The pack owner says what the full pack is; whoever does cannot approve by it."""
-    require_role(state.governance, command.actor, ("pack_owner",), "set the full pack")
+    require_role(state.governance, command.actor, ExamSet.declared.roles, "set the full pack")
     if not state.asset.versions:
         raise RefusedError(f"there is no asset {state.asset.name}")
     if state.asset.exam == command.exam:

@@ -1,4 +1,4 @@
-"""The release gate matrix: eight questions at the door of a stage, each with three answers."""
+"""The release gate matrix: eight gates before a stage, each with three outcomes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
+from gatemark.lifecycle.decisions.approvals import ApprovalTally, tally
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
 from gatemark.lifecycle.decisions.citation import PromotionCase, evidence_problems
-from gatemark.lifecycle.decisions.people import ApprovalTally, tally
 from gatemark.lifecycle.model.nouns import ChangeClass, Gate, GateFinding, GateState, Stage
 from gatemark.lifecycle.model.release_policy import GATES
 from gatemark.lifecycle.model.stages import Evidence
@@ -26,7 +26,7 @@ DRIFT_UNKNOWN: Final = frozenset({"INSUFFICIENT_BASELINE"})
 
 
 class GateAnswer(msgspec.Struct, frozen=True):
-    """What one gate found, before the policy says what that does."""
+    """What one gate found, before the policy says whether that blocks."""
 
     state: GateState
     reason: str
@@ -47,7 +47,7 @@ class GateMatrix(msgspec.Struct, frozen=True):
 
 
 def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatrix:
-    """Ask every gate that the policy puts before a stage."""
+    """Evaluate every gate that the policy puts before a stage."""
     policy = case.state.governance.policy
     votes = tally(case, stage)
     answers: dict[Gate, Callable[[], GateAnswer]] = {
@@ -81,7 +81,7 @@ def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatr
 
 
 def _waiver(case: PromotionCase, gate: Gate) -> GateWaiver | None:
-    """The newest waiver that speaks of this version, this candidate and this gate, and is valid."""
+    """Return the newest valid waiver of this gate for this version and candidate."""
     for waiver in reversed(case.state.asset.waivers):
         if (
             waiver.gate == gate

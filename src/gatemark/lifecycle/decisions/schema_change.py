@@ -1,8 +1,8 @@
-"""What a change of a schema amounts to, and whether a version number admits it.
+"""How large a change of a schema is, and whether a version number allows it.
 
 Additive and optional, or required with a default, is minor. Required without a default, narrower,
 removed, renamed or marked otherwise is major. Words for people are a patch. A keyword nobody here
-knows counts as major when it changes, because nobody here can tell.
+knows counts as major when it changes, because its meaning is unknown.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Spot(msgspec.Struct, frozen=True):
 
 
 def bump(before: str, after: str) -> ChangeClass | None:
-    """What a step between two version numbers announces; None when it is no semantic step up.
+    """Return what a step between two version numbers announces; None when it is not semantic.
 
     Below 1.0.0 the second number takes the place of the first, and the third that of the second.
     """

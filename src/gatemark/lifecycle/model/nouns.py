@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import unicodedata
+from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -10,6 +12,7 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.core.policy import Outcome
 
 Stage = Literal[
     "draft",
@@ -83,7 +86,7 @@ Cites = Annotated[tuple[Digest, ...], Meta(max_length=32)]
 
 
 class Noun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What every noun of the lifecycle has in common."""
+    """Base of the types of the lifecycle."""
 
 
 @original_fields("model prompt tools retrieval ontology policy routing")
@@ -100,7 +103,7 @@ class Pins(Noun, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Names the whole set; also fit to name a cache that must not outlive it."""
+        """The digest of the whole set; also a key for caches that must not outlive it."""
         return digest(self)
 
 
@@ -115,7 +118,7 @@ class VersionRef(Noun, frozen=True, kw_only=True):
 
 
 def parse_version_ref(text: str) -> VersionRef:
-    """``ASSET@VERSION`` taken apart."""
+    """Parse ``ASSET@VERSION``."""
     asset, mark, version = text.partition("@")
     if not mark:
         raise UsageError(f"{text!r} must be ASSET@VERSION")
@@ -129,7 +132,7 @@ def parse_version_ref(text: str) -> VersionRef:
 
 
 class SchemaChange(Noun, frozen=True, kw_only=True):
-    """What happened to a version's schema against its parent's, and what its number says.
+    """How the schema of a version differs from that of its parent, and what the number says.
 
     ``bump`` is null when a number is not semantic or there is no parent to count from;
     ``change`` is null when there was nothing to compare with.
@@ -144,7 +147,7 @@ class SchemaChange(Noun, frozen=True, kw_only=True):
 
 @original_fields("pack version policy snapshots definition")
 class ExamRef(Noun, frozen=True, kw_only=True):
-    """The full pack of record: what a result must have sat to count as the full pack.
+    """The full pack of record: what a result must have run to count as the full pack.
 
     Data of replay suites is recent by nature and stays out. ``definition`` names the pack's own
     words, who answers left out, and how it scores: a pack that only shares name, rules and data
@@ -159,12 +162,37 @@ class ExamRef(Noun, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Names the exam."""
+        """The digest of the exam."""
         return digest(self)
 
 
+class CitedSuite(msgspec.Struct, frozen=True):
+    """How one suite of a result came out; ``excused`` are its waived or softly passed rules."""
+
+    suite: str
+    kind: str
+    excused: tuple[str, ...] = ()
+
+
+class Cited(msgspec.Struct, frozen=True):
+    """What the lifecycle needs to know of a sealed result.
+
+    ``sealed_at`` is the last time it was sealed: the same answers judged again give the same id.
+    ``excused`` are waived or softly passed rules that belong to no suite.
+    """
+
+    id: str
+    verdict: Outcome
+    candidate_digest: str | None
+    baseline_digest: str | None
+    exam: ExamRef
+    sealed_at: datetime
+    suites: tuple[CitedSuite, ...] = ()
+    excused: tuple[str, ...] = ()
+
+
 class GateFinding(Noun, frozen=True, kw_only=True):
-    """How one gate of the release matrix stood when a move was asked for."""
+    """The state of one gate of the release matrix when a move was requested."""
 
     gate: Gate
     state: GateState
@@ -173,7 +201,7 @@ class GateFinding(Noun, frozen=True, kw_only=True):
 
 
 class SampleMoments(Noun, frozen=True, kw_only=True):
-    """A sample in three numbers."""
+    """Count, sum and sum of squares of a sample."""
 
     n: Annotated[int, Meta(ge=0, le=10**12)]
     sum: float
@@ -201,7 +229,7 @@ class ArmMetric(Noun, frozen=True, kw_only=True):
 
 
 class InvariantCount(Noun, frozen=True, kw_only=True):
-    """How often the canary broke something that must never break."""
+    """How often the canary violated an invariant."""
 
     name: AssetName
     checked: Annotated[int, Meta(ge=0, le=10**12)]
@@ -209,17 +237,50 @@ class InvariantCount(Noun, frozen=True, kw_only=True):
 
 
 class Traffic(Noun, frozen=True, kw_only=True):
-    """How many keys each arm was given."""
+    """Number of keys routed to each arm."""
 
     canary: Annotated[int, Meta(ge=0, le=10**12)]
     baseline: Annotated[int, Meta(ge=0, le=10**12)]
 
 
 class MetricVerdict(Noun, frozen=True, kw_only=True):
-    """What a judge says about one metric of one window."""
+    """Verdict on one metric of one window."""
 
     metric: str
     state: MetricState
     reason: str
     statistic: float | None = None
     difference: float | None = None
+
+
+MAX_NAME: Final = 128
+_ALPHABETS: Final = frozenset({"LATIN", "CYRILLIC", "GREEK"})
+_LATIN_LOOKS: Final = str.maketrans(
+    # Cyrillic, then Greek; small letters that are drawn like Latin ones.
+    "аеорсухіјѕһԁԛԝкгαονρτυικχ",
+    "aeopcyxijshdqwkraovptuikx",
+)
+
+
+def name_problem(name: str) -> str | None:
+    """Why a text cannot name a person; None when it can."""
+    if not 1 <= len(name) <= MAX_NAME:
+        return f"a name must have 1 to {MAX_NAME} characters, got {len(name)}"
+    for letter in name:
+        if letter.isspace() or not letter.isprintable():
+            what = unicodedata.name(letter, f"U+{ord(letter):04X}")
+            return f"the name {name!r} has a character that cannot be seen ({what})"
+    if unicodedata.normalize("NFKC", name) != name:
+        usual = unicodedata.normalize("NFKC", name)
+        return f"the name {name!r} is written in an unusual form; the usual one is {usual!r}"
+    alphabets = {unicodedata.name(letter, "").partition(" ")[0] for letter in name}
+    mixed = sorted(alphabets & _ALPHABETS)
+    if len(mixed) > 1:
+        words = " and ".join(alphabet.capitalize() for alphabet in mixed)
+        return f"the name {name!r} mixes {words} letters"
+    return None
+
+
+def look_of(name: str) -> str:
+    """What a reader sees of a name: the same for names that differ in case or in alphabet alone."""
+    return unicodedata.normalize("NFKC", name).casefold().translate(_LATIN_LOOKS)

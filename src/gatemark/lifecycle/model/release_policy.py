@@ -46,7 +46,7 @@ _ALWAYS: Final[dict[Gate, tuple[GatedStage, ...]]] = {
 
 @original_fields("stages on_fail on_unjudged overridable")
 class GateRule(Noun, frozen=True, kw_only=True):
-    """One gate: at the door of which stages it stands, and what it does there.
+    """One gate: which stages it guards, and what it does there.
 
     ``on_fail`` blocks or only alerts; ``on_unjudged`` says what an unanswered question does.
     """

@@ -1,4 +1,4 @@
-"""The one table of legal moves. What is not in it cannot happen."""
+"""The table of legal moves. A move that is not in it is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the events amount to: the state of one asset, and of the governance around it."""
+"""The state of one asset, and of the governance around it, as events make it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from datetime import datetime
 
 import msgspec
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.lifecycle.default_policies import FIRST, default_digest, default_document
-from gatemark.lifecycle.model.events import ApprovalGiven, ServiceReported
 from gatemark.lifecycle.model.nouns import (
     CANARY_SHARES,
+    Decision,
     ExamRef,
     Gate,
     PauseReason,
@@ -46,11 +46,19 @@ class Approval(msgspec.Struct, frozen=True):
     seq: int
     actor: str
     at: datetime
-    given: ApprovalGiven
+    environment: str
+    version: str
+    stage: Stage
+    candidate_digest: str
+    result_ids: tuple[str, ...]
+    policy_digest: str
+    decision: Decision
+    expires_at: datetime
+    note: str = ""
 
 
 class GateWaiver(msgspec.Struct, frozen=True):
-    """A standing excuse for one gate of one version."""
+    """A waiver of one gate for one version."""
 
     seq: int
     actor: str
@@ -63,7 +71,7 @@ class GateWaiver(msgspec.Struct, frozen=True):
 
 
 class Pause(msgspec.Struct, frozen=True):
-    """Why a version does not go on."""
+    """Why a version is paused."""
 
     reason: PauseReason
     actor: str
@@ -72,9 +80,9 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Glass(msgspec.Struct, frozen=True):
-    """A broken glass: the incident, how long it counts, and who looked at it afterwards.
+    """A break-glass act: the incident, how long it counts, and who reviewed it.
 
-    A look that comes too late is on record; it does not give back the time that was over.
+    A late review is recorded, but does not extend the time.
     """
 
     seq: int
@@ -88,13 +96,13 @@ class Glass(msgspec.Struct, frozen=True):
     reviewed_at: datetime | None = None
 
     def is_over(self, now: datetime) -> bool:
-        """Whether its time is up without a second person having looked."""
+        """Whether its time is up without a review by a second person."""
         in_time = self.reviewed_at is not None and self.reviewed_at < self.until
         return now >= self.until and not in_time
 
 
 class Track(msgspec.Struct):
-    """Where one version stands in one environment, and what that rests on."""
+    """The stage of one version in one environment, and what that rests on."""
 
     version: str
     stage: Stage = "draft"
@@ -144,6 +152,15 @@ class Rollout(msgspec.Struct):
     other_count: int = 0
 
 
+class ServiceSpan(msgspec.Struct, frozen=True, order=True):
+    """Good and total events of a service in a span of time."""
+
+    start: datetime
+    end: datetime
+    good: int
+    total: int
+
+
 class EnvironmentState(msgspec.Struct):
     """One environment of an asset.
 
@@ -158,11 +175,11 @@ class EnvironmentState(msgspec.Struct):
     has_fallen: bool = False
     rollout: Rollout | None = None
     drift: dict[str, tuple[int, str]] = {}
-    service: list[ServiceReported] = []
+    service: list[ServiceSpan] = []
 
 
 class Asset(msgspec.Struct):
-    """One asset: its versions, its exam, and where its versions stand."""
+    """One asset: its versions, its exam, and the stages of its versions."""
 
     name: str
     kind: AssetKind | None = None
@@ -181,8 +198,17 @@ class Asset(msgspec.Struct):
         return self.places.get(environment) or EnvironmentState()
 
     def track(self, environment: str, version: str) -> Track:
-        """Where a version stands; one that never moved there is a draft."""
+        """The track of a version; one that never moved there is a draft."""
         return self.place(environment).tracks.get(version) or Track(version=version)
+
+    def ensure_place(self, environment: str) -> EnvironmentState:
+        """An environment to change, added when there was none."""
+        return self.places.setdefault(environment, EnvironmentState())
+
+    def ensure_track(self, environment: str, version: str) -> Track:
+        """The track of a version to change, added when there was none."""
+        tracks = self.ensure_place(environment).tracks
+        return tracks.setdefault(version, Track(version=version))
 
 
 def _first_policy() -> ReleasePolicy:
@@ -210,7 +236,7 @@ class GovernanceState(msgspec.Struct):
 
 
 class LifecycleState(msgspec.Struct):
-    """All that a decision about one asset looks at."""
+    """Everything that a decision about one asset reads."""
 
     governance: GovernanceState
     asset: Asset

@@ -1,40 +1,27 @@
-"""What was live when, and why: the ledger's events about one asset told in words."""
+"""The history of an asset: what was live, when and why, from the events of the ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from gatemark.core.errors import UnknownNameError
-from gatemark.lifecycle.model.events import (
-    KINDS,
+from gatemark.lifecycle.events.approvals import ApprovalGiven
+from gatemark.lifecycle.events.fact import (
     WORKSPACE_SUBJECT,
-    ApprovalGiven,
-    BreakGlassReviewed,
-    BreakGlassUsed,
-    DriftNoted,
-    ExamSet,
-    Fact,
-    GateOverridden,
-    GateWaived,
     LifecycleEvent,
-    VersionAdded,
-    VersionMoved,
-    VersionPaused,
-    WatchClosed,
-    WindowJudged,
+    find_fact_kind,
+    fold,
 )
-from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.model.state import LifecycleState, share_of
 from gatemark.lifecycle.state_cache import recorded
-from gatemark.lifecycle.views.views import History, HistoryLine, Live, StageSpan, Tone
+from gatemark.lifecycle.views.views import History, HistoryLine, Live, StageSpan
 from gatemark.workspace import Workspace
 
 MAX_LINES: Final = 1_000
-_UNSEEN: Final = frozenset({"canary_window", "service_reported"})
-"""Kinds that only carry numbers; their verdicts are told."""
-_FALLS: Final = frozenset({"demote", "rollback"})
 
 
 def asset_history(
@@ -46,19 +33,19 @@ def asset_history(
     lines = asset_lines(workspace, asset)
     if not any(isinstance(line.fact, VersionAdded) for line in lines):
         raise UnknownNameError(f"there is no asset {asset}")
-    state = fold(asset, [line for line in lines if line.at <= moment])
-    told = [line for line in lines if line.at <= moment]
-    tellable = [line for line in told if _is_told(line.fact)]
-    tell = _teller(told)
+    past = [line for line in lines if line.at <= moment]
+    state = fold(asset, past)
+    shown = [line for line in past if line.fact.is_shown]
+    approver_of = {line.seq: line.actor for line in past if isinstance(line.fact, ApprovalGiven)}
     return History(
         asset=asset,
         kind=state.asset.kind or "not yet known",
         risk=state.asset.risk,
         at=moment,
-        live=live_of(state, told),
-        segments=segments_of(told),
-        lines=tuple(tell(line) for line in reversed(tellable[-limit:])),
-        more_lines=max(0, len(tellable) - limit),
+        live=live_of(state, past),
+        segments=segments_of(past),
+        lines=tuple(_line(line, approver_of) for line in reversed(shown[-limit:])),
+        more_lines=max(0, len(shown) - limit),
     )
 
 
@@ -68,7 +55,7 @@ def asset_lines(workspace: Workspace, asset: str) -> list[LifecycleEvent]:
     return [
         line
         for event, payload in store.events(subject=asset)
-        if event.kind not in _UNSEEN and event.kind in KINDS
+        if (kind := find_fact_kind(event.kind)) is not None and not kind.is_measurement
         if (line := recorded(event, payload)) is not None
     ]
 
@@ -141,66 +128,18 @@ def _segment(key: tuple[str, str], stage: str, start: datetime, end: datetime | 
     return StageSpan(environment=environment, version=version, stage=stage, start=start, end=end)
 
 
-def _is_told(fact: Fact) -> bool:
-    return not (isinstance(fact, DriftNoted) and fact.level in ("OK", "INFO"))
-
-
-def _teller(lines: Sequence[LifecycleEvent]) -> Callable[[LifecycleEvent], HistoryLine]:
-    """How to tell an event, given all that happened."""
-    actor_of = {line.seq: line.actor for line in lines if isinstance(line.fact, ApprovalGiven)}
-
-    def tell(line: LifecycleEvent) -> HistoryLine:
-        fact = line.fact
-        what, tone = _words(fact)
-        numbers = fact.approvals if isinstance(fact, VersionMoved) else ()
-        return HistoryLine(
-            seq=line.seq,
-            at=line.at,
-            actor=line.actor,
-            version=getattr(fact, "version", None),
-            environment=getattr(fact, "environment", None),
-            what=what,
-            tone=tone,
-            note=str(getattr(fact, "note", "")),
-            result_ids=tuple(getattr(fact, "result_ids", ())),
-            approved_by=tuple(actor_of[seq] for seq in numbers if seq in actor_of),
-        )
-
-    return tell
-
-
-def _words(fact: Fact) -> tuple[str, Tone]:
-    if isinstance(fact, VersionMoved):
-        falls = (fact.cause in _FALLS and fact.after != "enabled") or fact.cause == "break_glass"
-        tone: Tone = "down" if falls else "up"
-        if fact.after in ("superseded", "retired", "rejected"):
-            tone = "down" if fact.after == "rejected" else "note"
-        return f"{fact.before} → {fact.after} ({fact.cause})", tone
-    if isinstance(fact, VersionPaused):
-        if fact.reason is None:
-            return "resumed", "note"
-        return f"paused ({fact.reason})", "flag"
-    if isinstance(fact, WindowJudged):
-        what = f"window {fact.start:%Y-%m-%d %H:%MZ} {fact.state}: {'; '.join(fact.reasons)}"
-        return what, "note" if fact.state == "clean" else "flag"
-    return _TELL[type(fact)](fact)
-
-
-_VERBS: Final = {"approve": "approved", "reject": "rejected", "abstain": "abstained from"}
-_TELL: Final[dict[type, Callable[[Any], tuple[str, Tone]]]] = {
-    VersionAdded: lambda fact: (f"added, made from {fact.parent or 'nothing before'}", "note"),
-    ExamSet: lambda fact: (
-        f"the full pack is now {fact.exam.pack} v{fact.exam.version}",
-        "note",
-    ),
-    ApprovalGiven: lambda fact: (f"{_VERBS[fact.decision]} the step to {fact.stage}", "note"),
-    GateWaived: lambda fact: (f"waived {fact.gate} until {fact.expires_at:%Y-%m-%d}", "flag"),
-    GateOverridden: lambda fact: (f"overrode {fact.gate} on the way to {fact.stage}", "flag"),
-    BreakGlassUsed: lambda fact: (f"BROKE THE GLASS for {fact.incident}", "down"),
-    BreakGlassReviewed: lambda fact: (f"reviewed the broken glass of {fact.incident}", "note"),
-    DriftNoted: lambda fact: (f"drift of {fact.metric}: {fact.level}", "flag"),
-    WatchClosed: lambda fact: (
-        f"the watch is over: {fact.clean_count} clean windows, {fact.other_count} others",
-        "note",
-    ),
-}
+def _line(event: LifecycleEvent, approver_of: Mapping[int, str]) -> HistoryLine:
+    fact = event.fact
+    approvals = fact.approvals if isinstance(fact, VersionMoved) else ()
+    return HistoryLine(
+        seq=event.seq,
+        at=event.at,
+        actor=event.actor,
+        version=getattr(fact, "version", None),
+        environment=getattr(fact, "environment", None),
+        what=fact.sentence,
+        tone=fact.tone,
+        note=str(getattr(fact, "note", "")),
+        result_ids=tuple(getattr(fact, "result_ids", ())),
+        approved_by=tuple(approver_of[seq] for seq in approvals if seq in approver_of),
+    )

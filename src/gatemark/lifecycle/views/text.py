@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+import msgspec
+
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.views.views import (
     AssetCard,
     AssetRow,
@@ -70,7 +75,7 @@ def asset_text(card: AssetCard) -> str:
     for version in card.versions:
         flags = [f"paused: {version.paused}"] if version.paused else []
         if version.has_broken_glass:
-            flags.append("GLASS BROKEN")
+            flags.append("BREAK-GLASS")
         rows.append(
             (
                 version.version,
@@ -136,7 +141,7 @@ def why_text(why: Why) -> str:
     if why.paused:
         lines.append(f"  PAUSED: {words.one_line(why.paused)}")
     if why.glass:
-        lines.append(f"  GLASS BROKEN: {words.one_line(why.glass)}")
+        lines.append(f"  BREAK-GLASS: {words.one_line(why.glass)}")
     lines.extend(f"  PROBLEM: {words.one_line(problem)}" for problem in why.problems)
     lines.extend(["", "Results"])
     lines.extend(_citation(one) for one in why.citations)
@@ -200,3 +205,35 @@ def _step(step: ClimbStep) -> list[str]:
         allowed = " (the policy lets it pass)" if passes else ""
         lines.append(f"    {gate.gate}: {gate.state}, {words.one_line(gate.reason)}{allowed}")
     return lines
+
+
+def lines_of(acted: CommandResult) -> list[str]:
+    """What was written, one line per event with its number."""
+    return [
+        f"{_fact_text(fact)} (event {event.seq})"
+        for fact, event in zip(acted.facts, acted.events, strict=True)
+    ]
+
+
+def _fact_text(fact: Fact) -> str:
+    note = getattr(fact, "note", "")
+    return f"{fact.label}: {fact.sentence}" + (f": {note}" if note else "")
+
+
+def document_of(*several: CommandResult) -> dict[str, Any]:
+    """The JSON document of some carried-out commands."""
+    return {
+        "changed": any(acted.is_change for acted in several),
+        "events": [
+            {
+                "seq": event.seq,
+                "kind": event.kind,
+                "at": event.at.isoformat(),
+                "actor": event.actor,
+                "digest": event.digest,
+                "fact": msgspec.to_builtins(fact),
+            }
+            for acted in several
+            for fact, event in zip(acted.facts, acted.events, strict=True)
+        ],
+    }

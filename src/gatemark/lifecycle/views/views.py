@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Literal
 
 import msgspec
 
-from gatemark.lifecycle.model.nouns import GateFinding, Pins
+from gatemark.core.errors import UnknownNameError
+from gatemark.lifecycle.events.fact import Tone
+from gatemark.lifecycle.model.nouns import PRODUCTION, GateFinding, Pins
+from gatemark.lifecycle.model.state import LifecycleState
+from gatemark.lifecycle.state_cache import asset_state_cache, read_state
+from gatemark.workspace import Workspace
 
-Tone = Literal["up", "down", "flag", "note"]
 Worth = Literal["verified", "missing", "changed"]
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What every view has in common."""
+    """Base of the views."""
 
 
 class HistoryLine(View, frozen=True, kw_only=True):
@@ -57,7 +62,7 @@ class StageSpan(View, frozen=True, kw_only=True):
 
 
 class History(View, frozen=True, kw_only=True):
-    """An asset from its first event on; ``at`` is the moment that ``live`` speaks of."""
+    """An asset from its first event on; ``at`` is the moment of ``live``."""
 
     asset: str
     kind: str
@@ -183,3 +188,69 @@ class AssetRow(View, frozen=True, kw_only=True):
     enabled: str | None
     canary: str | None
     version_count: int
+
+
+def asset_card(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> AssetCard:
+    """The versions of one asset."""
+    workspace.existing_store()
+    with asset_state_cache(workspace).lock:
+        return _card(read_state(workspace, asset), asset, environment)
+
+
+def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
+    if not state.asset.versions:
+        raise UnknownNameError(f"there is no asset {asset}")
+    place = state.asset.place(environment)
+    exam = state.asset.exam
+    return AssetCard(
+        asset=asset,
+        kind=state.asset.kind or "",
+        risk=state.asset.risk,
+        environment=environment,
+        revision=state.asset.revision,
+        full_pack=None if exam is None else f"{exam.pack} v{exam.version}",
+        full_pack_editor=state.asset.exam_editor,
+        enabled=place.enabled,
+        canary=place.canary,
+        versions=tuple(
+            _line(state, environment, name) for name in reversed(list(state.asset.versions))
+        ),
+    )
+
+
+def _line(state: LifecycleState, environment: str, name: str) -> VersionLine:
+    version = state.asset.versions[name]
+    track = state.asset.track(environment, name)
+    return VersionLine(
+        version=name,
+        stage=track.stage,
+        since=track.since or version.added_at,
+        author=version.author,
+        parent=version.parent,
+        digest=version.digest,
+        pins=version.pins,
+        paused=None if track.paused is None else track.paused.reason,
+        has_broken_glass=track.glass is not None,
+        result_ids=track.result_ids,
+    )
+
+
+def asset_rows(workspace: Workspace, names: Sequence[str]) -> tuple[AssetRow, ...]:
+    """One row per asset and environment it is in."""
+    with asset_state_cache(workspace).lock:
+        return tuple(row for name in names for row in _rows(read_state(workspace, name), name))
+
+
+def _rows(state: LifecycleState, name: str) -> list[AssetRow]:
+    return [
+        AssetRow(
+            asset=name,
+            kind=state.asset.kind or "",
+            risk=state.asset.risk,
+            environment=environment,
+            enabled=state.asset.place(environment).enabled,
+            canary=state.asset.place(environment).canary,
+            version_count=len(state.asset.versions),
+        )
+        for environment in sorted(state.asset.places) or [PRODUCTION]
+    ]

@@ -9,13 +9,9 @@ from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.result import Result
 from gatemark.lifecycle.citations import check_blobs, erased_evidence
 from gatemark.lifecycle.decisions.citation import short
-from gatemark.lifecycle.model.events import (
-    ApprovalGiven,
-    GateOverridden,
-    LifecycleEvent,
-    VersionMoved,
-)
-from gatemark.lifecycle.model.fold import fold
+from gatemark.lifecycle.events.approvals import ApprovalGiven, GateOverridden
+from gatemark.lifecycle.events.fact import LifecycleEvent, fold
+from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, MOVES
 from gatemark.lifecycle.model.state import Glass, LifecycleState, Track
@@ -203,7 +199,7 @@ def _paused(track: Track) -> str | None:
 def _glass(glass: Glass | None, now: datetime) -> str | None:
     if glass is None:
         return None
-    words = f"{glass.actor} broke the glass for {glass.incident}: {glass.note}"
+    words = f"{glass.actor} used break-glass for {glass.incident}: {glass.note}"
     if glass.reviewed_by is not None:
         return f"{words}; reviewed by {glass.reviewed_by}"
     late = "; REVIEW IS OVERDUE" if now >= glass.review_due else ""

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.figure import Figure, Table
 from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import ItemScore, baseline_per_item, paired, per_item
 from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.suites.arms import UNKNOWN_BASELINE, delta_error, drop
-from gatemark.packs.suites.side_by_side import said
+from gatemark.packs.suites.arms import UNKNOWN_BASELINE, delta_error, drop, said
+from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import clopper_pearson, wilson
 from gatemark.statistics.repeats import probe_outcome
 

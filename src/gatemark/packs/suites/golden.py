@@ -8,7 +8,6 @@ from typing import Annotated
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.figure import Figure, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
@@ -22,8 +21,9 @@ from gatemark.packs.suites.arms import (
     mean_score,
     power,
     smallest_visible_drop,
+    worse_items,
 )
-from gatemark.packs.suites.side_by_side import worse_items
+from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
 

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from gatemark.core.exam import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.core.measurement import Measurement, measured, rate
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import AnswerPair, baseline_per_item, paired, per_item
@@ -21,11 +20,13 @@ from gatemark.packs.suites.arms import (
     chance_of_drop,
     delta_error,
     drop,
+    first_answers,
     mean_score,
     power,
     smallest_visible_drop,
+    worse_items,
 )
-from gatemark.packs.suites.side_by_side import first_answers, worse_items
+from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 
 
 class ReplayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

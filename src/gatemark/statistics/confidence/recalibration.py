@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.confidence.calibration import grouped
-from gatemark.statistics.confidence.isotonic import pool_adjacent_violators
+from gatemark.statistics.confidence.calibration import grouped, pool_adjacent_violators
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, BcaInterval, bca_mean
 
 Floats = NDArray[np.float64]

@@ -14,8 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.measurement import Interval
 from gatemark.statistics.paired.cluster import MeanEstimate, mean_estimate
-from gatemark.statistics.paired.mcnemar import detectable_effect, mcnemar, minimum_detectable_effect
-from gatemark.statistics.paired.paired_proportion import drop_bounds
+from gatemark.statistics.paired.mcnemar import (
+    detectable_effect,
+    drop_bounds,
+    mcnemar,
+    minimum_detectable_effect,
+)
 from gatemark.statistics.paired.permutation import sign_flip
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, bca_clusters, bca_mean
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.verdict import Outcome
-from gatemark.statistics.paired.paired_proportion import drop_bounds
+from gatemark.core.policy import Outcome
+from gatemark.statistics.paired.mcnemar import drop_bounds
 from gatemark.statistics.resampling.bootstrap import cluster_totals
 from gatemark.statistics.resampling.bounded_mean import DEFAULT_DRAWS, bounded_mean_bounds
 

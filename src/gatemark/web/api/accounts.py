@@ -12,11 +12,9 @@ from gatemark.accounts.journey import (
     NewToken,
     PersonLine,
     Scope,
-    Token,
     add_person,
     close_person,
     drop_token,
-    form_mark,
     join,
     make_token,
     my_tokens,
@@ -26,6 +24,7 @@ from gatemark.accounts.journey import (
     sign_in,
     sign_out,
 )
+from gatemark.accounts.nouns import Token, form_mark
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.pages.accounts import join_address

@@ -12,9 +12,8 @@ from gatemark.drift.views.views import DriftView
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.lifecycle.routing import Route, route
-from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
-from gatemark.lifecycle.views.views import AssetCard, History, Why
+from gatemark.lifecycle.views.views import AssetCard, History, Why, asset_card
 from gatemark.lifecycle.views.why import why
 from gatemark.schedule.journey import ScheduleLine, list_schedules, read_plan
 from gatemark.web.api.document import answers, reply

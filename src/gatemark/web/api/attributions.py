@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field
 
 from gatemark.attribution.nouns import ProposalKind
+from gatemark.attribution.review import accepted_items, sealed_attribution
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
@@ -16,11 +17,9 @@ from gatemark.web.api.reviews import Limit
 from gatemark.web.areas.attributions import (
     AttributionCard,
     AttributionList,
-    accepted_items,
     attribution_card,
     attribution_list,
     judge_proposals,
-    sealed_attribution,
 )
 from gatemark.web.site import caller, site_of
 

@@ -10,20 +10,16 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.lifecycle.journey import CommandResult, ReportService, act
+from gatemark.drift.point import Pushed
+from gatemark.lifecycle.commands import ReportService
+from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import AssetPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
-from gatemark.web.areas.ingest import (
-    Pushed,
-    hand_in_points,
-    hand_in_windows,
-    run_due_now,
-    settle_episode,
-)
+from gatemark.web.areas.ingest import hand_in_points, hand_in_windows, run_due_now, settle_episode
 from gatemark.web.areas.overview import asset_etag
 from gatemark.web.site import caller, site_of
 

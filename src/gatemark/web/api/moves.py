@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Header, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.core.change import AssetKind
+from gatemark.core.result import AssetKind
 from gatemark.lifecycle.assets import NewVersion, add_version
 from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import PRODUCTION, Decision, Gate, Risk, parse_version_ref

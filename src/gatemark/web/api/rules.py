@@ -12,7 +12,8 @@ from pydantic import Field, StringConstraints
 
 from gatemark.drift.policy_file import drift_policy
 from gatemark.lifecycle.assets import set_exam
-from gatemark.lifecycle.journey import AdoptPolicy, act
+from gatemark.lifecycle.commands import AdoptPolicy
+from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import AssetPath

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import Field, StringConstraints
 
-from gatemark.accounts.journey import PageRun
+from gatemark.accounts.nouns import PageRun
 from gatemark.web.api.accounts import Body
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute

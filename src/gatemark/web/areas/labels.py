@@ -10,12 +10,11 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
-from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, propose
+from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, LabelPlan, propose
 from gatemark.review.labels import (
     Accepted,
     AcceptLabels,
     GiveLabel,
-    LabelPlan,
     accept_labels,
     create_labels,
     give_label,

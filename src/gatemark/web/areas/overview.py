@@ -14,15 +14,16 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.ledger.payloads import ResultSealed
 from gatemark.lifecycle.assets import asset_names
-from gatemark.lifecycle.decisions.people import APPROVING, conflict_of_interest
-from gatemark.lifecycle.journey import Approve, CommandResult, act
-from gatemark.lifecycle.model.events import VersionAdded
+from gatemark.lifecycle.commands import Approve
+from gatemark.lifecycle.decisions.approvals import conflict_of_interest
+from gatemark.lifecycle.events.approvals import APPROVING
+from gatemark.lifecycle.events.versions import VersionAdded
+from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, Track
 from gatemark.lifecycle.state_cache import read_state
-from gatemark.lifecycle.views.assets import asset_rows
 from gatemark.lifecycle.views.history import asset_lines
-from gatemark.lifecycle.views.views import AssetRow
+from gatemark.lifecycle.views.views import AssetRow, asset_rows
 from gatemark.web.areas.attributions import waiting_attributions
 from gatemark.web.areas.labels import waiting_labels
 from gatemark.web.areas.reviews import waiting_reviews
@@ -169,8 +170,7 @@ def _has_voted(
     return any(
         vote.actor == person
         and vote.seq > track.seq
-        and (vote.given.version, vote.given.environment, vote.given.stage)
-        == (track.version, environment, to)
+        and (vote.version, vote.environment, vote.stage) == (track.version, environment, to)
         for vote in state.asset.approvals
     )
 
@@ -244,17 +244,16 @@ def _open_step(
         votes=tuple(
             StepVote(
                 actor=vote.actor,
-                decision=vote.given.decision,
+                decision=vote.decision,
                 at=vote.at,
-                expires_at=vote.given.expires_at,
-                is_expired=now >= vote.given.expires_at,
-                result_ids=vote.given.result_ids,
-                note=vote.given.note,
+                expires_at=vote.expires_at,
+                is_expired=now >= vote.expires_at,
+                result_ids=vote.result_ids,
+                note=vote.note,
             )
             for vote in asset.approvals
             if vote.seq > track.seq
-            and (vote.given.version, vote.given.environment, vote.given.stage)
-            == (version, environment, to)
+            and (vote.version, vote.environment, vote.stage) == (version, environment, to)
         ),
         approvals_needed=state.governance.policy.approvals.needed(to, asset.risk),
         paused=None if track.paused is None else track.paused.reason,

@@ -17,10 +17,8 @@ from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownName
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review
 from gatemark.review.create import (
-    Answered,
     CreateReview,
     ReviewCreated,
-    ReviewPlan,
     SavedVote,
     ShownPair,
     VoteRequest,
@@ -32,7 +30,7 @@ from gatemark.review.create import (
     undecided_pairs,
 )
 from gatemark.review.open_stores import reviews_of
-from gatemark.review.plan import StoredReview
+from gatemark.review.plan import Answered, ReviewPlan, StoredReview
 from gatemark.review.queue import PairProgress, is_complete, missing_counts
 from gatemark.review.status import review_status
 from gatemark.web.areas.runs import RUNNERS

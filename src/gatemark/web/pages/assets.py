@@ -6,8 +6,8 @@ from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from gatemark.core.change import AssetKind
 from gatemark.core.errors import UnknownNameError, UsageError
+from gatemark.core.result import AssetKind
 from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.view import drift_view
 from gatemark.drift.views.page import drift_context
@@ -16,11 +16,10 @@ from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, Gate, VersionRef, parse_version_ref
 from gatemark.lifecycle.routing import route
-from gatemark.lifecycle.views.assets import asset_card
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.page import history_context, why_context
-from gatemark.lifecycle.views.ramp import ramp
-from gatemark.lifecycle.views.timeline import timeline
+from gatemark.lifecycle.views.timeline import ramp, timeline
+from gatemark.lifecycle.views.views import asset_card
 from gatemark.lifecycle.views.why import why
 from gatemark.web.areas.overview import asset_etag, offered_results, sealed_results
 from gatemark.web.moves import VERBS, MoveRequest, locked, move

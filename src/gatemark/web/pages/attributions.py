@@ -7,15 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.attribution.nouns import ProposalKind
-from gatemark.attribution.review import JUDGES, Verdict
+from gatemark.attribution.review import JUDGES, Verdict, accepted_items, sealed_attribution
 from gatemark.attribution.views import attribution_context
-from gatemark.web.areas.attributions import (
-    accepted_items,
-    attribution_card,
-    attribution_list,
-    judge_proposals,
-    sealed_attribution,
-)
+from gatemark.web.areas.attributions import attribution_card, attribution_list, judge_proposals
 from gatemark.web.pages.results import download
 from gatemark.web.pages.reviews import as_text
 from gatemark.web.render import back, form, member, one, page, part

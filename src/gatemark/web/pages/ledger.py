@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.accounts.journey import Identity
-from gatemark.core.readable_json import json_text
+from gatemark.core.canonical import json_text
 from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
 from gatemark.web.areas.ledger import event_page, ledger_head, make_checkpoint, may_sign

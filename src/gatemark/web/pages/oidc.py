@@ -8,7 +8,8 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.accounts.oidc import Return, SignInWay, begin, finish
+from gatemark.accounts.oidc import Return, begin, finish
+from gatemark.accounts.oidc_file import SignInWay
 from gatemark.core.errors import GatemarkError, NotAllowedError
 from gatemark.web.pages.auth import address_of, check_rate, inside, let_in, sign_in_again
 from gatemark.web.problems import ProblemResponse

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from gatemark.accounts.journey import Identity
+from gatemark.core.canonical import json_text
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.core.readable_json import json_text
 from gatemark.review.close import ReviewOutcome, review_outcome
 from gatemark.web.areas.ledger import event_page
 from gatemark.web.areas.reviews import (

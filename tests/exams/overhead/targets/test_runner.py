@@ -184,7 +184,7 @@ def test_memory_of_the_guards_is_seen() -> None:
         ({"fingerprint": lambda self: {}["x"]}, "fingerprint() raised KeyError"),
         ({"toggle": lambda self, *, guarded: 1 / (not guarded)}, "toggle(guarded=True) raised"),
         ({"evaluate": lambda self, window: None}, "must give Loss for kind ppl_causal"),
-        ({"evaluate": lambda self, window: AccuracyCounts(1, 2)}, "got Counts"),
+        ({"evaluate": lambda self, window: AccuracyCounts(1, 2)}, "got AccuracyCounts"),
         ({"evaluate": lambda self, window: window.nothing}, "of window w000000-"),
         ({"evaluate": lambda self, window: Loss(3, None)}, "loss must be a number, got None"),
         ({"evaluate": lambda self, window: Loss(3, "2")}, "loss must be a number, got '2'"),

@@ -9,8 +9,8 @@ import pytest
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
-from gatemark.evidence.tagged_union_reader import read_tagged
 from gatemark.evidence.validate import FileCheck, validate_files
+from gatemark.evidence.whole_file import read_tagged
 
 FILE = schemas().get("exaid.run").good_files[0]
 
@@ -65,7 +65,7 @@ def test_what_is_found_does_not_depend_on_how_a_file_is_cut_into_blocks(
     assert schema.across is not None
     found = []
     for size in (1 << 20, 4096, 600):
-        monkeypatch.setattr("gatemark.evidence.tagged_union_reader.BLOCK_BYTES", size)
+        monkeypatch.setattr("gatemark.evidence.whole_file.BLOCK_BYTES", size)
         choices = ReadingChoices(max_errors=1000)
         found.append(read_tagged(inspect_source(str(path)), schema, schema.across(), choices))
     assert found[0] == found[1] == found[2]

@@ -9,9 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.atomic import write_whole
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, json_file
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.readable_json import json_file
 from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
 from gatemark.exams.advisory.policy_file import read_history
 

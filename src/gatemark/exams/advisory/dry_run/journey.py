@@ -16,7 +16,9 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.verdict import Outcome
+from gatemark.core.policy import Outcome
+from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.folds.run_exam import run_exam
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.advisory.categories import lane_name
 from gatemark.exams.advisory.dry_run.folder import (
@@ -35,7 +37,8 @@ from gatemark.exams.advisory.dry_run.run import (
     OnProgress,
     run_advisory,
 )
-from gatemark.exams.advisory.journey import examine_advisory, write_summaries
+from gatemark.exams.advisory.exam import DECISIONS
+from gatemark.exams.advisory.journey import dated, write_summaries
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
 from gatemark.packs.judge_exam import judge_exam
 from gatemark.workspace import Workspace
@@ -89,22 +92,23 @@ def _judged(
     history: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     started_at = workspace.clock()
-    examined = examine_advisory(
-        workspace,
-        [str(run_file(out, run.run_id))],
-        ReadingChoices(),
-        policy=policy,
-        history=history,
-        expected_ids=frozenset(decision.decision_id for decision in run.decisions),
+    examined = run_exam(
+        ExamRun(
+            kind=KIND,
+            options={"policy": dict(policy or {}), "history": [dict(past) for past in history]},
+            files=[(DECISIONS, str(run_file(out, run.run_id)))],
+            reading=ReadingChoices(),
+            engine=workspace.engine,
+            expected_ids=frozenset(decision.decision_id for decision in run.decisions),
+        )
     )
-    scored = judge_exam(KIND, examined, workspace, started_at=started_at)
-    moment = scored.result.finished_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    scored = dated(judge_exam(KIND, examined, workspace, started_at=started_at))
     # Where the user keeps the folder is nobody's business.
     evidence = [
         {**file, "name": str(Path(file["name"]).relative_to(out))}
         for file in scored.summary["evidence"]
     ]
-    return {**scored.summary, "evidence": evidence, "generated_at": moment}
+    return {**scored.summary, "evidence": evidence}
 
 
 def _past_run(run: DryRun, data: bytes) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.dataset import json_rows
-from gatemark.evidence.limits import Limits
+from gatemark.evidence.reading_options import Limits
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.advisory.categories import Taxonomy
 from gatemark.exams.advisory.decision import AdvisoryDecision

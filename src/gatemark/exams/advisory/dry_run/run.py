@@ -31,7 +31,7 @@ from gatemark.exams.advisory.fixtures.fixture import FixtureSet
 from gatemark.exams.advisory.fixtures.lanes import service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, reference_for
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
-from gatemark.targets.options import RunOptions
+from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Target
 from gatemark.workspace import Workspace
 

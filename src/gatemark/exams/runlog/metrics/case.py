@@ -22,7 +22,7 @@ from gatemark.exams.runlog.metrics.pace import flush_intervals_ms, per_second, r
 from gatemark.exams.runlog.records.metrics import METRICS_VERSION, Distribution, PerCaseMetrics
 from gatemark.exams.runlog.records.names import ctu, plain_case_id
 from gatemark.exams.runlog.records.run import BufferDecision, RunLog, SummaryEvent
-from gatemark.statistics.distribution import distribution
+from gatemark.statistics.quantiles import distribution
 
 NOTHING: Concepts = frozenset()
 

@@ -17,16 +17,13 @@ import msgspec
 from gatemark import __version__
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.evidence import Evidence, EvidenceFile
-from gatemark.core.exam import ExamReport
 from gatemark.core.figure import Figure
-from gatemark.core.measurement import Measurement
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement
 from gatemark.core.progress import Progress
-from gatemark.evidence.files import digest_source
-from gatemark.evidence.folds.run_exam import ExamOutcome
-from gatemark.evidence.folds.shard import ExamJob, build_exam
+from gatemark.evidence.exam import ExamOutcome, ExamReport
+from gatemark.evidence.folds.fold_files import ExamJob, build_exam
 from gatemark.evidence.reading_options import ReadingChoices, refuse
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.source import digest_source, inspect_source
 from gatemark.exams.runlog.clock import refuse_no_moment
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
 from gatemark.exams.runlog.exam import EVENT_COUNT
@@ -205,9 +202,7 @@ def _exam_job(request: MetricsRequest, variants: Sequence[str]) -> ExamJob:
             "bootstrap_samples": request.bootstrap_samples,
             "seed": request.seed,
         },
-        limits=ReadingChoices().limits,
-        check_duplicate_keys=True,
-        max_refusals=request.max_errors,
+        choices=ReadingChoices(max_errors=request.max_errors),
     )
 
 

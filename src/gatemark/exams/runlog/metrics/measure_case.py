@@ -13,9 +13,8 @@ from typing import Any
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.evidence import EvidenceFile
-from gatemark.evidence.files import digest_source
-from gatemark.evidence.source import inspect_source
+from gatemark.core.measurement import EvidenceFile
+from gatemark.evidence.source import digest_source, inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.concepts.port import (
     ConceptExtractor,

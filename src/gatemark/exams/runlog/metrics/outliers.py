@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
-from gatemark.statistics.distribution import linear_percentile
+from gatemark.statistics.quantiles import linear_percentile
 
 HIGH_PERCENT = 95
 LOW_PERCENT = 5

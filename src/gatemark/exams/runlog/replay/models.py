@@ -14,10 +14,9 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.limits import Limits
-from gatemark.evidence.lines import read_blocks
+from gatemark.evidence.reading_options import Limits
 from gatemark.evidence.settings_file import read_settings
-from gatemark.evidence.source import inspect_source, split_sources
+from gatemark.evidence.source import inspect_source, read_blocks, split_sources
 from gatemark.exams.runlog.replay.model import (
     LanguageModel,
     ModelError,

@@ -7,7 +7,7 @@ from itertools import islice
 
 import msgspec
 
-from gatemark.evidence.tagged_union_reader import remark_words
+from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import ReadTrace, read_trace
 from gatemark.exams.runlog.traces.stream import ReplayEvent, Stream, replay

@@ -13,12 +13,10 @@ import msgspec
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Form, RecordSchema, Remark
-from gatemark.evidence.files import digest_source
 from gatemark.evidence.plugins import schemas
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.single_json import OpenedFile, open_records
-from gatemark.evidence.source import inspect_source
-from gatemark.evidence.tagged_union_reader import TaggedReading, read_tagged
+from gatemark.evidence.source import digest_source, inspect_source
+from gatemark.evidence.whole_file import OpenedFile, TaggedReading, open_records, read_tagged
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.manifest_rules import ManifestRules
 from gatemark.exams.runlog.records.names import TRACE_FILE_ENDS, TRACE_SUFFIX

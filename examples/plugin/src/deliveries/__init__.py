@@ -1,0 +1,1 @@
+"""Deliveries that were promised by a time: an example of a Gatemark plugin."""

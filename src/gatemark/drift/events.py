@@ -1,0 +1,97 @@
+"""The events of drift: signals, and what was written to its tables."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from gatemark.ledger.event_kinds import (
+    DRIFT_RECORDED,
+    DRIFT_SIGNAL,
+    POINTS_PUSHED,
+    EventKind,
+    declare,
+)
+from gatemark.lifecycle.events.fact import AssetFact, LifecycleEvent, event
+from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.lifecycle.model.state import Asset
+
+
+@event(
+    DRIFT_SIGNAL,
+    "drift is seen, gets worse, or is over",
+    roles=("system",),
+    is_decided=False,
+    tone="flag",
+)
+class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """What the drift gate reads of a drift signal; the other fields are the detector's."""
+
+    asset: str
+    metric: str
+    level: str
+    environment: str = PRODUCTION
+    episode: str | None = None
+
+    def apply(self, asset: Asset, event: LifecycleEvent) -> None:
+        """Set the level of the metric, which the drift gate reads."""
+        asset.ensure_place(self.environment).drift[self.metric] = (event.seq, self.level)
+
+    @property
+    def sentence(self) -> str:
+        """The metric and its level."""
+        return f"drift of {self.metric}: {self.level}"
+
+    @property
+    def is_shown(self) -> bool:
+        """Only what is not well."""
+        return self.level not in ("OK", "INFO")
+
+
+class PointsPushed(msgspec.Struct, frozen=True):
+    """Payload of ``points_pushed``: rows of drift points that were written with this event.
+
+    ``digest`` covers the rows (``drift.batches`` says how), ``rows`` counts them. ``assets`` names
+    the first of them by name; ``asset_count`` says how many there are. An ``adopted`` batch covers
+    the rows that were there before pushes had events.
+    """
+
+    rows: int
+    digest: str
+    pushed_at: datetime
+    asset_count: int
+    assets: tuple[str, ...]
+    adopted: bool = False
+
+
+class TableChange(msgspec.Struct, frozen=True):
+    """A table before and after it was written: the digest of its rows, and their number after."""
+
+    rows: int
+    before: str
+    after: str
+
+
+class DriftRecorded(msgspec.Struct, frozen=True):
+    """Payload of ``drift_recorded``: what a probe, or closing an episode, wrote down.
+
+    ``tick`` is the number of the recording. The tables are whole ones, so that an edit between two
+    recordings stays visible: what one found must be what the one before it left.
+    """
+
+    tick: int
+    memories: TableChange
+    episodes: TableChange
+
+
+declare(
+    EventKind(
+        name=POINTS_PUSHED,
+        when="drift points are pushed, or covered by an upgrade",
+        payload=PointsPushed,
+    )
+)
+declare(
+    EventKind(name=DRIFT_RECORDED, when="a probe records what it remembers", payload=DriftRecorded)
+)

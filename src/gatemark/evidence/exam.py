@@ -1,0 +1,257 @@
+"""An exam: which evidence it reads, what it measures, by which rules it is judged."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.errors import UsageError
+from gatemark.core.figure import Figure
+from gatemark.core.fold import Measure
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Policy, Verdict
+from gatemark.core.record import Problem
+from gatemark.core.registry import Registry
+
+if TYPE_CHECKING:
+    from gatemark.core.progress import Progress
+    from gatemark.evidence.engines.port import Engine
+    from gatemark.evidence.fold_cache import CachePolicy
+    from gatemark.evidence.reading_options import ReadingChoices
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class ExamReport(msgspec.Struct, frozen=True):
+    """What an exam found, before anyone has judged it.
+
+    ``score`` is the oriented number in [0, 1] that a pack weighs; None when it has none.
+    ``attachments`` are files to write beside the report, by name; ``facts`` are the exam's own
+    plain counts for its summary.
+    """
+
+    measurements: tuple[Measurement, ...]
+    figures: tuple[Figure, ...]
+    attachments: dict[str, bytes]
+    facts: dict[str, Any]
+    score: Measurement | None = None
+
+
+class VerdictNotes(NamedTuple):
+    """What an exam adds to its report once there is a verdict."""
+
+    caveats: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+
+class NumberedRecord(NamedTuple):
+    """A record and the line it stood on."""
+
+    line: int
+    record: Any
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """Several files of one-sided records made into whole items.
+
+    ``unmatched`` names, per file, the items that the file has and another lacks.
+    """
+
+    rows: Sequence[Any]
+    state: Any
+    unmatched: dict[str, tuple[NumberedRecord, ...]]
+
+
+class Exam(ABC, Generic[S]):
+    """A fold over records with rules of its own.
+
+    ``zero`` takes the number of the shard it starts, so that a state which must keep order can
+    carry it; ``merge`` stays free of order.
+    """
+
+    schema: ClassVar[str]
+    form: ClassVar[str]
+    one_sided_form: ClassVar[str | None] = None
+    state: ClassVar[type[Any]]
+
+    @abstractmethod
+    def zero(self, shard: int) -> S:
+        """The state before any record."""
+
+    @abstractmethod
+    def step(self, state: S, batch: Sequence[Any]) -> S:
+        """The state after some more records; may change ``state`` and return it."""
+
+    @abstractmethod
+    def merge(self, left: S, right: S) -> S:
+        """One state for two disjoint sets of records."""
+
+    def join(self, tables: Mapping[str, Sequence[NumberedRecord]]) -> Joined:
+        """Whole items from one-sided ones, for exams that can read them apart."""
+        raise UsageError(f"this exam cannot join {', '.join(tables)}")
+
+    @abstractmethod
+    def policy(self) -> Policy:
+        """The rules this exam is judged by when nobody brings others."""
+
+    @abstractmethod
+    def finish(self, state: S) -> ExamReport:
+        """The measurements and figures that the state holds."""
+
+    def finalize_shard(self, state: S) -> S:
+        """The state as it leaves the process that folded it."""
+        return state
+
+    def account(self, state: S, evidence: Evidence) -> ExamReport:
+        """The report, for exams whose numbers must allow for evidence that was lost."""
+        del evidence
+        return self.finish(state)
+
+    @property
+    def facts_key(self) -> str | None:
+        """Names all that a state depends on besides the records; None when it must not be kept."""
+        return None
+
+    def rebase_shard(self, state: S, shard: int) -> S:
+        """A kept state as if its records had begun at this shard."""
+        del state
+        raise UsageError(f"a state cannot be moved to shard {shard}")
+
+    def needs_strict_pass(self, state: S) -> bool:
+        """Whether some record that was counted must first be asked by ``problems``."""
+        del state
+        return False
+
+    def problems(self, record: Any) -> Sequence[Problem]:
+        """What keeps a sound record out of this exam; asked only where there are doubts."""
+        del record
+        return ()
+
+    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> VerdictNotes:
+        """What the verdict lets the exam say, for people who read the report."""
+        del report, evidence, verdict
+        return VerdictNotes()
+
+    def title(self, report: ExamReport) -> str | None:
+        """What to call the result when nobody gave it a title."""
+        del report
+        return None
+
+    @abstractmethod
+    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+        """The JSON document that scripts read."""
+
+
+class ExamOutcome(msgspec.Struct, frozen=True):
+    """What an exam found in some evidence, before it is judged."""
+
+    exam: Any
+    report: ExamReport
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class ExamRun:
+    """One run of an exam: its options, its files by role, and how to read them.
+
+    ``left_out`` counts items that were pinned and could not be shown to anybody.
+    """
+
+    kind: str
+    options: Mapping[str, Any]
+    files: Sequence[tuple[str, str]]
+    reading: ReadingChoices
+    engine: Engine
+    expected_ids: frozenset[str] | None = None
+    cache: CachePolicy | None = None
+    left_out: int = 0
+    on_progress: Progress | None = None
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The role of every file, in order."""
+        return tuple(role for role, _ in self.files)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The path of every file, in order."""
+        return tuple(path for _, path in self.files)
+
+
+class EvidenceRole(msgspec.Struct, frozen=True):
+    """A file that an exam reads. A pack names it by ``name``, a command by ``--name FILE``.
+
+    Without a ``required`` file, a result cannot be derived again. A ``positional`` file needs no
+    option. ``many`` files may share a role. In a ``named`` role, every file brings a name of its
+    own (NAME=FILE).
+    """
+
+    name: str
+    help: str
+    required: bool = False
+    positional: bool = False
+    many: bool = False
+    named: bool = False
+
+
+RECORDS: Final = EvidenceRole("records", "Evidence, one record per line.", positional=True)
+
+
+class DocumentType(msgspec.Struct, frozen=True):
+    """A document that an exam writes, for ``gatemark schema``."""
+
+    name: str
+    summary: str
+    type: type[msgspec.Struct]
+
+
+class Suite(msgspec.Struct, frozen=True):
+    """A suite kind: its name, what it is for, and its options."""
+
+    kind: str
+    summary: str
+    options: type[msgspec.Struct]
+
+
+class ExamSuite(Suite, frozen=True):
+    """An exam as a plugin: the whole declaration.
+
+    ``gatemark score``, the suite kind in packs, sealing and ``ledger verify --rescore`` follow from
+    it. ``examine`` runs the exam over its files; without it, the records of one role are folded.
+    ``role_options`` gives the options that follow from which roles have a file. ``options_of`` gets
+    the options back from the policy of a result that was sealed before inputs were kept.
+    """
+
+    build: Callable[[Any, Registry[Measure[Any]]], Exam[Any]]
+    roles: tuple[EvidenceRole, ...] = (RECORDS,)
+    examine: Callable[[ExamRun], ExamOutcome] | None = None
+    role_options: Callable[[Collection[str]], dict[str, Any]] | None = None
+    options_of: Callable[[Policy], dict[str, Any]] | None = None
+    documents: tuple[DocumentType, ...] = ()
+
+
+def file_option(description: str, *, metavar: str = "FILE") -> Meta:
+    """Describe an option that is the path of a file or folder."""
+    return Meta(description=description, extra={"metavar": metavar})
+
+
+def option(
+    description: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    is_open: bool = False,
+    hint: str = "",
+) -> Meta:
+    """Describe an option of an exam.
+
+    The command line checks the bounds, which are not allowed themselves when ``is_open``; ``hint``
+    ends its error.
+    """
+    bounds = {"low": low, "high": high, "is_open": is_open, "hint": hint}
+    return Meta(description=description, extra=bounds)

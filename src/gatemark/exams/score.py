@@ -1,0 +1,329 @@
+"""Score an exam: what ``gatemark score KIND`` and ``gatemark.score("KIND", …)`` do.
+
+An exam needs nothing but its declaration to be scored. One that takes more than its options, or
+that leaves files of its own, says so in a ``ScoreVerb`` called ``SCORE`` in its ``journey.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache, partial
+from os import PathLike, fspath
+from typing import Any, Final, Literal
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import Outcome, Waiver
+from gatemark.core.progress import Progress
+from gatemark.core.registry import Registry
+from gatemark.core.result import Result
+from gatemark.evidence.exam import EvidenceRole, ExamRun, ExamSuite
+from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
+from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
+from gatemark.evidence.plugins import suites
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import STDIN, read_expected_ids
+from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.workspace import Workspace
+
+Feature = Literal[
+    "cache", "engine", "expected_ids", "jobs", "out", "reading", "seal", "unpaired", "waivers"
+]
+"""What a scoring command can offer besides its files and its parameters."""
+
+EVERY_EXAM: Final[frozenset[Feature]] = frozenset(
+    {"engine", "expected_ids", "jobs", "out", "reading", "seal", "waivers"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreRequest:
+    """What to score: files by role, the command's parameters, and how to go about it."""
+
+    files: Sequence[tuple[str, str]]
+    parameters: Any = None
+    reading: ReadingChoices = field(default_factory=ReadingChoices)
+    expected_ids: str | None = None
+    waivers: Sequence[Waiver] = ()
+    seal: bool = False
+    title: str | None = None
+    cache: bool = False
+    on_progress: Progress | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreReport:
+    """What was found: a JSON document, a text for people, files, and a result where there is one.
+
+    ``verdict`` is None when nothing was asked that could be decided.
+    """
+
+    document: Any
+    verdict: Outcome | None
+    text: Callable[[bool], str]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    result: Result | None = None
+
+
+@dataclass(frozen=True)
+class ReportFile:
+    """A JSON file that a command writes when it is given ``--name FILE``."""
+
+    name: str
+    help: str
+    render: Callable[[Any], bytes]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreVerb:
+    """A scoring command: what it takes, and what it does.
+
+    ``help`` follows the summary; ``writes`` says what ``--out`` is for.
+    """
+
+    name: str
+    kind: str
+    summary: str
+    roles: tuple[EvidenceRole, ...]
+    parameters: type[msgspec.Struct]
+    score: Callable[[Workspace, ScoreRequest], ScoreReport]
+    help: str = ""
+    features: frozenset[Feature] = EVERY_EXAM
+    report_files: tuple[ReportFile, ...] = ()
+    writes: str = "the files of the exam"
+
+
+def score_verb(
+    suite: ExamSuite,
+    *,
+    help: str = "",  # noqa: A002 - as click calls it
+    summary: str | None = None,
+    features: frozenset[Feature] = EVERY_EXAM,
+    parameters: type[msgspec.Struct] | None = None,
+    to_options: Callable[[Any, datetime], dict[str, Any]] | None = None,
+    finish: Callable[[Scored], Scored] | None = None,
+    files_of: Callable[[Scored], Mapping[str, bytes]] | None = None,
+    report_files: tuple[ReportFile, ...] = (),
+    writes: str = ScoreVerb.writes,
+) -> ScoreVerb:
+    """The command of an exam.
+
+    ``to_options`` turns the command's parameters into the exam's options, ``finish`` completes the
+    summary, and ``files_of`` gives the files for ``--out``.
+    """
+    return ScoreVerb(
+        name=suite.kind,
+        kind=suite.kind,
+        summary=summary or suite.summary,
+        help=help,
+        roles=suite.roles,
+        parameters=parameters or suite.options,
+        score=partial(
+            _score, kind=suite.kind, to_options=to_options, finish=finish, files_of=files_of
+        ),
+        features=features,
+        report_files=report_files,
+        writes=writes,
+    )
+
+
+@cache
+def score_verbs() -> Registry[ScoreVerb]:
+    """The commands that exams declare themselves."""
+    return Registry(
+        kind="score",
+        places=("gatemark.exams.*.journey",),
+        attribute="SCORE",
+        plugin_type=ScoreVerb,
+        name_of=lambda verb: verb.name,
+    )
+
+
+def find_verb(name: str) -> ScoreVerb | None:
+    """The scoring command of that name, if there is one."""
+    if name in score_verbs():
+        return score_verbs().get(name)
+    suite = suites().get(name) if name in suites() else None
+    return score_verb(suite) if isinstance(suite, ExamSuite) else None
+
+
+def verb_names() -> tuple[str, ...]:
+    """Every exam that can be scored."""
+    declared = {verb.name: verb.kind for verb in score_verbs()}
+    exams = {suite.kind for suite in suites() if isinstance(suite, ExamSuite)}
+    return tuple(sorted({*declared, *(exams - set(declared.values()))}))
+
+
+def score(
+    kind: str,
+    *paths: str | PathLike[str],
+    store: str | PathLike[str] | None = None,
+    seal: bool = False,
+    title: str | None = None,
+    expected_ids: str | PathLike[str] | None = None,
+    waivers: Sequence[Waiver] = (),
+    reading: ReadingChoices | None = None,
+    **given: Any,
+) -> ScoreReport:
+    """Score evidence files by an exam and judge them.
+
+    ``paths`` are for exams that read files of one role. Everything else is named as on the command
+    line: a file by its role (``pairs="pairs.jsonl"``), an option by its name (``kappa_gate=0.7``).
+    """
+    verb = find_verb(kind)
+    if verb is None:
+        raise UsageError(f"no exam is called {kind!r} (known: {', '.join(verb_names())})")
+    files = [(_only_role(verb).name, fspath(path)) for path in paths]
+    for role in verb.roles:
+        value = given.pop(role.name, None)
+        if value is None:
+            continue
+        if role.named:
+            files.extend((name, fspath(path)) for name, path in value.items())
+        else:
+            values = value if role.many and isinstance(value, list | tuple) else (value,)
+            files.extend((role.name, fspath(path)) for path in values)
+    try:
+        parameters = msgspec.convert(given, verb.parameters)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{kind}: {error}") from error
+    unknown = sorted(set(given) - {one.name for one in msgspec.structs.fields(verb.parameters)})
+    if unknown:
+        raise UsageError(f"{kind} has no option {unknown[0]!r}")
+    workspace = Workspace() if store is None else Workspace(store=fspath(store))
+    request = ScoreRequest(
+        files=files,
+        parameters=parameters,
+        reading=reading or ReadingChoices(),
+        expected_ids=None if expected_ids is None else fspath(expected_ids),
+        waivers=waivers,
+        seal=seal,
+        title=title,
+    )
+    return verb.score(workspace, request)
+
+
+def _only_role(verb: ScoreVerb) -> EvidenceRole:
+    for role in verb.roles:
+        if role.positional:
+            return role
+    names = ", ".join(role.name for role in verb.roles)
+    raise UsageError(f"{verb.name} reads files by name: {names}")
+
+
+def one_path(request: ScoreRequest) -> str:
+    """The path of a command that reads one file."""
+    if len(request.files) != 1:
+        raise UsageError(f"expected one file, got {len(request.files)}")
+    return request.files[0][1]
+
+
+def score_exam(
+    workspace: Workspace,
+    kind: str,
+    options: dict[str, Any],
+    request: ScoreRequest,
+    *,
+    started_at: datetime,
+) -> Scored:
+    """Run an exam, judge it, and seal it when asked."""
+    # 1. Evidence that is sealed must still be there afterwards.
+    if request.seal and STDIN in (path for _, path in request.files):
+        raise UsageError("sealed evidence must be a file; save standard input first")
+    # 2. Run the exam.
+    pinned = None if request.expected_ids is None else read_expected_ids(request.expected_ids)
+    run = ExamRun(
+        kind=kind,
+        options=options,
+        files=request.files,
+        reading=request.reading,
+        engine=workspace.engine,
+        expected_ids=pinned,
+        cache=_cache(workspace, request) if request.cache else None,
+        on_progress=request.on_progress,
+    )
+    outcome = run_exam(run)
+    # 3. Judge it, and put in all that is needed to derive it again.
+    roles = _file_roles(run, outcome.evidence)
+    kept = {SITTING: write_sitting(kind, options, request.reading, roles)}
+    if pinned is not None:
+        kept[EXPECTED_IDS] = "\n".join(sorted(pinned)).encode()
+    scored = judge_exam(
+        kind,
+        outcome,
+        workspace,
+        started_at=started_at,
+        waivers=request.waivers,
+        title=request.title or outcome.exam.title(outcome.report),
+        kept=kept,
+    )
+    # 4. Seal it.
+    if request.seal:
+        names = [file.name for file in outcome.evidence.files]
+        if not names:
+            raise UsageError("there is no evidence file to seal")
+        keep(scored, workspace, {name: name for name in names})
+    return scored
+
+
+def exam_report(scored: Scored, files: Mapping[str, bytes] | None = None) -> ScoreReport:
+    """A judged exam as it is shown."""
+    return ScoreReport(
+        document=scored.summary,
+        verdict=scored.result.verdict,
+        text=partial(_verdict_table, scored.result),
+        files=scored.attachments if files is None else files,
+        result=scored.result,
+    )
+
+
+def _score(
+    workspace: Workspace,
+    request: ScoreRequest,
+    *,
+    kind: str,
+    to_options: Callable[[Any, datetime], dict[str, Any]] | None,
+    finish: Callable[[Scored], Scored] | None,
+    files_of: Callable[[Scored], Mapping[str, bytes]] | None,
+) -> ScoreReport:
+    started_at = workspace.clock()
+    if to_options is None:
+        options: dict[str, Any] = msgspec.to_builtins(request.parameters)
+    else:
+        options = to_options(request.parameters, started_at)
+    scored = score_exam(workspace, kind, options, request, started_at=started_at)
+    if finish is not None:
+        scored = finish(scored)
+    return exam_report(scored, None if files_of is None else files_of(scored))
+
+
+def _verdict_table(result: Result, color: bool) -> str:
+    # Loaded late: whoever wants JSON does not wait for it.
+    from gatemark.report.terminal import verdict_table  # noqa: PLC0415
+
+    return verdict_table(result, color=color)
+
+
+def _cache(workspace: Workspace, request: ScoreRequest) -> CachePolicy:
+    keeper = FactsKeeper(workspace.facts_folder)
+    return CachePolicy(keeper, workspace.clock, trusted=not request.seal)
+
+
+def _file_roles(run: ExamRun, evidence: Evidence) -> list[str]:
+    """The role of each evidence file; a file that is not there has none."""
+    if len(set(run.roles)) == 1:
+        # A folder is one path and many files.
+        return [run.roles[0]] * len(evidence.files)
+    if len(run.files) == len(evidence.files):
+        return list(run.roles)
+    left = list(run.files)
+    roles = []
+    for file in evidence.files:
+        found = next(given for given in left if given[1] == file.name)
+        left.remove(found)
+        roles.append(found[0])
+    return roles

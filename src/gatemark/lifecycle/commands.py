@@ -1,0 +1,186 @@
+"""The commands of the lifecycle. A command is data; ``decide`` returns the facts it leads to.
+
+A command that leads to one kind of event only may stand beside that event instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from gatemark.core.result import AssetKind
+from gatemark.lifecycle.model.nouns import (
+    PRODUCTION,
+    ArmMetric,
+    Cited,
+    Decision,
+    ExamRef,
+    Gate,
+    InvariantCount,
+    Noun,
+    PauseReason,
+    Pins,
+    Risk,
+    Role,
+    SchemaChange,
+    Stage,
+    Traffic,
+)
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
+
+
+class Command(Noun, frozen=True, kw_only=True):
+    """A request by an actor.
+
+    ``expected_revision`` is the optimistic lock: the asset's last event that the actor knew of.
+    """
+
+    actor: str
+    expected_revision: int | None = None
+    note: str = ""
+
+
+class GrantRoles(Command, frozen=True, kw_only=True):
+    """Give a person exactly these roles; none takes all away."""
+
+    person: str
+    roles: tuple[Role, ...]
+
+
+class AdoptPolicy(Command, frozen=True, kw_only=True):
+    """Put a release policy into force.
+
+    ``document`` is the policy word for word, as the ledger will hold it: complete, so that later
+    defaults do not change its meaning. Without one it is what ``policy`` says today.
+    """
+
+    policy: ReleasePolicy
+    document: dict[str, Any] | None = None
+
+
+class AssetCommand(Command, frozen=True, kw_only=True):
+    """A command about one asset in one environment."""
+
+    asset: str
+    environment: str = PRODUCTION
+
+
+class AddVersion(AssetCommand, frozen=True, kw_only=True):
+    """Draft a version; the first one settles kind and risk of the asset."""
+
+    kind: AssetKind
+    version: str
+    digest: str
+    risk: Risk = "normal"
+    parent: str | None = None
+    pins: Pins = Pins()
+    schema: SchemaChange | None = None
+    is_scope_change: bool = False
+
+
+class SetExam(AssetCommand, frozen=True, kw_only=True):
+    """Say which full pack counts for an asset."""
+
+    exam: ExamRef
+
+
+class Promote(AssetCommand, frozen=True, kw_only=True):
+    """Move a version to a stage, citing results.
+
+    ``evidence`` holds what is known of every result that the version cites now or before.
+    ``incident`` is break-glass: no approvals, no canary, and it stays visible.
+    """
+
+    version: str
+    to: Stage
+    result_ids: tuple[str, ...] = ()
+    evidence: Mapping[str, Cited] = {}
+    incident: str | None = None
+
+
+class Approve(AssetCommand, frozen=True, kw_only=True):
+    """Say yes or no to one step of one version, resting on these results."""
+
+    version: str
+    stage: Stage
+    result_ids: tuple[str, ...] = ()
+    evidence: Mapping[str, Cited] = {}
+    decision: Decision = "approve"
+
+
+class Waive(AssetCommand, frozen=True, kw_only=True):
+    """Excuse a version from a gate that the policy lets people override."""
+
+    version: str
+    gate: Gate
+    expires_at: datetime
+
+
+class Demote(AssetCommand, frozen=True, kw_only=True):
+    """Take authority away from a version, the enabled one when none is named.
+
+    ``to`` is ``shadow`` or ``demoted``. ``signals`` are the drift events it rests on.
+    ``evidence`` holds what is known of the results of versions that could take its place.
+    """
+
+    version: str | None = None
+    to: Stage = "demoted"
+    signals: tuple[int, ...] = ()
+    evidence: Mapping[str, Cited] = {}
+
+
+class RollBack(AssetCommand, frozen=True, kw_only=True):
+    """Leave a version at once: the canary if one runs, else the enabled one.
+
+    ``version`` names the one to leave, ``to`` the one to go back to; both may be left out.
+    """
+
+    version: str | None = None
+    to: str | None = None
+    signals: tuple[int, ...] = ()
+    evidence: Mapping[str, Cited] = {}
+
+
+class PauseVersion(AssetCommand, frozen=True, kw_only=True):
+    """Pause a version."""
+
+    version: str
+    reason: PauseReason
+
+
+class ResumeVersion(AssetCommand, frozen=True, kw_only=True):
+    """Resume a paused version."""
+
+    version: str
+
+
+class ReviewGlass(AssetCommand, frozen=True, kw_only=True):
+    """Review a break-glass act as a second person."""
+
+    version: str
+
+
+class PushWindow(AssetCommand, frozen=True, kw_only=True):
+    """Report measurements of one window of a running canary or watch."""
+
+    start: datetime
+    end: datetime
+    metrics: tuple[ArmMetric, ...] = ()
+    invariants: tuple[InvariantCount, ...] = ()
+    traffic: Traffic | None = None
+
+
+class ReportService(AssetCommand, frozen=True, kw_only=True):
+    """Report good and total events of a span, for the error budget."""
+
+    start: datetime
+    end: datetime
+    good: int
+    total: int
+
+
+class Tick(AssetCommand, frozen=True, kw_only=True):
+    """Do what is due: judge closed windows, ramp, pause, roll back, end a watch."""
+
+    evidence: Mapping[str, Cited] = {}

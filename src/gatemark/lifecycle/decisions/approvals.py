@@ -1,0 +1,270 @@
+"""Approvals, waivers, pauses and break-glass reviews; separation of duties; votes that count."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import msgspec
+
+from gatemark.core.errors import NotAllowedError, RefusedError
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.commands import (
+    Approve,
+    PauseVersion,
+    ResumeVersion,
+    ReviewGlass,
+    Waive,
+)
+from gatemark.lifecycle.decisions.citation import PromotionCase, bound_results, citation_problems
+from gatemark.lifecycle.decisions.decision import (
+    DecisionMoment,
+    decides,
+    illegal,
+    known_version,
+    require_role,
+    roles_of,
+)
+from gatemark.lifecycle.events.approvals import (
+    ApprovalGiven,
+    BreakGlassReviewed,
+    GateWaived,
+)
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.moves import VersionPaused
+from gatemark.lifecycle.model.nouns import Role, Stage
+from gatemark.lifecycle.model.stages import CANARY
+from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleState, Track
+
+
+def conflict_of_interest(state: LifecycleState, actor: str, version: str) -> str | None:
+    """Return why somebody with an approving role cannot approve this version."""
+    asset = state.asset
+    if actor == SYSTEM:
+        return "the system cannot approve"
+    digest = asset.versions[version].digest
+    if actor in {known.author for known in asset.versions.values() if known.digest == digest}:
+        return f"{actor} is the author of {asset.name}@{version} and cannot approve it"
+    if asset.exam_editor == actor:
+        return f"{actor} last edited the full pack of {asset.name} and cannot approve by it"
+    if state.governance.policy_editor == actor:
+        return f"{actor} adopted the release policy and cannot approve by it"
+    return None
+
+
+class ApprovalTally(msgspec.Struct, frozen=True):
+    """The approvals that count for one step, and why the others do not."""
+
+    approved: tuple[Approval, ...]
+    rejected: tuple[Approval, ...]
+    void: tuple[str, ...]
+
+    def by_role(self, governance: GovernanceState, role: Role) -> tuple[Approval, ...]:
+        """The yes votes of people who hold a role now."""
+        return tuple(vote for vote in self.approved if role in roles_of(governance, vote.actor))
+
+
+def tally(case: PromotionCase, stage: Stage) -> ApprovalTally:
+    """Count the votes on a step: the last one of each person, if it is still valid."""
+    last: dict[str, Approval] = {}
+    for vote in case.state.asset.approvals:
+        if (vote.version, vote.environment, vote.stage) == (
+            case.version,
+            case.environment,
+            stage,
+        ):
+            last[vote.actor] = vote
+    approved, rejected, void = [], [], []
+    for vote in last.values():
+        problem = _void_reason(case, vote)
+        if problem is not None:
+            void.append(f"the vote of {vote.actor} does not count: {problem}")
+        elif vote.decision == "approve":
+            approved.append(vote)
+        elif vote.decision == "reject":
+            rejected.append(vote)
+    return ApprovalTally(tuple(approved), tuple(rejected), tuple(void))
+
+
+def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
+    governance = case.state.governance
+    if case.now >= vote.expires_at:
+        return f"it expired at {vote.expires_at:%Y-%m-%d %H:%M:%SZ}"
+    if case.now < vote.at:
+        return f"it was given at {vote.at:%Y-%m-%d %H:%M:%SZ}, which is yet to come"
+    changed = [
+        word
+        for word, before, after in (
+            ("candidate", vote.candidate_digest, case.digest),
+            ("cited results", tuple(sorted(vote.result_ids)), tuple(sorted(case.result_ids))),
+            ("release policy", vote.policy_digest, governance.policy_digest),
+        )
+        if before != after
+    ]
+    if changed:
+        return f"the {' and the '.join(changed)} changed since"
+    if not set(ApprovalGiven.declared.roles) & set(roles_of(governance, vote.actor)):
+        return "the role was taken away"
+    if (
+        governance.policy.approvals.approvers
+        and vote.actor not in governance.policy.approvals.approvers
+    ):
+        return "the policy names other approvers"
+    return conflict_of_interest(case.state, vote.actor, case.version)
+
+
+def expiry(governance: GovernanceState, now: datetime) -> datetime:
+    """Until when an approval given now counts."""
+    return now + timedelta(hours=governance.policy.approvals.expire_hours)
+
+
+PAUSABLE = frozenset({"eligible", "shadow", "enabled", *CANARY})
+
+
+@decides(Approve)
+def decide_approve(
+    state: LifecycleState, command: Approve, moment: DecisionMoment
+) -> tuple[Fact, ...]:
+    """A vote on the next step, bound to what stands now. Nobody votes on their own work."""
+    known_version(state, command.version)
+    conflict = conflict_of_interest(state, command.actor, command.version)
+    if conflict is not None:
+        raise NotAllowedError(conflict)
+    require_role(state.governance, command.actor, ApprovalGiven.declared.roles, "approve")
+    named = state.governance.policy.approvals.approvers
+    if named and command.actor not in named:
+        raise RefusedError(f"{command.actor} is not among the approvers: {', '.join(named)}")
+    track = state.asset.track(command.environment, command.version)
+    if not _is_up_for_vote(state, command, track):
+        raise illegal(state, command.version, track.stage, command.stage)
+    digest = state.asset.versions[command.version].digest
+    result_ids = bound_results(track, command.result_ids)
+    problems = citation_problems(result_ids, command.evidence, digest)
+    if problems and command.decision == "approve":
+        raise RefusedError(
+            f"{state.asset.name}@{command.version}: cannot be approved for {command.stage}",
+            tuple(problems),
+        )
+    return (
+        ApprovalGiven(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            stage=command.stage,
+            candidate_digest=digest,
+            result_ids=result_ids,
+            policy_digest=state.governance.policy_digest,
+            decision=command.decision,
+            expires_at=expiry(state.governance, moment.now),
+            note=command.note,
+        ),
+    )
+
+
+def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bool:
+    """Whether a step can be next: the canary from shadow, enabled from a canary or as a first."""
+    if command.stage == "canary_1":
+        return track.stage == "shadow"
+    if command.stage == "enabled":
+        is_first = state.asset.place(command.environment).enabled is None
+        return track.stage in CANARY or (track.stage == "shadow" and is_first)
+    return False
+
+
+@decides(Waive)
+def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) -> tuple[Fact, ...]:
+    """Excuse one version from one gate, for a time, with a note."""
+    known_version(state, command.version)
+    policy = state.governance.policy
+    if not policy.gates[command.gate].overridable:
+        allowed = ", ".join(gate for gate, rule in policy.gates.items() if rule.overridable)
+        raise RefusedError(
+            f"the release policy lets nobody override {command.gate} (it may: {allowed or 'none'})"
+        )
+    require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
+    if state.asset.versions[command.version].author == command.actor:
+        raise RefusedError(f"{command.actor} is the author and cannot override a gate for it")
+    if not command.note.strip():
+        raise RefusedError("an override needs a note that says why")
+    longest = timedelta(days=policy.approvals.waiver_max_days)
+    if not moment.now < command.expires_at <= moment.now + longest:
+        raise RefusedError(
+            f"an override must expire within {policy.approvals.waiver_max_days:g} days from now"
+        )
+    return (
+        GateWaived(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            candidate_digest=state.asset.versions[command.version].digest,
+            gate=command.gate,
+            note=command.note,
+            expires_at=command.expires_at,
+        ),
+    )
+
+
+@decides(PauseVersion)
+def decide_pause(
+    state: LifecycleState, command: PauseVersion, _moment: DecisionMoment
+) -> tuple[Fact, ...]:
+    """Stop a version where it is."""
+    known_version(state, command.version)
+    require_role(state.governance, command.actor, VersionPaused.declared.roles, "pause")
+    track = state.asset.track(command.environment, command.version)
+    if track.stage not in PAUSABLE:
+        raise RefusedError(
+            f"{state.asset.name}@{command.version} is {track.stage} and cannot be paused"
+        )
+    if track.paused is not None and track.paused.reason == command.reason:
+        return ()
+    return (_paused(state, command),)
+
+
+@decides(ResumeVersion)
+def decide_resume(
+    state: LifecycleState, command: ResumeVersion, _moment: DecisionMoment
+) -> tuple[Fact, ...]:
+    """Let a version go on; only a person can, whoever or whatever stopped it."""
+    known_version(state, command.version)
+    require_role(state.governance, command.actor, ("operator",), "resume")
+    track = state.asset.track(command.environment, command.version)
+    if track.paused is None:
+        return ()
+    return (_paused(state, command),)
+
+
+def _paused(state: LifecycleState, command: PauseVersion | ResumeVersion) -> VersionPaused:
+    return VersionPaused(
+        asset=state.asset.name,
+        environment=command.environment,
+        version=command.version,
+        reason=command.reason if isinstance(command, PauseVersion) else None,
+        note=command.note,
+    )
+
+
+@decides(ReviewGlass)
+def decide_review(
+    state: LifecycleState, command: ReviewGlass, _moment: DecisionMoment
+) -> tuple[Fact, ...]:
+    """A second person reviews a break-glass act."""
+    known_version(state, command.version)
+    roles = BreakGlassReviewed.declared.roles
+    require_role(state.governance, command.actor, roles, "review a break-glass act")
+    glass = state.asset.track(command.environment, command.version).glass
+    if glass is None:
+        raise RefusedError(f"{state.asset.name}@{command.version} has no break-glass act to review")
+    if glass.reviewed_by is not None:
+        return ()
+    conflict = conflict_of_interest(state, command.actor, command.version)
+    if conflict is not None or glass.actor == command.actor:
+        raise RefusedError(conflict or f"{command.actor} used break-glass and cannot review it")
+    return (
+        BreakGlassReviewed(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            incident=glass.incident,
+            note=command.note,
+        ),
+    )

@@ -1,0 +1,134 @@
+"""What decisions share: which command one decides, its moment, roles, and the fact of a move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError, NotAllowedError, RefusedError
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.commands import Command
+from gatemark.lifecycle.events.fact import Fact
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.model.nouns import Cause, Role, Stage
+from gatemark.lifecycle.model.stages import EVIDENCED, legal_words
+from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
+
+
+class DecisionMoment(msgspec.Struct, frozen=True):
+    """When a decision is taken, and how far the clock was behind the ledger."""
+
+    now: datetime
+    behind_ms: int = 0
+
+
+Decision = Callable[[LifecycleState, Any, DecisionMoment], tuple[Fact, ...]]
+DECISIONS: Final[dict[type[Command], Decision]] = {}
+"""The function that decides each command."""
+D = TypeVar("D", bound=Decision)
+
+
+def decides(command: type[Command]) -> Callable[[D], D]:
+    """Declare the function that decides a command."""
+
+    def register(decision: D) -> D:
+        DECISIONS[command] = decision
+        return decision
+
+    return register
+
+
+def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> DecisionMoment:
+    """The moment of a decision: the clock's, or the last event's where the clock is behind it.
+
+    A clock that is far behind could make an expired approval valid again, so it allows no step up.
+    What takes authority away (``must_act``) goes on, and records how far behind the clock was.
+    """
+    if now.utcoffset() != timedelta(0):
+        raise InvalidValueError(f"now must be UTC, got {now.isoformat()}")
+    known = [at for at in (state.governance.last_at, state.asset.last_at) if at is not None]
+    last = max(known, default=datetime.min.replace(tzinfo=UTC))
+    if now >= last:
+        return DecisionMoment(now)
+    behind = last - now
+    allowed = timedelta(seconds=state.governance.policy.clock_skew_seconds)
+    if behind > allowed and not must_act:
+        raise RefusedError(
+            f"the clock says {now:%Y-%m-%d %H:%M:%SZ}, but the last event is from "
+            f"{last:%Y-%m-%d %H:%M:%SZ}; set the clock right first "
+            "(if it was ahead then: gatemark ledger clock-back)"
+        )
+    return DecisionMoment(last, behind_ms=int(behind / timedelta(milliseconds=1)))
+
+
+def roles_of(governance: GovernanceState, actor: str) -> tuple[Role, ...]:
+    """The roles that somebody holds now."""
+    return ("system",) if actor == SYSTEM else governance.roles.get(actor, ())
+
+
+def require_role(
+    governance: GovernanceState, actor: str, allowed: Iterable[Role], what: str
+) -> None:
+    """Refuse an actor who holds none of the allowed roles."""
+    wanted = tuple(allowed)
+    held = roles_of(governance, actor)
+    if not set(wanted) & set(held):
+        raise NotAllowedError(
+            f"{actor} must be {_or(wanted)} to {what}, is {', '.join(held) or 'without a role'}"
+        )
+
+
+def _or(words: tuple[str, ...]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def known_version(state: LifecycleState, version: str) -> None:
+    """Refuse a version that was never added."""
+    if version not in state.asset.versions:
+        known = ", ".join(state.asset.versions) or "none"
+        raise RefusedError(f"{state.asset.name} has no version {version} (known: {known})")
+
+
+def illegal(state: LifecycleState, version: str, before: Stage, after: Stage) -> RefusedError:
+    """The refusal of a move that is not in the table."""
+    return RefusedError(
+        f"{state.asset.name}@{version}: cannot go from {before} to {after}; {legal_words(before)}"
+    )
+
+
+def moved(
+    state: LifecycleState,
+    environment: str,
+    version: str,
+    after: Stage,
+    *,
+    cause: Cause,
+    moment: DecisionMoment,
+    note: str = "",
+    result_ids: tuple[str, ...] | None = None,
+    approvals: tuple[int, ...] = (),
+    windows: tuple[int, ...] = (),
+    signals: tuple[int, ...] = (),
+) -> VersionMoved:
+    """The fact of a move; a version keeps its citations for as long as its stage needs some."""
+    track = state.asset.track(environment, version)
+    kept = track.result_ids if after in EVIDENCED else ()
+    return VersionMoved(
+        asset=state.asset.name,
+        environment=environment,
+        version=version,
+        candidate_digest=state.asset.versions[version].digest,
+        before=track.stage,
+        after=after,
+        cause=cause,
+        policy_digest=state.governance.policy_digest,
+        note=note,
+        result_ids=kept if result_ids is None else result_ids,
+        approvals=approvals,
+        windows=windows,
+        signals=signals,
+        clock_behind_ms=moment.behind_ms,
+    )

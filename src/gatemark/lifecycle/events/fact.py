@@ -1,0 +1,239 @@
+"""What all events of the lifecycle share: how one is declared, and how state follows from them.
+
+A kind of event is one class with the decorator ``event``. The class is the payload. ``apply`` says
+what it changes in the state, ``sentence`` what histories and pages print. Who acted, and when, is
+on the ledger event itself. The fold, histories, the formats page and ``ledger verify`` find a
+declared kind by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import ClassVar, Final, Literal, TypeVar
+
+import msgspec
+
+from gatemark.core.errors import IntegrityError
+from gatemark.ledger.event_kinds import EventKind, declare, event_kinds, find_kind
+from gatemark.ledger.payloads import DecidedBy
+from gatemark.lifecycle.commands import Command
+from gatemark.lifecycle.model.nouns import AssetName, Noun, Role, VersionName
+from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
+
+Tone = Literal["up", "down", "flag", "note"]
+WORKSPACE_SUBJECT: Final = "*"
+"""The subject of events that concern every asset: roles and the release policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FactKind(EventKind):
+    """A kind of event that the state of the lifecycle follows from.
+
+    ``command`` is the one that leads to it, where its fields are those of the event. When ``ledger
+    verify`` decides again, ``compared`` fields must be as the rules say (all but the note when
+    empty), and ``deadlines`` at most as late. A ``measurement`` has no line in histories.
+    """
+
+    fact: type[Fact]
+    roles: tuple[Role, ...] = ()
+    command: type[Command] | None = None
+    compared: tuple[str, ...] = ()
+    deadlines: tuple[str, ...] = ()
+    tone: Tone = "note"
+    is_measurement: bool = False
+
+
+class Fact(Noun, frozen=True, kw_only=True):
+    """What an event of the lifecycle says."""
+
+    declared: ClassVar[FactKind]
+
+    @property
+    def subject(self) -> str:
+        """The subject that the event is filed under in the ledger."""
+        raise NotImplementedError
+
+    @property
+    def label(self) -> str:
+        """What the sentence is about."""
+        raise NotImplementedError
+
+    @property
+    def sentence(self) -> str:
+        """What happened, in a few words that follow the label."""
+        raise NotImplementedError
+
+    @property
+    def tone(self) -> Tone:
+        """How a history marks it."""
+        return self.declared.tone
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether a history has a line for it."""
+        return not self.declared.is_measurement
+
+    def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
+        """Change the state as this event says."""
+        raise NotImplementedError
+
+    def commands(self, actor: str) -> tuple[Command, ...]:
+        """The commands that this event may have come from, when it is the first of its act."""
+        command = self.declared.command
+        if command is None:
+            return ()
+        shared = set(command.__struct_fields__).intersection(self.__struct_fields__) - {"actor"}
+        return (command(actor=actor, **{name: getattr(self, name) for name in shared}),)
+
+    @property
+    def compared(self) -> dict[str, object]:
+        """What must be the same when the rules decide again, by name."""
+        kind = self.declared
+        fields = kind.compared or tuple(
+            name for name in self.__struct_fields__ if name not in {"note", *kind.deadlines}
+        )
+        return {"kind": kind.name, **{name: getattr(self, name) for name in fields}}
+
+
+class GovernanceFact(Fact, frozen=True, kw_only=True):
+    """What concerns every asset."""
+
+    @property
+    def subject(self) -> str:
+        """The whole workspace."""
+        return WORKSPACE_SUBJECT
+
+    def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
+        """Change the governance, and note how far it was read."""
+        self.apply(state.governance, event)
+        state.governance.revision = event.seq
+        state.governance.last_at = event.at
+
+    def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
+        """What this event changes in the governance."""
+
+
+class AssetFact(Fact, frozen=True, kw_only=True):
+    """What concerns one asset."""
+
+    asset: AssetName
+
+    @property
+    def subject(self) -> str:
+        """The asset."""
+        return self.asset
+
+    @property
+    def label(self) -> str:
+        """The asset."""
+        return self.asset
+
+    def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
+        """Change the asset, and note how far it was read."""
+        if self.asset != state.asset.name:
+            raise IntegrityError(f"event {event.seq} is about {self.asset}, not {state.asset.name}")
+        state.asset.revision = event.seq
+        # Times do not fall along the ledger, except where a clock that was ahead was set back.
+        state.asset.last_at = event.at
+        self.apply(state.asset, event)
+
+    def apply(self, asset: Asset, event: LifecycleEvent) -> None:
+        """What this event changes in the asset; nothing, unless a kind says otherwise."""
+
+
+class VersionFact(AssetFact, frozen=True, kw_only=True):
+    """What concerns one version in one environment."""
+
+    environment: AssetName
+    version: VersionName
+
+    @property
+    def label(self) -> str:
+        """The version, as people write it."""
+        return f"{self.asset}@{self.version}"
+
+
+class LifecycleEvent(msgspec.Struct, frozen=True):
+    """One ledger event as the lifecycle reads it."""
+
+    seq: int
+    actor: str
+    at: datetime
+    fact: Fact
+    decided_by: DecidedBy | None = None
+
+    @property
+    def rules(self) -> int:
+        """The version of the rules that decided it."""
+        return 1 if self.decided_by is None else self.decided_by.rules
+
+
+F = TypeVar("F", bound=Fact)
+
+
+def event(
+    name: str,
+    when: str,
+    *,
+    roles: tuple[Role, ...],
+    command: type[Command] | None = None,
+    compared: tuple[str, ...] = (),
+    deadlines: tuple[str, ...] = (),
+    tone: Tone = "note",
+    is_measurement: bool = False,
+    is_statement: bool = False,
+    is_decided: bool = True,
+) -> Callable[[type[F]], type[F]]:
+    """Declare a class as the payload of a kind of event; the arguments are those of its kind."""
+
+    def register(fact: type[F]) -> type[F]:
+        fact.declared = declare(
+            FactKind(
+                name=name,
+                when=when,
+                payload=fact,
+                fact=fact,
+                roles=roles,
+                command=command,
+                compared=compared,
+                deadlines=deadlines,
+                tone=tone,
+                is_measurement=is_measurement,
+                is_statement=is_statement,
+                is_decided=is_decided,
+            )
+        )
+        return fact
+
+    return register
+
+
+def fact_kinds() -> Iterator[FactKind]:
+    """Every kind of event that the lifecycle reads."""
+    return (kind for kind in event_kinds().values() if isinstance(kind, FactKind))
+
+
+def find_fact_kind(name: str) -> FactKind | None:
+    """The kind of that name; None when the lifecycle does not read it."""
+    kind = find_kind(name)
+    return kind if isinstance(kind, FactKind) else None
+
+
+def fold(name: str, events: Iterable[LifecycleEvent]) -> LifecycleState:
+    """Return the state of an asset after some events, in the order of the ledger.
+
+    It trusts the events. Whether a step was legal was decided before it was written, and
+    ``gatemark ledger verify`` checks that again.
+    """
+    state = LifecycleState(governance=GovernanceState(), asset=Asset(name=name))
+    for one in events:
+        advance(state, one)
+    return state
+
+
+def advance(state: LifecycleState, event: LifecycleEvent) -> None:
+    """Apply one more event to a state."""
+    state.governance.rules = max(state.governance.rules, event.rules)
+    event.fact.advance(state, event)

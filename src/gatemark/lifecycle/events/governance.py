@@ -1,0 +1,83 @@
+"""Events that concern every asset: who holds which roles, and the release policy in force."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.lifecycle.commands import AdoptPolicy, Command, GrantRoles
+from gatemark.lifecycle.events.fact import GovernanceFact, LifecycleEvent, event
+from gatemark.lifecycle.model.nouns import Actor, Digest, Note, Role, look_of
+from gatemark.lifecycle.model.release_policy import recorded_policy
+from gatemark.lifecycle.model.state import GovernanceState
+
+
+@event("roles_granted", "the roles of a person change", roles=("admin",))
+class RolesGranted(GovernanceFact, frozen=True, kw_only=True):
+    """From now on a person holds exactly these roles; an empty list takes all away."""
+
+    actor: Actor
+    roles: tuple[Role, ...]
+    note: Note = ""
+
+    def __post_init__(self) -> None:
+        if len(set(self.roles)) != len(self.roles):
+            raise InvalidValueError(f"roles of {self.actor} come twice: {', '.join(self.roles)}")
+
+    def apply(self, governance: GovernanceState, _event: LifecycleEvent) -> None:
+        """Replace the roles of the person."""
+        governance.looks.setdefault(look_of(self.actor), self.actor)
+        if self.roles:
+            governance.roles[self.actor] = self.roles
+        else:
+            governance.roles.pop(self.actor, None)
+
+    def commands(self, actor: str) -> tuple[Command, ...]:
+        """The person of the command is the actor in the payload."""
+        return (GrantRoles(actor=actor, person=self.actor, roles=self.roles, note=self.note),)
+
+    @property
+    def label(self) -> str:
+        """The person."""
+        return self.actor
+
+    @property
+    def sentence(self) -> str:
+        """The roles."""
+        return ", ".join(self.roles) or "no role any more"
+
+
+@event(
+    "policy_changed",
+    "a release policy takes effect, the default one included",
+    roles=("admin",),
+    compared=("policy_digest",),
+)
+class PolicyAdopted(GovernanceFact, frozen=True, kw_only=True):
+    """A release policy takes effect, whole and word for word."""
+
+    policy: dict[str, Any]
+    policy_digest: Digest
+    note: Note = ""
+
+    def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
+        """Put the policy into force."""
+        governance.policy = recorded_policy(self.policy)
+        governance.policy_digest = self.policy_digest
+        governance.policy_editor = event.actor
+        governance.policy_seq = event.seq
+
+    def commands(self, actor: str) -> tuple[Command, ...]:
+        """The policy is read from its document."""
+        policy = recorded_policy(self.policy)
+        return (AdoptPolicy(actor=actor, policy=policy, document=self.policy, note=self.note),)
+
+    @property
+    def label(self) -> str:
+        """What it is about."""
+        return "release policy"
+
+    @property
+    def sentence(self) -> str:
+        """The name of the policy and its digest."""
+        return f"{self.policy['name']}, {self.policy_digest}"

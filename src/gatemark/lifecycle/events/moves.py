@@ -1,0 +1,189 @@
+"""Events that move or stop a version."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+from gatemark.ledger.event_kinds import TRANSITION
+from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.commands import Command, PauseVersion, ResumeVersion, Tick
+from gatemark.lifecycle.events.fact import LifecycleEvent, Tone, VersionFact, event
+from gatemark.lifecycle.model.nouns import (
+    Cause,
+    Cites,
+    Digest,
+    GateFinding,
+    Note,
+    PauseReason,
+    Role,
+    Stage,
+    VersionName,
+)
+from gatemark.lifecycle.model.stages import CANARY, FALLEN, MOVES
+from gatemark.lifecycle.model.state import Asset, EnvironmentState, Pause, Rollout, Track
+
+_MOVERS: Final[tuple[Role, ...]] = tuple(dict.fromkeys(role for row in MOVES for role in row.roles))
+_ENDS: Final[frozenset[Stage]] = frozenset({"retired", "demoted", "rolled_back", "shadow"})
+"""Stages that take a version out of the line of those that can be enabled again."""
+
+
+@event(
+    TRANSITION,
+    "a version moves to another stage",
+    roles=_MOVERS,
+    compared=(
+        *("environment", "version", "candidate_digest", "before", "after", "cause"),
+        *("policy_digest", "result_ids", "approvals", "windows", "baseline"),
+    ),
+    is_statement=True,
+)
+class VersionMoved(VersionFact, frozen=True, kw_only=True):
+    """A version changes its stage, and everything that this rests on.
+
+    ``approvals``, ``windows`` and ``signals`` are sequence numbers of ledger events.
+    """
+
+    candidate_digest: Digest
+    before: Stage
+    after: Stage
+    cause: Cause
+    policy_digest: Digest
+    note: Note = ""
+    result_ids: Cites = ()
+    approvals: tuple[int, ...] = ()
+    gates: tuple[GateFinding, ...] = ()
+    windows: tuple[int, ...] = ()
+    signals: tuple[int, ...] = ()
+    baseline: VersionName | None = None
+    salt: str | None = None
+    watch_until: datetime | None = None
+    clock_behind_ms: int = 0
+
+    def apply(self, asset: Asset, event: LifecycleEvent) -> None:
+        """Move the version, start or end its canary, and set what is enabled."""
+        place = asset.ensure_place(self.environment)
+        self._move_track(asset.ensure_track(self.environment, self.version), event)
+        self._move_canary(place, event)
+        self._move_enabled(place)
+
+    def _move_track(self, track: Track, event: LifecycleEvent) -> None:
+        track.stage = self.after
+        track.since, track.seq, track.cause = event.at, event.seq, self.cause
+        track.result_ids = self.result_ids
+        track.approvals, track.windows = self.approvals, self.windows
+        track.paused = None
+        # A version that drift or a person took out of traffic has fallen, even to shadow.
+        is_taken_out = self.cause == "demote" and (self.before == "enabled" or bool(self.signals))
+        if self.after in FALLEN or is_taken_out:
+            track.fell_at = event.at
+        elif self.after == "eligible":
+            track.fell_at = None
+        # Only the usual way up ends a break-glass act; a rollback brings it back along.
+        if self.after == "evaluating" or (self.after == "enabled" and self.cause == "promote"):
+            track.glass = None
+
+    def _rollout(self, event: LifecycleEvent) -> Rollout:
+        return Rollout(
+            version=self.version,
+            baseline=self.baseline,
+            salt=self.salt or "",
+            started_at=event.at,
+            step_since=event.at,
+            watch_until=self.watch_until if self.after == "enabled" else None,
+        )
+
+    def _move_canary(self, place: EnvironmentState, event: LifecycleEvent) -> None:
+        if self.after in CANARY:
+            place.canary = self.version
+            place.has_fallen = False
+            if self.before in CANARY and place.rollout is not None:
+                place.rollout.step_since = event.at
+                place.rollout.streak, place.rollout.held_count, place.rollout.last = [], 0, None
+                place.rollout.pending = {}
+            else:
+                place.rollout = self._rollout(event)
+        elif self.before in CANARY:
+            place.canary = None
+            place.has_fallen = self.after != "enabled"
+            place.rollout = None
+        if self.after == "enabled":
+            place.rollout = self._rollout(event) if self.watch_until is not None else None
+
+    def _move_enabled(self, place: EnvironmentState) -> None:
+        if "enabled" in (self.before, self.after):
+            # What drifted was the version that was live before.
+            place.drift = {}
+        if self.after in _ENDS and self.version in place.lineage:
+            place.lineage = [name for name in place.lineage if name != self.version]
+        if self.after == "enabled":
+            if self.cause == "rollback":
+                place.lineage = place.lineage[: place.lineage.index(self.version) + 1]
+            else:
+                others = (name for name in place.lineage if name != self.version)
+                place.lineage = [*others, self.version]
+            place.enabled = self.version
+            place.has_fallen = self.cause == "rollback"
+        elif self.before == "enabled":
+            place.enabled = None
+            if place.rollout is not None and place.rollout.version == self.version:
+                place.rollout = None
+            place.has_fallen = self.after != "superseded"
+
+    @property
+    def sentence(self) -> str:
+        """From where to where, and why."""
+        return f"{self.before} → {self.after} ({self.cause})"
+
+    @property
+    def tone(self) -> Tone:
+        """Up, down, or out of the way."""
+        if self.after in ("superseded", "retired"):
+            return "note"
+        falls = self.cause in ("demote", "rollback") and self.after != "enabled"
+        return "down" if falls or self.cause == "break_glass" or self.after == "rejected" else "up"
+
+
+@event(
+    "pause",
+    "a version is paused or resumed",
+    roles=("operator", "approver", "system"),
+    compared=("environment", "version", "reason"),
+)
+class VersionPaused(VersionFact, frozen=True, kw_only=True):
+    """A version stops where it is, for a typed reason; None as reason lets it go on."""
+
+    reason: PauseReason | None
+    note: Note = ""
+
+    def apply(self, asset: Asset, event: LifecycleEvent) -> None:
+        """Pause or resume; a resumed canary starts counting clean windows from zero."""
+        track = asset.ensure_track(self.environment, self.version)
+        if self.reason is not None:
+            track.paused = Pause(self.reason, event.actor, event.at, self.note)
+            return
+        track.paused = None
+        rollout = asset.ensure_place(self.environment).rollout
+        if rollout is not None and rollout.version == self.version:
+            rollout.held_count, rollout.streak, rollout.last = 0, [], None
+
+    def commands(self, actor: str) -> tuple[Command, ...]:
+        """The system pauses by itself or when it is asked to; only people resume."""
+        common: dict[str, Any] = {"actor": actor, "asset": self.asset}
+        common["environment"] = self.environment
+        tick = Tick(**common)
+        common |= {"version": self.version, "note": self.note}
+        if self.reason is None:
+            return (ResumeVersion(**common),)
+        pause = PauseVersion(reason=self.reason, **common)
+        return (tick, pause) if actor == SYSTEM else (pause,)
+
+    @property
+    def sentence(self) -> str:
+        """What was done, and the reason."""
+        return "resumed" if self.reason is None else f"paused ({self.reason})"
+
+    @property
+    def tone(self) -> Tone:
+        """A pause is something to look at."""
+        return "note" if self.reason is None else "flag"

@@ -1,0 +1,79 @@
+"""Events that set an asset up: its versions, and the full pack that counts for it."""
+
+from __future__ import annotations
+
+from gatemark.core.result import AssetKind
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, EXAM_SET
+from gatemark.lifecycle.commands import AddVersion, SetExam
+from gatemark.lifecycle.events.fact import AssetFact, LifecycleEvent, event
+from gatemark.lifecycle.model.nouns import (
+    Actor,
+    Digest,
+    ExamRef,
+    Note,
+    Pins,
+    Risk,
+    SchemaChange,
+    VersionName,
+)
+from gatemark.lifecycle.model.state import Asset, AssetVersion
+
+
+@event(ASSET_REGISTERED, "a version of an asset is added", roles=("author",), command=AddVersion)
+class VersionAdded(AssetFact, frozen=True, kw_only=True):
+    """A version is drafted. The first one also settles the kind and the risk of its asset."""
+
+    kind: AssetKind
+    version: VersionName
+    digest: Digest
+    author: Actor
+    risk: Risk = "normal"
+    parent: VersionName | None = None
+    pins: Pins = Pins()
+    schema: SchemaChange | None = None
+    is_scope_change: bool = False
+    note: Note = ""
+
+    def apply(self, asset: Asset, event: LifecycleEvent) -> None:
+        """Add the version."""
+        if asset.kind is None:
+            asset.kind, asset.risk = self.kind, self.risk
+        asset.versions[self.version] = AssetVersion(
+            name=self.version,
+            digest=self.digest,
+            author=self.author,
+            parent=self.parent,
+            pins=self.pins,
+            schema=self.schema,
+            is_scope_change=self.is_scope_change,
+            added_at=event.at,
+            seq=event.seq,
+        )
+
+    @property
+    def label(self) -> str:
+        """The version, as people write it."""
+        return f"{self.asset}@{self.version}"
+
+    @property
+    def sentence(self) -> str:
+        """The author, and what the version was made from."""
+        origin = f", made from {self.parent}" if self.parent else ""
+        return f"added by {self.author}{origin}, {self.digest}"
+
+
+@event(EXAM_SET, "the full pack of an asset is set", roles=("pack_owner",), command=SetExam)
+class ExamSet(AssetFact, frozen=True, kw_only=True):
+    """The full pack of an asset changes; whoever sets it is its last editor."""
+
+    exam: ExamRef
+    note: Note = ""
+
+    def apply(self, asset: Asset, event: LifecycleEvent) -> None:
+        """Set the pack and its editor."""
+        asset.exam, asset.exam_editor = self.exam, event.actor
+
+    @property
+    def sentence(self) -> str:
+        """The pack and its version."""
+        return f"the full pack is {self.exam.pack} v{self.exam.version}"

@@ -1,0 +1,57 @@
+"""A suite kind that examines the answers of two arms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from gatemark.core.figure import Figure
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Rule
+from gatemark.evidence.exam import Suite
+from gatemark.evidence.rows import Row
+from gatemark.packs.answers import Answer
+from gatemark.packs.pack import RegressionMode, SuiteSpec
+
+
+class ArmsEvidence(msgspec.Struct, frozen=True):
+    """The answers of both arms to one suite's items, and what they are judged against.
+
+    ``baseline`` is None when the pack says that there is none.
+    """
+
+    spec: SuiteSpec
+    rows: tuple[Row, ...]
+    candidate: tuple[Answer, ...]
+    baseline: tuple[Answer, ...] | None
+    margin: float
+    alpha: float
+
+
+class ArmsReport(msgspec.Struct, frozen=True):
+    """What a suite found about two arms.
+
+    ``score`` and ``baseline_score`` are oriented numbers in [0, 1]; ``delta_error`` is the
+    standard error of their difference, None when it is not known.
+    """
+
+    score: Measurement
+    baseline_score: Measurement
+    measurements: tuple[Measurement, ...]
+    figures: tuple[Figure, ...]
+    delta_error: float | None
+
+
+class PackSuite(Suite, frozen=True):
+    """A suite that looks at the answers of two arms.
+
+    ``rules`` sees only the pack, so that no rule can bend to the evidence; ``scorer`` is the
+    scorer used when the pack names none, and ``default_regression`` the mode.
+    """
+
+    rules: Callable[[SuiteSpec, Any], tuple[Rule, ...]]
+    examine: Callable[[ArmsEvidence, Any], ArmsReport]
+    scorer: str | None
+    default_regression: RegressionMode

@@ -1,0 +1,115 @@
+"""Run many commands of Gatemark without loading Python and its libraries for each of them.
+
+A server loads everything once. For each command it forks a child, which gets the caller's words,
+folder, environment and standard streams, and behaves as a process that was started by hand. The
+client is what a shell calls in place of ``gatemark``; it imports the standard library only.
+
+    python command_server.py SOCKET             serve
+    python command_server.py SOCKET run WORDS   run one command
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+MAX_REQUEST = 1 << 20
+STREAMS = 3
+
+
+def main() -> None:
+    place, *rest = sys.argv[1:]
+    if rest:
+        run_command(place, rest[1:])
+    serve(place)
+
+
+def serve(place: str) -> NoReturn:
+    """Answer callers until the process is ended."""
+    _load()
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(place)
+    listener.listen(16)
+    print("ready", flush=True)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        caller, _ = listener.accept()
+        if os.fork() == 0:
+            listener.close()
+            _attend(caller)
+        caller.close()
+
+
+def _load() -> None:
+    import numpy  # noqa: F401, ICN001
+    import scipy.stats  # noqa: F401
+    import sqlalchemy  # noqa: F401
+
+    from gatemark.cli.main import VERBS
+
+    for module, _ in VERBS.values():
+        __import__(module)
+
+
+def _attend(caller: socket.socket) -> NoReturn:
+    """Fork the command, tell its number, wait for it and tell how it ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    data, streams, _, _ = socket.recv_fds(caller, MAX_REQUEST, STREAMS)
+    child = os.fork()
+    if child == 0:
+        caller.close()
+        _become(json.loads(data), streams)
+    caller.sendall(f"{child}\n".encode())
+    _, status = os.waitpid(child, 0)
+    with contextlib.suppress(OSError):
+        caller.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def _become(request: dict[str, Any], streams: list[int]) -> NoReturn:
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(request["folder"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    for number, mode in enumerate("rww"):
+        stream = os.fdopen(number, mode, encoding="utf-8", closefd=False)
+        setattr(sys, ("stdin", "stdout", "stderr")[number], stream)
+    sys.argv = ["gatemark", *request["words"]]
+    from gatemark.cli.main import main as gatemark
+
+    # The usual way out, so that whatever must be tidied up when a process ends is.
+    sys.exit(gatemark(request["words"]))
+
+
+def run_command(place: str, words: list[str]) -> NoReturn:
+    """Have the server run a command, and end as it ends."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+        server.connect(place)
+        request = {"words": words, "folder": str(Path.cwd()), "environment": dict(os.environ)}
+        socket.send_fds(server, [json.dumps(request).encode()], range(STREAMS))
+        with server.makefile() as answers:
+            child = int(answers.readline())
+
+            def forward(number: int, _frame: FrameType | None) -> None:
+                os.kill(child, number)
+
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, forward)
+            code = int(answers.readline() or 1)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
