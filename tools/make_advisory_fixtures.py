@@ -20,18 +20,18 @@ from advisory_cases import (
     kanban_hygiene,
     voice_audio,
 )
+from advisory_cases.case import Draw, FixtureCase, encode_fixtures, pin_half
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase, Half
 from gatemark.exams.advisory.fixtures.fixture import (
     FIXTURE_SET,
+    LANES,
     MANIFEST,
     Expected,
     Fixture,
+    FixtureLane,
     FixtureManifest,
-    encode_fixtures,
-    pin_half,
+    Half,
 )
-from gatemark.exams.advisory.fixtures.lanes import LANES, FixtureLane
 
 SEED: Final = 11
 MAX_DRAWS: Final = 200

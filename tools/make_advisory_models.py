@@ -17,8 +17,7 @@ from openvino import opset13 as ops
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.exams.advisory.dry_run.payload import row_of, settled_by_rule, wire_payload
-from gatemark.exams.advisory.fixtures.fixture import Fixture, builtin_fixtures
-from gatemark.exams.advisory.fixtures.lanes import LANES, VOICE
+from gatemark.exams.advisory.fixtures.fixture import LANES, VOICE, Fixture, builtin_fixtures
 from gatemark.exams.advisory.gateway.models import (
     CARDS,
     FOLDER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gatemark.exams.advisory.fixtures.case import Draw, FixtureCase
+from advisory_cases.case import Draw, FixtureCase
 
 SUBJECTS = (
     *("the compost heap", "the lending desk", "the bicycle room", "the pond", "the kiln"),

@@ -11,9 +11,10 @@ import msgspec
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import Finding, Verdict
 from gatemark.evidence.exam import ExamReport
-from gatemark.exams.advisory.categories import compared_parts, outcome_of, signal_of
+from gatemark.exams.advisory.categories import CategoryKey, outcome_of, signal_of
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
+from gatemark.exams.advisory.metrics import kind_of
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 from gatemark.exams.advisory.records import AGREEING, changed
 from gatemark.gate.decide import decide
@@ -61,6 +62,11 @@ FELL_BACK: dict[str, Any] = {
 UNPROVED: dict[str, Any] = {
     "npu_proof": {"proof_mode": "unavailable", "inference_ran": True, "proof_ok": None}
 }
+
+
+def compared_parts(record: AdvisoryDecision) -> CategoryKey:
+    """The parts of a record that decide its category."""
+    return kind_of(record, noted=False, private_text=False).compared
 
 
 def decision(

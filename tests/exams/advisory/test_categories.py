@@ -9,22 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory import categories
 from gatemark.exams.advisory.categories import (
-    BUCKETS,
     CATEGORIES,
     COMPARABLE,
     SEVERITIES,
     CategoryKey,
     Taxonomy,
-    bucket_of,
     category_of,
     is_stated,
     outcome_of,
     signal_of,
 )
-from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision, bucket_of
 from gatemark.exams.advisory.records import AGREEING, changed
+
+from .decisions import compared_parts
 
 LABELS = Taxonomy().labels
 AGREED = CategoryKey(
@@ -167,4 +166,4 @@ def test_a_taxonomy_that_contradicts_itself_is_refused(
 )
 def test_the_parts_of_a_record_give_its_category(changes: dict[str, Any], category: str) -> None:
     record = msgspec.convert(changed(AGREEING, changes), AdvisoryDecision)
-    assert category_of(categories.compared_parts(record)) == category
+    assert category_of(compared_parts(record)) == category

@@ -9,16 +9,10 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.figure import Stacks, Table
-from gatemark.exams.advisory import latency, state
-from gatemark.exams.advisory.categories import (
-    BUCKETS,
-    CATEGORIES,
-    COMPARABLE,
-    SEVERITIES,
-    bucket_of,
-)
-from gatemark.exams.advisory.decision import CLOSED_FLAGS
-from gatemark.exams.advisory.stability import PastRun
+from gatemark.exams.advisory import measure
+from gatemark.exams.advisory.categories import CATEGORIES, COMPARABLE, SEVERITIES
+from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS, bucket_of
+from gatemark.exams.advisory.findings import PastRun
 from gatemark.testing.exams import check_exam
 
 from .decisions import (
@@ -171,8 +165,8 @@ def test_sketches_and_forgotten_names_do_not_depend_on_the_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     exact = report_of(mixed(150)).facts
-    monkeypatch.setattr(state, "EXACT_MAX", 100)
-    monkeypatch.setattr(state, "NAMES_MAX", 2)
+    monkeypatch.setattr(measure, "EXACT_MAX", 100)
+    monkeypatch.setattr(measure, "NAMES_MAX", 2)
     check_exam(exam_of(), typed(mixed(150)))
     sketched = report_of(mixed(150)).facts
     assert sketched["latency"]["total_ms"]["method"] == "percentile_disc of a sketch"
@@ -347,8 +341,8 @@ def test_cases_are_told_by_notes_or_else_by_fields() -> None:
 
 
 def test_times_beyond_the_exact_size_say_so() -> None:
-    assert latency.EXACT_MAX == 2_000_000
-    assert report_of(numbered([NORMAL])).facts["latency"]["exact_up_to"] == latency.EXACT_MAX
+    assert measure.EXACT_MAX == 2_000_000
+    assert report_of(numbered([NORMAL])).facts["latency"]["exact_up_to"] == measure.EXACT_MAX
 
 
 def test_every_bucket_is_on_the_page() -> None:

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.policy import AdvisoryPolicy, all_rules
 from gatemark.exams.advisory.records import changed
-from gatemark.exams.advisory.rules import all_rules
 
 from .decisions import (
     ACTION,

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.overhead import arm_files
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.run_exam import examine_overhead
 
@@ -657,7 +656,7 @@ def test_no_arm_that_breaks_off_ever_passes(cut: int) -> None:
 def test_more_windows_than_memory_allows_are_refused(
     score: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arm_files, "MAX_WINDOWS", 11)
+    monkeypatch.setattr("gatemark.exams.overhead.arms.MAX_WINDOWS", 11)
     ran = score(*ppl_pair(tmp_path, 10, 10))
     assert (ran.code, ran.out) == (2, "")
     assert "holds more than 11 windows" in ran.err

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.overhead.arm_files import read_arm
+from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
 
 from .arms import ppl_pair

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.overhead import estimates
-from gatemark.exams.overhead.estimates import count_overhead, loss_overhead, time_overhead
+from gatemark.exams.overhead import measure
+from gatemark.exams.overhead.measure import count_overhead, loss_overhead, time_overhead
 from gatemark.statistics.paired.mcnemar import drop_bounds
 
 
@@ -110,7 +110,7 @@ def test_larger_windows_weigh_more_in_accuracy() -> None:
 
 
 def test_many_answers_are_left_to_bca(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimates, "GAFFKE_CELLS", 10)
+    monkeypatch.setattr(measure, "GAFFKE_CELLS", 10)
     found = count_overhead([10, 10, 10], [9, 8, 7], [9, 7, 7], rng(), resamples=99)
     assert found.interval is not None
     assert (found.interval.method, found.other_intervals) == ("bca", ())
@@ -120,7 +120,7 @@ def test_too_many_windows_to_resample_get_a_t_interval(monkeypatch: pytest.Monke
     draw = rng(5)
     bare, shift = draw.gamma(9, 0.3, 300), draw.normal(0.01, 0.02, 300)
     plain = loss_overhead(np.ones(300), bare, bare + shift, rng(), resamples=2_999)
-    monkeypatch.setattr(estimates, "MAX_DRAWN_CELLS", 1_000)
+    monkeypatch.setattr(measure, "MAX_DRAWN_CELLS", 1_000)
     found = loss_overhead(np.ones(300), bare, bare + shift, rng(), resamples=2_999)
     expected = stats.ttest_1samp(shift, 0).confidence_interval(0.95)
     assert found.interval is not None

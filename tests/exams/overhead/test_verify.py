@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from gatemark.core.canonical import digest
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.overhead import plain_check
-from gatemark.exams.overhead.arm_files import read_arm
+from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.policy_file import PolicyRequest
 from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from tests.exams.runlog.replay.test_variants import FILE, SET, TALK, log_of, run
 
-from gatemark.exams.runlog.audit import audit_run
 from gatemark.exams.runlog.records.names import text_hash
+from gatemark.exams.runlog.validate import audit_run
 
 from .talks import trace
 

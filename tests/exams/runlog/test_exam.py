@@ -15,8 +15,8 @@ from gatemark.core.measurement import Evidence
 from gatemark.evidence.exam import ExamReport
 from gatemark.evidence.plugins import measures, suites
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
+from gatemark.exams.runlog.measure import METRICS, SCORES
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
-from gatemark.exams.runlog.rows import METRICS, SCORES
 from gatemark.gate.decide import decide
 from gatemark.testing.exams import check_exam
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.exams.runlog.records.trace import StreamDelta
-from gatemark.exams.runlog.writer import json_lines, packed, plain_json
+from gatemark.exams.runlog.traces.files import json_lines, packed, plain_json
 
 TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40)
 

@@ -9,7 +9,7 @@ from types import FrameType
 import click
 
 from gatemark.cli.options import busy_counter_option
-from gatemark.exams.advisory.gateway.open import DeviceChoice, open_gateway
+from gatemark.exams.advisory.gateway.server import DeviceChoice, open_gateway
 
 
 @click.command("gateway")

@@ -16,7 +16,7 @@ from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.exams.advisory.decision import FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.journey import dry_run
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
-from gatemark.exams.advisory.message import render_markdown
+from gatemark.exams.advisory.views import render_markdown
 from gatemark.workspace import Workspace
 
 

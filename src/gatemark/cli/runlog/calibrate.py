@@ -13,7 +13,7 @@ from gatemark.cli.screen import count_progress, print_json
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, calibrate
 from gatemark.exams.runlog.make_traces import read_case_list
-from gatemark.exams.runlog.replay.chunk_files import write_chunk_report
+from gatemark.exams.runlog.replay.chunks import write_chunk_report
 from gatemark.workspace import Workspace
 
 

@@ -19,6 +19,7 @@ from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import Exam, ExamSuite
 from gatemark.evidence.fold_cache import (
     MIN_BYTES,
+    CachePolicy,
     Kept,
     Stamp,
     checksum_of,

@@ -6,14 +6,13 @@ scores them, so that the two cannot disagree by accident.
 
 from __future__ import annotations
 
-import math
 from typing import Final, Literal, get_args
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.advisory.decision import (
-    AdvisoryDecision,
+    ERROR_CATEGORIES,
     Bucket,
     Comparison,
     ErrorType,
@@ -37,28 +36,10 @@ LabelKind = Literal["no_op", "action", "deferred"]
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 COMPARABLE: Final[tuple[Category, ...]] = CATEGORIES[:6]
 """The six categories that make up the denominator of the agreement rate."""
-ERROR_CATEGORIES: Final[frozenset[str]] = frozenset(
-    ("false_positive", "false_negative", "severity_overcall", "severity_undercall")
-)
 SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 HIGH_SEVERITIES: Final[frozenset[str]] = frozenset(("high", "critical"))
-BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
 UNCERTAIN_BUCKETS: Final[frozenset[str]] = frozenset(("very_low", "low", "unknown"))
 _RANK: Final = {severity: rank for rank, severity in enumerate(SEVERITIES)}
-
-DEFAULT_BUCKET_RULE: Final = "v1_default"
-Edges = tuple[float, float, float, float]
-BUCKET_RULES: Final[dict[str, Edges]] = {DEFAULT_BUCKET_RULE: (0.40, 0.60, 0.80, 0.95)}
-"""Where the buckets low, medium, high and very_high begin, by the name of the rule."""
-
-
-def bucket_of(score: float | None, edges: Edges = BUCKET_RULES[DEFAULT_BUCKET_RULE]) -> Bucket:
-    """The bucket of a score; each begins at its edge, and no score means unknown."""
-    if score is None:
-        return "unknown"
-    if math.isnan(score) or not 0 <= score <= 1:
-        raise InvalidValueError(f"a confidence score must be in [0, 1], got {score}")
-    return BUCKETS[sum(score >= edge for edge in edges)]
 
 
 class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,20 +108,6 @@ class CategoryKey(msgspec.Struct, frozen=True, gc=False):
     applicable: bool
 
 
-def compared_parts(record: AdvisoryDecision) -> CategoryKey:
-    """The parts of a record that decide its category."""
-    reference = record.human_or_atlas_decision
-    return CategoryKey(
-        label=record.recommendation.label,
-        severity=record.recommendation.severity,
-        bucket=record.confidence.bucket,
-        reference_source=reference.source,
-        reference_label=reference.label or None,
-        reference_severity=reference.severity or None,
-        applicable=is_applicable(record.source.kind, record.service.mode),
-    )
-
-
 def is_applicable(source_kind: str, mode: str) -> bool:
     """Whether there is anything to compare; a health probe recommends nothing."""
     return source_kind != "service_health_probe" and mode != "health_only"
@@ -158,7 +125,7 @@ def category_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Ca
 
 
 def signal_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Category:
-    """The category by whatever reference the record carries, Atlas included."""
+    """The category by the reference of the record, an Atlas decision included."""
     if not parts.applicable:
         return "not_applicable"
     if parts.reference_source == "missing" or parts.reference_label is None:
@@ -202,11 +169,6 @@ def is_stated(category: Category, comparison: str, error_type: str | None) -> bo
     return error_type == named or (error_type is not None and error_type not in ERROR_CATEGORIES)
 
 
-CASE_KINDS: Final = ("normal", "low_confidence", "false_alarm", "action_needed")
-CASE_NOTES: Final[dict[str, str]] = {f"case:{kind}": kind for kind in CASE_KINDS}
-"""The notes by which a record says what kind of case it is."""
-
-
 def lane_name(input_class: str, service: str) -> str:
-    """A lane: what kind of input, and who judged it. No lane speaks for another."""
+    """The name of a lane: its kind of input and its service."""
     return f"{input_class}/{service}"

@@ -16,21 +16,21 @@ from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, VerdictNotes
 from gatemark.evidence.hygiene.private_text import PrivateTextScan
-from gatemark.exams.advisory.categories import bucket_of, lane_name
-from gatemark.exams.advisory.facts import Collector
-from gatemark.exams.advisory.findings import Findings, found_in
-from gatemark.exams.advisory.masked_names import ShownNames
-from gatemark.exams.advisory.policy import LANES_MAX, AdvisoryPolicy
-from gatemark.exams.advisory.promotion import promotion_closing, promotion_section
-from gatemark.exams.advisory.rules import all_rules
-from gatemark.exams.advisory.stability import PastRun
-from gatemark.exams.advisory.state import AdvisoryExamState, merged, note, settle
-from gatemark.exams.advisory.summary import facts_document, summary_document
-from gatemark.exams.advisory.tally import ALL, needs_strict_pass, tallied
-from gatemark.exams.advisory.views import figures
+from gatemark.exams.advisory.categories import lane_name
+from gatemark.exams.advisory.decision import bucket_of
+from gatemark.exams.advisory.findings import Findings, PastRun, find
+from gatemark.exams.advisory.measure import AdvisoryExamState, Collector, merged, needs_strict_pass
+from gatemark.exams.advisory.policy import LANES_MAX, AdvisoryPolicy, all_rules
+from gatemark.exams.advisory.views import (
+    facts_document,
+    figures,
+    promotion_closing,
+    promotion_section,
+    summary_document,
+)
 
 DECISIONS: Final = "decisions"
-FACTS_VERSION: Final = 2
+FACTS_VERSION: Final = 3
 """Changes whenever a state of the same records would hold something else."""
 
 
@@ -63,11 +63,11 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         return AdvisoryExamState(shard=shard)
 
     def step(self, state: AdvisoryExamState, batch: Sequence[Any]) -> AdvisoryExamState:
-        note(state, self._collector.collect(batch))
+        self._collector.collect(state, batch)
         return state
 
     def finalize_shard(self, state: AdvisoryExamState) -> AdvisoryExamState:
-        return settle(state, self._collector)
+        return self._collector.settle(state)
 
     def merge(self, left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
         return merged(self.finalize_shard(left), self.finalize_shard(right))
@@ -149,14 +149,10 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self.finalize_shard(state)
         if needs_strict_pass(state, policy, frozenset(policy.bucket_rules)):
             raise BadInputError("some records use a label or bucket rule that is not in the policy")
-        tally = tallied(state, policy)
-        lanes = [group for group in tally if group[0] == "lane"]
-        if len(lanes) > LANES_MAX:
-            raise BadInputError(f"the evidence has {len(lanes)} lanes, more than {LANES_MAX}")
-        names = ShownNames(tally, self._scan)
-        found = found_in(
-            state, tally, self.options.history, policy, names, lost=lost, digests=digests
-        )
+        lane_count = len(state.lanes)
+        if lane_count > LANES_MAX:
+            raise BadInputError(f"the evidence has {lane_count} lanes, more than {LANES_MAX}")
+        found = find(state, policy, self.options.history, self._scan, lost=lost, digests=digests)
         return ExamReport(
             measurements=found.guarded(self._rules_by_key()),
             figures=figures(found),
@@ -174,8 +170,8 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
 
 def _score(found: Findings) -> Measurement:
     """The agreement rate as if every lost record disagreed."""
-    counts = found.tally.get(ALL, {})
-    agreed, n = counts.get("category.agree", 0), counts.get("comparable", 0)
+    counts = found.counts.all
+    agreed, n = counts.parts["agreement_rate"], counts.wholes["agreement_rate"]
     if n == 0:
         return unmeasured("score", "no comparable records", direction="higher_is_better")
     excluded = {"lost": found.lost} if found.lost else None

@@ -1,46 +1,61 @@
-"""Everything that was found, put together once: numbers by lane, runs, times, other lanes."""
+"""Everything found in the evidence under a policy: numbers by lane, runs, times, other lanes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from gatemark.core.measurement import Measurement, measured, unmeasured
+import msgspec
+import numpy as np
+
+from gatemark.core.measurement import Measurement, unmeasured
 from gatemark.core.policy import Rule
-from gatemark.exams.advisory.categories import lane_name
-from gatemark.exams.advisory.facts import LaneKey, Violation
-from gatemark.exams.advisory.latency import Times, gathered
-from gatemark.exams.advisory.masked_names import ShownNames
-from gatemark.exams.advisory.numbers import (
-    WORSE_UP,
+from gatemark.evidence.hygiene.private_text import PrivateTextScan
+from gatemark.exams.advisory.categories import UNCERTAIN_BUCKETS, lane_name
+from gatemark.exams.advisory.decision import BUCKETS
+from gatemark.exams.advisory.measure import (
+    AdvisoryExamState,
+    Times,
+    ViolatedField,
+    Violation,
+    first_violations,
+    times_of,
+)
+from gatemark.exams.advisory.metrics import (
+    METRIC,
+    CountedGroups,
+    Counts,
     Number,
     case_number,
     group_numbers,
     guarded,
     judged,
-    latency_numbers,
 )
-from gatemark.exams.advisory.policy import AdvisoryPolicy
-from gatemark.exams.advisory.rules import lane_rules
-from gatemark.exams.advisory.stability import (
-    LaneBuckets,
-    PastRun,
-    comparable_history,
-    inputs_number,
-    runs_of,
-    shift_number,
-)
-from gatemark.exams.advisory.state import AdvisoryExamState, first_violations
-from gatemark.exams.advisory.tally import ALL, Counts, Tally
+from gatemark.exams.advisory.policy import AdvisoryPolicy, Stability, lane_rules
+from gatemark.statistics.homogeneity import homogeneity, largest_shift
 
-SHOWN_VIOLATIONS = 100
-OTHER_LANES_BELOW = "other_lanes_below_count"
+SHOWN_VIOLATIONS: Final = 100
+RUNS_MAX: Final = 20
+OTHER_INPUTS_SHARE: Final = 0.5
+"""Runs over inputs that differ are compared when the smallest has this share of the largest."""
+SEED: Final = 20_260_606
 
 NumberKey = tuple[str, str | None]
+LaneBuckets = dict[str, dict[str, int]]
+"""Counts by lane and bucket."""
+
+
+class PastRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The bucket counts of an earlier run, over which fixtures it went, and in which files."""
+
+    run: str
+    fixture_sets: tuple[str, ...]
+    evidence: tuple[str, ...]
+    lanes: LaneBuckets
 
 
 class OtherLane(NamedTuple):
-    """How a lane that the policy does not name fares by the default bounds: rules by their end."""
+    """The default bounds that a lane breaks which the policy does not name, or leaves open."""
 
     broken: tuple[str, ...]
     open: tuple[str, ...]
@@ -60,7 +75,7 @@ class Findings(NamedTuple):
 
     policy: AdvisoryPolicy
     lost: int
-    tally: Tally
+    counts: CountedGroups
     numbers: dict[NumberKey, Number]
     lanes: tuple[str, ...]
     times: AllTimes
@@ -70,14 +85,10 @@ class Findings(NamedTuple):
     fixture_sets: tuple[str, ...]
     other_lanes: dict[str, OtherLane]
     violations: list[Violation]
-    violation_counts: dict[tuple[str, str], int]
-
-    def counts(self, *group: str) -> Counts:
-        """The counts of a group; empty when it has no records."""
-        return self.tally.get(group, {})
+    violation_counts: dict[ViolatedField, int]
 
     def number(self, name: str, lane: str | None = None) -> Measurement:
-        """A measurement as it was found, whatever was lost."""
+        """A measurement over the records that were not lost."""
         return self.numbers[name, lane].measurement
 
     def guarded(self, rules: Mapping[NumberKey, list[Rule]]) -> tuple[Measurement, ...]:
@@ -87,24 +98,32 @@ class Findings(NamedTuple):
         )
 
 
-def found_in(
+def find(
     state: AdvisoryExamState,
-    tally: Tally,
-    history: Sequence[PastRun],
     policy: AdvisoryPolicy,
-    names: ShownNames,
+    history: Sequence[PastRun],
+    scan: PrivateTextScan,
     *,
     lost: int,
     digests: frozenset[str],
 ) -> Findings:
-    """Put together what a settled state holds."""
-    tally = names.tally(tally)
-    lanes = tuple(sorted(group[1] for group in tally if group[0] == "lane"))
-    fixture_sets = tuple(sorted(group[1] for group in tally if group[0] == "set" and group[1]))
-    times = _all_times(state, names, lanes)
-    runs = runs_of(tally)
-    past, strangers = comparable_history(history, runs, fixture_sets, digests)
-    numbers = _numbers(tally, times, lost)
+    """Put together what a settled state holds, none of whose labels is in doubt."""
+    shown = _shown_names(state, scan)
+    shown_lanes = {
+        lane: lane_name(*(shown.get(name, name) for name in lane.split("/")))
+        for lane in state.lanes
+    }
+    counts = CountedGroups(
+        ((shown_lanes[kind.lane], kind, count) for kind, count in state.kinds.items()), policy
+    )
+    for noted, count in state.cases.items():
+        counts.count_case(shown_lanes[noted.lane], noted.case, count)
+    lanes = tuple(sorted(counts.lanes))
+    fixture_sets = tuple(sorted(shown.get(name, name) for name in state.fixture_sets))
+    times = _all_times(state, shown_lanes)
+    runs, sure = _runs(state, shown, shown_lanes)
+    past, other_runs = comparable_history(history, runs, fixture_sets, digests)
+    numbers = _numbers(counts, times, lost)
     for lane in lanes:
         spread = [
             *(run.lanes.get(lane, {}) for run in past),
@@ -113,19 +132,21 @@ def found_in(
         numbers["bucket_shift", lane] = shift_number(
             lane, spread, policy.stability, lost, same_inputs=bool(fixture_sets)
         )
-        numbers["comparable_inputs", lane] = inputs_number(lane, tally, lost)
+        numbers["comparable_inputs", lane] = _inputs_number(
+            lane, counts.lanes[lane], sure.get(lane, {}), lost
+        )
     others = _other_lanes(policy, lanes, numbers)
-    numbers[OTHER_LANES_BELOW, None] = _other_lanes_number(others, len(lanes), lost)
+    numbers["other_lanes_below_count", None] = _other_lanes_number(others, len(lanes), lost)
     return Findings(
         policy=policy,
         lost=lost,
-        tally=tally,
+        counts=counts,
         numbers=numbers,
         lanes=lanes,
         times=times,
         runs=runs,
         past_runs=tuple(past),
-        other_fixture_runs=strangers,
+        other_fixture_runs=other_runs,
         fixture_sets=fixture_sets,
         other_lanes=others,
         violations=first_violations(state, SHOWN_VIOLATIONS),
@@ -133,40 +154,162 @@ def found_in(
     )
 
 
-def _all_times(state: AdvisoryExamState, names: ShownNames, lanes: Sequence[str]) -> AllTimes:
-    shown = [lane_name(*names.key(key)) for key in state.lanes]
-    keys: list[LaneKey] = [(lane.split("/")[0], lane.split("/")[1]) for lane in lanes]
+def _shown_names(state: AdvisoryExamState, scan: PrivateTextScan) -> dict[str, str]:
+    """What to show in place of names that look private: a number for each."""
+    names = {name for lane in state.lanes for name in lane.split("/")}
+    names |= {*state.fixture_sets, *(key.run for key in state.runs)}
+    ordered = sorted(names, key=lambda name: (len(name), name))
+    withheld = [name for name in ordered if scan.kinds(name)]
+    return {name: f"withheld-{number}" for number, name in enumerate(withheld, 1)}
 
-    def together(chosen: Sequence[str]) -> Times:
-        numbers = [number for number, lane in enumerate(shown) if lane in chosen]
-        return gathered(numbers, state.times_by_lane, state.sketches)
 
-    services = sorted({service for _, service in keys})
-    classes = sorted({input_class for input_class, _ in keys})
+def _all_times(state: AdvisoryExamState, shown_lanes: Mapping[str, str]) -> AllTimes:
+    def together(part: Callable[[str], str]) -> dict[str, Times]:
+        lanes: dict[str, list[str]] = {}
+        for lane, shown in shown_lanes.items():
+            lanes.setdefault(part(shown), []).append(lane)
+        return {name: times_of(state, lanes[name]) for name in sorted(lanes)}
+
     return AllTimes(
-        all=together(lanes),
-        lanes={lane: together([lane]) for lane in lanes},
-        services={
-            name: together([lane_name(*key) for key in keys if key[1] == name]) for name in services
-        },
-        classes={
-            name: together([lane_name(*key) for key in keys if key[0] == name]) for name in classes
-        },
+        all=times_of(state, shown_lanes),
+        lanes=together(lambda lane: lane),
+        services=together(lambda lane: lane.split("/")[1]),
+        classes=together(lambda lane: lane.split("/")[0]),
     )
 
 
-def _numbers(tally: Tally, times: AllTimes, lost: int) -> dict[NumberKey, Number]:
-    everything = tally.get(ALL, {})
+def _runs(
+    state: AdvisoryExamState, shown: Mapping[str, str], shown_lanes: Mapping[str, str]
+) -> tuple[dict[str, LaneBuckets], dict[str, dict[str, int]]]:
+    """The bucket counts of every run, and the number of its sure records by lane.
+
+    Records without a run form one together. A recording that is played again counts among the
+    sure records only: it was not executed again.
+    """
+    buckets: dict[str, LaneBuckets] = {}
+    sure: dict[str, dict[str, int]] = {}
+    named = [
+        ((shown.get(key.run, key.run), shown_lanes[key.lane]), key, count)
+        for key, count in state.runs.items()
+    ]
+    for (run, lane), key, count in sorted(named, key=lambda row: row[0]):
+        by_bucket = buckets.setdefault(run, {}).setdefault(lane, dict.fromkeys(BUCKETS, 0))
+        if not key.replayed:
+            by_bucket[key.bucket] += count
+        by_run = sure.setdefault(lane, {})
+        by_run[run] = by_run.get(run, 0) + count * (key.bucket not in UNCERTAIN_BUCKETS)
+    return buckets, sure
+
+
+def _numbers(counts: CountedGroups, times: AllTimes, lost: int) -> dict[NumberKey, Number]:
     found = [
-        *group_numbers(everything, lost),
-        *latency_numbers(times.all, everything.get("untimed", 0), lost),
+        *group_numbers(counts.all, lost),
+        *_latency_numbers(times.all, counts.all.untimed, lost),
     ]
     for lane, own in times.lanes.items():
-        counts = tally["lane", lane]
-        found += group_numbers(counts, lost, lane)
-        found.append(case_number(counts, lost, lane))
-        found += latency_numbers(own, counts.get("untimed", 0), lost, lane)
+        of_lane = counts.lanes[lane]
+        found += group_numbers(of_lane, lost, lane)
+        found.append(case_number(of_lane, lost, lane))
+        found += _latency_numbers(own, of_lane.untimed, lost, lane)
     return {number.measurement.key: number for number in found}
+
+
+def _latency_numbers(
+    times: Times, untimed: int, lost: int, lane: str | None = None
+) -> Iterable[Number]:
+    """The median and the 95th percentile of total time."""
+    unknown = untimed + lost
+    caveats = () if times.exact is not None else ("from a sketch, up to 0.1 % too high",)
+    for percent in (50, 95):
+        metric = METRIC[f"p{percent}_total_ms"]
+        value = times.percentile(percent)
+        low, high = times.bounds(percent, unknown) if unknown else (value or 0.0, value)
+        excluded = {"unknown": unknown} if unknown else None
+        found = (
+            metric.unmeasured(metric.empty, lane=lane)
+            if value is None
+            else metric.measured(value, n=times.n, lane=lane, caveats=caveats, excluded=excluded)
+        )
+        yield Number(found, low, high)
+
+
+def _inputs_number(lane: str, counts: Counts, sure: Mapping[str, int], lost: int) -> Number:
+    """How many inputs of a lane were compared: asking again about one does not make it two.
+
+    No more than the comparable records, and no more than the largest run has sure records.
+    """
+    metric = METRIC["comparable_inputs"]
+    n = counts.records
+    if not sure:
+        # Sealed results state this reason with the unit of a ratio, so it keeps it.
+        why = "there are too many runs to tell them apart"
+        missing = unmeasured(metric.name, why, direction=metric.direction, n=n, lane=lane)
+        return Number(missing, 0, None)
+    inputs = min(counts.parts["comparable_records"], max(sure.values()))
+    return Number(metric.measured(inputs, n=n, lane=lane), inputs, inputs + lost)
+
+
+def comparable_history(
+    history: Sequence[PastRun],
+    here: Mapping[str, LaneBuckets],
+    fixture_sets: Sequence[str],
+    digests: frozenset[str],
+) -> tuple[list[PastRun], int]:
+    """The earlier runs over the same fixtures, each once, and how many had to be left out.
+
+    A run that is in the evidence itself, or a summary of that very evidence, is no earlier run.
+    """
+    kept: dict[str, PastRun] = {}
+    other_runs = 0
+    for past in history:
+        if sorted(past.fixture_sets) != sorted(fixture_sets):
+            other_runs += 1
+        elif past.run not in here and digests.isdisjoint(past.evidence):
+            kept[past.run] = past
+    return [kept[run] for run in sorted(kept)], other_runs
+
+
+def shift_number(
+    lane: str,
+    runs: Sequence[Mapping[str, int]],
+    rule: Stability,
+    lost: int,
+    *,
+    same_inputs: bool,
+) -> Number:
+    """How far the run that is furthest from the others is away from them.
+
+    A shift beyond the tolerance that may be chance is no measurement of instability, and none of
+    stability either. Runs over the ``same_inputs`` have as many records each; where they do not,
+    some are gone, and what is left cannot speak for stability. Other runs may differ in size, but
+    no run may be a mere sample of another.
+    """
+    metric = METRIC["bucket_shift"]
+    table = [[run.get(bucket, 0) for bucket in BUCKETS] for run in runs if any(run.values())]
+    table = table[-RUNS_MAX:]
+    n = sum(map(sum, table))
+    if len(table) < rule.runs_min:
+        why = f"{len(table)} runs have records of this lane, needs {rule.runs_min}"
+        return Number(metric.unmeasured(why, n=n, lane=lane), 0.0, 1.0)
+    shift = largest_shift(table)
+    if shift > rule.shift_max:
+        test = homogeneity(table, np.random.default_rng(SEED))
+        if test.p_value >= rule.alpha:
+            why = (
+                f"a shift of {shift:.4f} may be chance (p = {test.p_value:.3f} by {test.method}, "
+                f"{len(table)} runs, n = {n})"
+            )
+            return Number(metric.unmeasured(why, n=n, lane=lane), 0.0, 1.0)
+    least, most = min(map(sum, table)), max(map(sum, table))
+    if shift <= rule.shift_max and least < most * (1 if same_inputs else OTHER_INPUTS_SHARE):
+        why = f"runs have from {least} to {most} records of this lane: not all saw the same inputs"
+        return Number(metric.unmeasured(why, n=n, lane=lane), 0.0, 1.0)
+    found = metric.measured(shift, n=n, lane=lane)
+    if not lost:
+        return Number(found, shift, shift)
+    # Lost records could have moved two distributions, or have been a run of their own.
+    room = lost / (min(map(sum, table)) + lost / 2)
+    return Number(found, max(0.0, shift - room), 1.0)
 
 
 def _other_lanes(
@@ -189,7 +332,8 @@ def _other_lanes(
 
 
 def _other_lanes_number(others: Mapping[str, OtherLane], lane_count: int, lost: int) -> Number:
-    """How many lanes that nobody named stay below the default bounds."""
+    """How many lanes that the policy does not name break the default bounds."""
+    metric = METRIC["other_lanes_below_count"]
     broken = [lane for lane, found in others.items() if found.broken]
     unsure = [f"{lane} ({', '.join(found.open)})" for lane, found in others.items() if found.open]
     if not broken and (unsure or lost):
@@ -199,14 +343,7 @@ def _other_lanes_number(others: Mapping[str, OtherLane], lane_count: int, lost: 
             if unsure
             else f"{lost} lost records may be of any lane"
         )
-        found = unmeasured(OTHER_LANES_BELOW, why, direction=WORSE_UP, n=lane_count, unit="count")
-        return Number(found, 0, None)
-    found = measured(
-        OTHER_LANES_BELOW,
-        len(broken),
-        n=lane_count,
-        direction=WORSE_UP,
-        unit="count",
-        caveats=tuple(f"{lane} breaks {', '.join(others[lane].broken)}" for lane in broken[:5]),
-    )
+        return Number(metric.unmeasured(why, n=lane_count, lane=None), 0, None)
+    caveats = tuple(f"{lane} breaks {', '.join(others[lane].broken)}" for lane in broken[:5])
+    found = metric.measured(len(broken), n=lane_count, lane=None, caveats=caveats)
     return Number(found, len(broken), len(broken))

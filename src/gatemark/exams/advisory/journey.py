@@ -13,8 +13,8 @@ from gatemark.core.atomic import write_together
 from gatemark.core.canonical import json_file
 from gatemark.evidence.exam import file_option
 from gatemark.exams.advisory.exam import SUITE
-from gatemark.exams.advisory.message import render_markdown
 from gatemark.exams.advisory.policy_file import read_advisory_policy, read_history
+from gatemark.exams.advisory.views import render_markdown
 from gatemark.exams.score import EVERY_EXAM, score_verb
 from gatemark.packs.judge_exam import Scored
 

@@ -10,9 +10,14 @@ from copy import deepcopy
 from typing import Any, Final
 
 from gatemark.core.record import BadExample, Form, RecordSchema
-from gatemark.exams.advisory.decision import SCHEMA_NAME, AdvisoryDecision
-from gatemark.exams.advisory.decision_rules import BREACHES, CONTRADICTIONS, LOOKS
-from gatemark.exams.advisory.profile import all_sound
+from gatemark.exams.advisory.decision import (
+    BREACHES,
+    CONTRADICTIONS,
+    LOOKS,
+    SCHEMA_NAME,
+    AdvisoryDecision,
+)
+from gatemark.exams.advisory.measure import all_sound
 
 _FLAGS: Final = (
     "can_route_atlas",

@@ -1,39 +1,385 @@
-"""What the report shows of an advisory run: lanes by metrics, buckets, latency, violations."""
+"""The views of an advisory run: JSON summary, promotion section, figures, and a chat message.
+
+In the summary, a rate that could not be taken is null, and ``reasons`` beside it says why.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
 
 from gatemark.core.figure import Cell, Figure, Stack, Stacks, Table
-from gatemark.core.measurement import Measurement
-from gatemark.exams.advisory.categories import BUCKETS
-from gatemark.exams.advisory.findings import Findings
-from gatemark.exams.advisory.latency import Times
-from gatemark.exams.advisory.tally import ALL, categories
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Finding, Policy, Verdict
+from gatemark.evidence.exam import ExamReport, VerdictNotes
+from gatemark.exams.advisory.categories import CATEGORIES
+from gatemark.exams.advisory.decision import BUCKETS, CASE_KINDS
+from gatemark.exams.advisory.findings import AllTimes, Findings
+from gatemark.exams.advisory.measure import EXACT_MAX, Times
+from gatemark.exams.advisory.metrics import COUNTS, METRIC, RATES, Counts
+from gatemark.exams.advisory.policy import NEVER_EXCUSED, OTHER_LANES, AdvisoryPolicy, loosened
+from gatemark.report import words
+from gatemark.report.markdown import code
 
-SHOWN_LANES = 200
+CANDIDATE: Final = "candidate for discussion"
+BLOCKED: Final = "blocked"
+NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback plan and reviewer"
+UNBOUND: Final = "the policy names no latency bound (p95_total_ms_max)"
+TABLE_TITLE: Final = "Promotion: candidates for discussion, no authority is granted"
+SHOWN_LANES: Final = 200
+STATEMENT: Final = (
+    "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
+    "lane needs its own decision by people."
+)
+
+
+def promotion_section(
+    policy: AdvisoryPolicy,
+    rules: Policy,
+    facts: Mapping[str, Any],
+    evidence: Evidence,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """The promotion part of a summary."""
+    lane_of = {rule.id: rule.lane for rule in rules.rules}
+    stopped = [finding for finding in verdict.findings if _stops(finding)]
+    shared = [
+        finding
+        for finding in stopped
+        if lane_of.get(finding.rule) is None and finding.rule != OTHER_LANES
+    ]
+    lanes = {}
+    for lane in sorted({*facts["lanes"], *policy.lanes}):
+        own = [finding for finding in stopped if lane_of.get(finding.rule) == lane]
+        lanes[lane] = _lane_promotion(policy, lane, [*shared, *own], facts)
+    return {
+        "statement": STATEMENT,
+        "blockers": [_spelled(reason, facts) for reason in verdict.blockers],
+        "caveats": [
+            *verdict.caveats,
+            *_policy_caveats(policy),
+            *_evidence_caveats(facts, evidence),
+        ],
+        "candidate_lanes": [lane for lane, found in lanes.items() if found["status"] == CANDIDATE],
+        "lanes": lanes,
+    }
+
+
+def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNotes:
+    """The same for people: the status of each lane, and caveats that no rule states."""
+    rows = tuple(
+        (lane, found["status"].partition(":")[0], _first_reasons(lane, found["blockers"]))
+        for lane, found in section["lanes"].items()
+    )
+    table = Table(
+        TABLE_TITLE,
+        ("lane", "status", "what stands against it"),
+        rows[:SHOWN_LANES],
+        total_rows=len(rows),
+    )
+    candidates = section["candidate_lanes"]
+    named = ", ".join(candidates[:5]) + (f" and {len(candidates) - 5} more" * (len(candidates) > 5))
+    said = f"candidates for discussion: {named or 'none'}; no authority is granted by this run"
+    caveats = (text for text in section["caveats"] if text not in verdict.caveats)
+    return VerdictNotes((said, *caveats), (table,) if rows else ())
+
+
+def _first_reasons(lane: str, reasons: list[str]) -> str:
+    """The first reasons, without the lane's name, which is in the column beside them."""
+    more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
+    short = [reason.removeprefix(lane).lstrip(".: ") for reason in reasons[:2]]
+    return "; ".join(short) + more or "nothing"
+
+
+def _lane_promotion(
+    policy: AdvisoryPolicy, lane: str, stopped: list[Finding], facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    named = policy.lanes.get(lane)
+    blockers = [finding.reason for finding in stopped]
+    blockers += [
+        f"{lane}.{rule} {word}"
+        for word, rules in (
+            ("is beyond the default bound", facts["other_lanes"].get(lane, {}).get("broken", [])),
+            ("could not be judged", facts["other_lanes"].get(lane, {}).get("open", [])),
+        )
+        for rule in rules
+    ]
+    if named is None or named.promotion is None:
+        return {"status": NOT_SCOPED, "blockers": blockers}
+    if policy.bounds(lane).p95_total_ms_max is None:
+        blockers.append(f"{lane}: {UNBOUND}")
+    settled = named.promotion
+    return {
+        "status": BLOCKED if blockers else CANDIDATE,
+        "blockers": blockers,
+        "scope": settled.scope,
+        "approved_by": settled.approved_by,
+        "rollback_plan": settled.rollback_plan,
+        "reviewer": settled.reviewer,
+        "smaller_scope": named.smaller_scope,
+    }
+
+
+def _stops(finding: Finding) -> bool:
+    """Whether a finding keeps lanes from being discussed; some no waiver can excuse."""
+    if finding.rule in NEVER_EXCUSED and finding.verdict == "waived":
+        return True
+    return finding.severity in ("block", "hold") and finding.verdict in ("fail", "inconclusive")
+
+
+def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
+    """Why the policy itself lets no lane become a candidate, or a pass say less than usual."""
+    scoped = sorted(name for name, lane in policy.lanes.items() if lane.promotion is not None)
+    if not scoped:
+        yield "the policy scopes no lane for promotion, so that none can be a candidate"
+    for lane in scoped:
+        if policy.bounds(lane).p95_total_ms_max is None:
+            yield f"{lane} is no candidate: {UNBOUND}"
+        settled = policy.lanes[lane].promotion
+        if settled and settled.reviewer.casefold() == settled.approved_by.casefold():
+            yield f"{lane}: whoever approved its scope reviews it as well"
+    less = loosened(policy)
+    if less:
+        more = f" and {len(less) - 5} more" if len(less) > 5 else ""
+        yield f"the policy asks for less than the defaults: {', '.join(less[:5])}{more}"
+
+
+def _spelled(reason: str, facts: Mapping[str, Any]) -> str:
+    """A blocker about other lanes says which; the gate only knows how many."""
+    broken = [
+        f"{lane} ({', '.join(fared['broken'])})"
+        for lane, fared in facts["other_lanes"].items()
+        if fared["broken"]
+    ]
+    if not reason.startswith("other_lanes_below_count must be") or not broken:
+        return reason
+    more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
+    return f"{reason}: {'; '.join(broken[:5])}{more}"
+
+
+def _evidence_caveats(facts: Mapping[str, Any], evidence: Evidence) -> Iterator[str]:
+    if evidence.expected is None:
+        yield "record ids were not pinned: a record that never arrived cannot be missed"
+    if other_runs := facts["past_runs_left_out"]:
+        yield f"{other_runs} earlier runs went over other fixtures and were left out"
+    if shadow := facts["atlas_shadow"]["records"]:
+        yield f"{shadow} records have only an Atlas decision, which is a signal and no reference"
+    expected = facts["expected_fallback_count"]
+    if expected:
+        share = expected / facts["total_records"]
+        yield f"{expected} expected fallbacks ({share:.1%} of all records)"
+    if odd := facts["unexplained_blockers"]:
+        named = ", ".join(f"{error} {count}" for error, count in odd.items())
+        yield f"records say that they block promotion for what no bound judges: {named}"
+    if stated := facts["stated_blocker_count"] - facts["unexplained_blocker_count"]:
+        yield f"{stated} records say that they block promotion; the rules judge what they name"
+    if torn := facts["contradicted_proof_count"]:
+        yield f"{torn} records state a proof beside a fallback; it does not count for their lanes"
+    if own := facts["self_reported_proof_count"]:
+        yield f"{own} proofs are the services' own count, which no counter of the harness confirms"
+    if facts["npu_proof_ok_count"] == 0:
+        yield "no record proves that an NPU ran"
+    if facts["latency"]["total_ms"]["method"] != "percentile_disc":
+        yield "percentiles come from a sketch and may be up to 0.1 % too high"
+
+
+SUMMARY_SCHEMA: Final = "gatemark.advisory_summary/1"
+
+
+def facts_document(found: Findings) -> dict[str, Any]:
+    """Everything of the summary that does not need a verdict."""
+    everything = found.counts.all
+    return {
+        "schema": SUMMARY_SCHEMA,
+        "fixture_sets": list(found.fixture_sets),
+        "run_ids": [run for run in found.runs if run],
+        **_group(found, None, everything),
+        "records_by_input_class": _records_by(found, lambda lane: lane.split("/")[0]),
+        "records_by_service": _records_by(found, lambda lane: lane.split("/")[1]),
+        "records_by_lane": _records_by(found, lambda lane: lane),
+        "recommendation_counts": everything.sorted_by("label"),
+        "unexplained_blockers": everything.sorted_by("unexplained"),
+        "latency": _latency_summary(found.times),
+        "lanes": {lane: _lane_summary(found, lane) for lane in found.lanes},
+        "buckets": {bucket: _bucket_summary(found.counts.bucket(bucket)) for bucket in BUCKETS},
+        "atlas_shadow": _shadow(everything),
+        "violations": [
+            {"decision_id": hit.decision_id, "field": hit.field, "kind": hit.kind}
+            for hit in found.violations
+        ],
+        "violation_fields": [
+            {"field": hit.field, "kind": hit.kind, "count": count}
+            for hit, count in found.violation_counts.items()
+        ],
+        "runs": found.runs,
+        "past_runs": [past.run for past in found.past_runs],
+        "past_runs_left_out": found.other_fixture_runs,
+        "other_lanes": {
+            lane: {"broken": list(fared.broken), "open": list(fared.open)}
+            for lane, fared in found.other_lanes.items()
+        },
+        "lost_records": found.lost,
+    }
+
+
+def summary_document(
+    policy: AdvisoryPolicy,
+    rules: Policy,
+    report: ExamReport,
+    evidence: Evidence,
+    verdict: Verdict,
+) -> dict[str, Any]:
+    """The whole summary."""
+    return {
+        **report.facts,
+        "promotion": promotion_section(policy, rules, report.facts, evidence, verdict),
+        "verdict": verdict.outcome,
+        "pass": verdict.outcome == "pass",
+        "advisory_policy": policy.name,
+        "advisory_policy_digest": policy.digest,
+        "resolved_policy": msgspec.to_builtins(policy),
+        "received": evidence.received,
+        "rejected": evidence.rejected,
+        "missing": evidence.missing,
+        "duplicates": evidence.duplicates,
+        "expected": evidence.expected,
+        "checks": evidence.checks,
+        "evidence_digests": [file.digest for file in evidence.files],
+        "evidence": [
+            {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
+            for file in evidence.files
+        ],
+    }
+
+
+def _group(found: Findings, lane: str | None, counts: Counts) -> dict[str, Any]:
+    """The counts and rates that everything and every lane have alike."""
+    rates = {metric.name: found.number(metric.name, lane) for metric in RATES}
+    return {
+        **{metric.name: counts.parts[metric.name] for metric in COUNTS},
+        "confidence_bucket_counts": {bucket: counts.by["bucket"][bucket] for bucket in BUCKETS},
+        "fallback_counts_by_kind": counts.sorted_by("fallback"),
+        "categories": counts.categories,
+        "rates": {name: number.value for name, number in rates.items()},
+        "reasons": {name: number.reason for name, number in rates.items() if number.reason},
+    }
+
+
+def _lane_summary(found: Findings, lane: str) -> dict[str, Any]:
+    counts = found.counts.lanes[lane]
+    shift, inputs = found.number("bucket_shift", lane), found.number("comparable_inputs", lane)
+    return {
+        **_group(found, lane, counts),
+        "recommendation_counts": counts.sorted_by("label"),
+        "latency": _times_summary(found.times.lanes[lane], counts.untimed),
+        "buckets": {
+            bucket: found.counts.bucket(bucket, lane).categories
+            for bucket in BUCKETS
+            if (lane, bucket) in found.counts.lane_buckets
+        },
+        "cases": {kind: counts.by["case"][kind] for kind in CASE_KINDS},
+        "missing_cases": list(counts.missing_cases),
+        "atlas_shadow": _shadow(counts),
+        "comparable_inputs": None if inputs.value is None else int(inputs.value),
+        "bucket_shift": shift.value,
+        "bucket_shift_reason": shift.reason,
+        "bounds": msgspec.to_builtins(found.policy.bounds(lane)),
+        "named_in_policy": lane in found.policy.lanes,
+    }
+
+
+def _bucket_summary(counts: Counts) -> dict[str, Any]:
+    agreed, comparable = counts.parts["agreement_rate"], counts.wholes["agreement_rate"]
+    return {
+        "records": counts.records,
+        **counts.categories,
+        "comparable_records": comparable,
+        "agreement_rate": agreed / comparable if comparable else None,
+    }
+
+
+def _shadow(counts: Counts) -> dict[str, Any]:
+    """What Atlas would have said: a signal, in no rate above."""
+    signals = counts.sorted_by("signal")
+    comparable = sum(
+        count
+        for name, count in signals.items()
+        if name not in ("uncertain", "missing_reference", "not_applicable")
+    )
+    return {
+        "records": sum(signals.values()),
+        "categories": signals,
+        "agreement_rate": signals.get("agree", 0) / comparable if comparable else None,
+    }
+
+
+def _latency_summary(times: AllTimes) -> dict[str, Any]:
+    return {
+        "total_ms": _times_summary(times.all, None),
+        "by_service": {name: _times_summary(own, None) for name, own in times.services.items()},
+        "by_input_class": {name: _times_summary(own, None) for name, own in times.classes.items()},
+        "exact_up_to": EXACT_MAX,
+    }
+
+
+def _times_summary(times: Times, untimed: int | None) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "n": times.n,
+        "p50": times.percentile(50),
+        "p95": times.percentile(95),
+        "method": times.method,
+    }
+    return found if untimed is None else {**found, "untimed": untimed}
+
+
+def _records_by(found: Findings, part: Callable[[str], str]) -> dict[str, int]:
+    records: Counter[str] = Counter()
+    for lane in found.lanes:
+        records[part(lane)] += found.counts.lanes[lane].records
+    return dict(sorted(records.items()))
+
+
 DRAWN_LANES = 20
 NOT_MEASURED = "not measured"
-_RECORDS = (("records", "total_records"), ("comparable", "comparable_records"))
-_LANE_RATES = (
-    ("agreement", "agreement_rate"),
-    ("uncertain", "uncertain_rate"),
-    ("false positive", "false_positive_rate"),
-    ("false negative", "false_negative_rate"),
-    ("missed action", "missed_action_rate"),
-)
-_LANE_OTHERS = (
-    ("comparable inputs", "comparable_inputs"),
-    ("unexpected fallback", "unexpected_fallback_rate"),
-    ("proof", "proof_ok_rate"),
-    ("bucket shift", "bucket_shift"),
-)
+_TABLES = {
+    "Lanes by metrics": (
+        "total_records",
+        "comparable_records",
+        "agreement_rate",
+        "uncertain_rate",
+        "false_positive_rate",
+        "false_negative_rate",
+        "missed_action_rate",
+    ),
+    "Lanes by inputs, fallbacks, proof and stability": (
+        "comparable_inputs",
+        "unexpected_fallback_rate",
+        "proof_ok_rate",
+        "bucket_shift",
+    ),
+    "Fallbacks, proof and conduct": (
+        "fallback_count",
+        "unexpected_fallback_count",
+        "timeout_count",
+        "npu_proof_ok_count",
+        "npu_proof_missing_count",
+        "npu_proof_not_applicable_count",
+        "authority_flag_violation_count",
+        "privacy_violation_count",
+        "actual_side_effect_count",
+    ),
+}
+"""The tables that have a row per lane, and their metrics."""
 
 
 def figures(found: Findings) -> tuple[Figure, ...]:
     """Everything shown of an advisory run; tables without rows are left out."""
-    before = (_lanes(found), _lanes_further(found), _categories(found), _buckets(found))
-    after = (_latency(found), _conduct(found), _other_lanes(found), _violations(found))
+    lanes, further, conduct = (_lane_table(found, title) for title in _TABLES)
+    before = (lanes, further, _categories(found), _buckets(found))
+    after = (_latency(found), conduct, _other_lanes(found), _violations(found))
     return (
         *(table for table in before if table.rows),
         *_bucket_picture(found),
@@ -41,22 +387,14 @@ def figures(found: Findings) -> tuple[Figure, ...]:
     )
 
 
-def _lanes(found: Findings) -> Table:
-    return _lane_table(found, "Lanes by metrics", (*_RECORDS, *_LANE_RATES))
-
-
-def _lanes_further(found: Findings) -> Table:
-    return _lane_table(found, "Lanes by inputs, fallbacks, proof and stability", _LANE_OTHERS)
-
-
-def _lane_table(found: Findings, title: str, columns: tuple[tuple[str, str], ...]) -> Table:
-    rows = []
-    for lane in found.lanes[:SHOWN_LANES]:
-        values = [found.number(name, lane) for _, name in columns]
-        rows.append((lane, *(_shown(number) for number in values)))
-    return Table(
-        title, ("lane", *(name for name, _ in columns)), tuple(rows), total_rows=len(found.lanes)
+def _lane_table(found: Findings, title: str) -> Table:
+    names = _TABLES[title]
+    rows = tuple(
+        (lane, *(_shown(found.number(name, lane)) for name in names))
+        for lane in found.lanes[:SHOWN_LANES]
     )
+    columns = ("lane", *(METRIC[name].title or name for name in names))
+    return Table(title, columns, rows, total_rows=len(found.lanes))
 
 
 def _shown(number: Measurement) -> Cell:
@@ -67,24 +405,17 @@ def _shown(number: Measurement) -> Cell:
 
 def _categories(found: Findings) -> Table:
     """One category per record; each row adds up to its records."""
-    names = tuple(categories({}))
-    rows: list[tuple[Cell, ...]] = [
-        (
-            lane,
-            *categories(found.counts("lane", lane)).values(),
-            found.counts("lane", lane)["records"],
-        )
-        for lane in found.lanes[:SHOWN_LANES]
-    ]
-    everything = found.tally.get(ALL, {})
-    if rows:
-        total = (*categories(everything).values(), everything.get("records", 0))
-        rows.append(("all lanes", *total))
+    counts = [(lane, found.counts.lanes[lane]) for lane in found.lanes[:SHOWN_LANES]]
+    if counts:
+        counts.append(("all lanes", found.counts.all))
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, *own.categories.values(), own.records) for name, own in counts
+    )
     extra = 1 if rows else 0
     return Table(
         "Categories",
-        ("lane", *(name.replace("_", " ") for name in names), "records"),
-        tuple(rows),
+        ("lane", *(name.replace("_", " ") for name in CATEGORIES), "records"),
+        rows,
         total_rows=len(found.lanes) + extra,
     )
 
@@ -92,12 +423,11 @@ def _categories(found: Findings) -> Table:
 def _buckets(found: Findings) -> Table:
     """How records spread over the buckets, and how often each bucket is right."""
     rows = []
-    total = found.counts("all").get("records", 0)
+    total = found.counts.all.records
     for bucket in BUCKETS:
-        counts = found.counts("bucket", bucket)
-        comparable = counts.get("comparable", 0)
-        rate: Cell = counts.get("category.agree", 0) / comparable if comparable else NOT_MEASURED
-        records = counts.get("records", 0)
+        counts = found.counts.bucket(bucket)
+        records, comparable = counts.records, counts.wholes["agreement_rate"]
+        rate: Cell = counts.parts["agreement_rate"] / comparable if comparable else NOT_MEASURED
         rows.append((bucket, records, records / total if total else 0.0, comparable, rate))
     return Table(
         "Confidence buckets",
@@ -117,10 +447,7 @@ def _bucket_picture(found: Findings) -> Iterator[Stacks]:
             bars=tuple(
                 Stack(
                     lane,
-                    tuple(
-                        float(found.counts("lane_bucket", lane, bucket).get("records", 0))
-                        for bucket in BUCKETS
-                    ),
+                    tuple(float(found.counts.bucket(bucket, lane).records) for bucket in BUCKETS),
                 )
                 for lane in found.lanes
             ),
@@ -160,31 +487,6 @@ def _slo(found: Findings, row: tuple[str, str, int, Cell, Cell]) -> Cell:
     return "none stated" if bound is None else f"p95 <= {bound:g}"
 
 
-def _conduct(found: Findings) -> Table:
-    """Fallbacks, proof and violations by lane."""
-    names = (
-        ("fallbacks", "fallback"),
-        ("unexpected", "unexpected_fallback"),
-        ("timeouts", "timeout"),
-        ("proof ok", "proof.ok"),
-        ("proof missing", "proof.missing"),
-        ("proof not applicable", "proof.not_applicable"),
-        ("authority violations", "authority"),
-        ("privacy violations", "privacy"),
-        ("side effects", "side_effect"),
-    )
-    rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (lane, *(found.counts("lane", lane).get(key, 0) for _, key in names))
-        for lane in found.lanes[:SHOWN_LANES]
-    )
-    return Table(
-        "Fallbacks, proof and conduct",
-        ("lane", *(title for title, _ in names)),
-        rows,
-        total_rows=len(found.lanes),
-    )
-
-
 def _other_lanes(found: Findings) -> Table:
     rows = tuple(
         (lane, ", ".join(fared.broken) or "none", ", ".join(fared.open) or "none")
@@ -205,3 +507,119 @@ def _violations(found: Findings) -> Table:
     return Table(
         "Violations", ("decision", "field", "kind"), rows, total_rows=max(total, len(rows))
     )
+
+
+MESSAGE_CHARS_MAX: Final = 4_000
+_LINE_CHARS_MAX: Final = 220
+_SHOWN: Final = ((12, 8, 5), (8, 6, 4), (5, 4, 3), (3, 3, 2), (1, 1, 1))
+"""How many lanes, blockers and caveats are shown; fewer until the message fits."""
+
+
+def render_markdown(summary: Mapping[str, Any]) -> bytes:
+    """The message; what does not fit is counted, never silently dropped."""
+    text = ""
+    for lanes, blockers, caveats in _SHOWN:
+        text = "\n".join(_message_lines(summary, lanes, blockers, caveats)) + "\n"
+        if len(text) <= MESSAGE_CHARS_MAX:
+            break
+    return text.encode()
+
+
+def _message_lines(
+    summary: Mapping[str, Any], lanes: int, blockers: int, caveats: int
+) -> Iterator[str]:
+    promotion = summary["promotion"]
+    word = words.VERDICT_WORDS[summary["verdict"]]
+    yield f"**{word}** advisory dry run, {summary['total_records']:,} records"
+    runs, fixtures = _listed(summary["run_ids"], 3), _listed(summary["fixture_sets"], 3)
+    yield f"- run: {runs}; fixtures: {fixtures}"
+    policy = code(summary["advisory_policy_digest"][:19])
+    yield f"- generated at {summary['generated_at']}; policy {policy}"
+    yield ""
+    yield "**Lanes**"
+    yield from _shortened(
+        [_lane_line(name, lane) for name, lane in summary["lanes"].items()], lanes, "lane"
+    )
+    yield ""
+    yield "**Numbers**"
+    yield f"- {_comparison(summary)}"
+    yield f"- buckets: {_nonzero(summary['confidence_bucket_counts'])}"
+    yield f"- {_fallbacks(summary)}"
+    yield (
+        f"- NPU proof: {summary['npu_proof_ok_count']:,} ok, "
+        f"{summary['npu_proof_missing_count']:,} missing, "
+        f"{summary['npu_proof_not_applicable_count']:,} not applicable"
+    )
+    yield (
+        f"- violations: {summary['authority_flag_violation_count']:,} authority, "
+        f"{summary['privacy_violation_count']:,} privacy, "
+        f"{summary['actual_side_effect_count']:,} side effects"
+    )
+    yield ""
+    yield f"**Promotion blockers** ({len(promotion['blockers'])})"
+    yield from _shortened([_bullet(text) for text in promotion["blockers"]], blockers, "blocker")
+    yield f"**Caveats** ({len(promotion['caveats'])})"
+    yield from _shortened([_bullet(text) for text in promotion["caveats"]], caveats, "caveat")
+    candidates = promotion["candidate_lanes"]
+    yield f"**Candidates for discussion**: {_listed(candidates, 6)}"
+    yield "No authority is granted by this run."
+
+
+def _lane_line(name: str, lane: Mapping[str, Any]) -> str:
+    latency = lane["latency"]
+    return (
+        f"- {code(name)}: {lane['total_records']:,} records, "
+        f"agreement {_rate(lane['rates']['agreement_rate'])}, "
+        f"uncertain {_rate(lane['rates']['uncertain_rate'])}, p95 {_milliseconds(latency['p95'])}"
+    )
+
+
+def _comparison(summary: Mapping[str, Any]) -> str:
+    rate = _rate(summary["rates"]["agreement_rate"])
+    return (
+        f"agree {summary['agree_count']:,}, disagree {summary['disagree_count']:,}, "
+        f"uncertain {summary['uncertain_count']:,}, "
+        f"false positive {summary['false_positive_count']:,}, "
+        f"false negative {summary['false_negative_count']:,}, "
+        f"missing reference {summary['missing_reference_count']:,}; agreement rate {rate}"
+    )
+
+
+def _fallbacks(summary: Mapping[str, Any]) -> str:
+    kinds = _nonzero(summary["fallback_counts_by_kind"])
+    return (
+        f"fallbacks: {summary['fallback_count']:,} "
+        f"({summary['unexpected_fallback_count']:,} unexpected; {kinds}); "
+        f"timeouts: {summary['timeout_count']:,}"
+    )
+
+
+def _nonzero(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.items() if count) or "none"
+
+
+def _bullet(text: str) -> str:
+    """A line as code: chat programs do not format it and mention no one."""
+    line = words.shortened(words.one_line(text).replace("`", "'"), _LINE_CHARS_MAX)
+    return f"- `{line}`"
+
+
+def _shortened(lines: Sequence[str], most: int, noun: str) -> Iterator[str]:
+    yield from lines[:most] or ["- none"]
+    if len(lines) > most:
+        yield f"- and {words.counted(len(lines) - most, f'more {noun}')}"
+
+
+def _listed(names: Sequence[str], most: int) -> str:
+    if not names:
+        return "none"
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(code(name) for name in names[:most]) + more
+
+
+def _rate(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:.3f}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:,.1f} ms"

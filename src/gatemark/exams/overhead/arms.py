@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+import json
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from gatemark.core.errors import BadInputError
+from gatemark.core.progress import Advance
+from gatemark.evidence.plugins import schemas
+from gatemark.evidence.reading_options import ReadingChoices, place
+from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.source import (
+    Block,
+    Source,
+    digest_source,
+    inspect_source,
+    read_blocks,
+    whole_file,
+)
+
 Role = Literal["bare", "guarded", "noise"]
 SHOWN_IDS: Final = 20
-TOLD_IDS: Final = 3
+LISTED_IDS: Final = 3
 """A message names a few windows; the list beside it has more."""
 
 
@@ -25,8 +42,8 @@ class ArmFile(msgspec.Struct, frozen=True, kw_only=True):
     """One arm file: what its first line says, and its windows column by column.
 
     ``meta`` is null when there is no arm, and ``absent`` then says why. ``weights`` are tokens or
-    answers, ``values`` losses or correct answers; ``token_counts`` are told beside answers, where
-    they are told at all. ``damage`` says that the file broke off.
+    answers, ``values`` losses or correct answers; ``token_counts`` are stated beside answers, if
+    at all. ``damage`` says that the file broke off.
     """
 
     role: Role
@@ -68,8 +85,8 @@ def defect(check: str, message: str, ids: list[str] | None = None) -> Defect:
     """A defect over some windows; only the first ids are kept, the count is of all."""
     if ids is None:
         return Defect(check, message)
-    told = told_first(ids[:TOLD_IDS], ", ", len(ids))
-    return Defect(check, f"{message}: {told}", tuple(ids[:SHOWN_IDS]), len(ids))
+    listed = list_first(ids[:LISTED_IDS], ", ", len(ids))
+    return Defect(check, f"{message}: {listed}", tuple(ids[:SHOWN_IDS]), len(ids))
 
 
 def headline(defects: Sequence[Defect], *, is_brief: bool = False) -> str:
@@ -84,7 +101,117 @@ def headline(defects: Sequence[Defect], *, is_brief: bool = False) -> str:
     return f"{first.check}: {message}{rest}"
 
 
-def told_first(first: Sequence[str], joint: str, count: int) -> str:
+def list_first(first: Sequence[str], joint: str, count: int) -> str:
     """The first of many, and how many more there are."""
     more = f" and {count - len(first)} more" if count > len(first) else ""
     return joint.join(first) + more
+
+
+if TYPE_CHECKING:
+    from gatemark.exams.overhead.arms import ArmFile, Hole, Role
+
+ARM_SCHEMA: Final = "gatemark.arm/1"
+MAX_WINDOWS: Final = 5_000_000
+KEPT_HOLES: Final = 200
+
+
+def read_arm(
+    role: Role, path: str | None, choices: ReadingChoices, on_progress: Advance | None = None
+) -> ArmFile:
+    """One arm; a file that is not there is an arm that is missing, not an error."""
+    # Loaded here, so that every other command lives on without this plugin.
+    if path is None:
+        return ArmFile(role=role, name="(none)", absent="no file was given")
+    try:
+        source = inspect_source(path)
+    except BadInputError as error:
+        return ArmFile(role=role, name=path, absent=str(error).replace(path, Path(path).name))
+    if source.byte_count == 0:
+        return ArmFile(role=role, name=path, absent=f"{Path(path).name}: is empty")
+    return _read(role, source, choices, on_progress)
+
+
+def _read(
+    role: Role, source: Source, choices: ReadingChoices, on_progress: Advance | None
+) -> ArmFile:
+    reader = RecordReader(schemas().get(ARM_SCHEMA), choices, max_refusals=KEPT_HOLES)
+    batches: list[list[Any]] = []
+    damage: str | None = None
+    count = 0
+    try:
+        for batch in reader.records(_watched(source, choices, on_progress)):
+            batches.append(batch)
+            count += len(batch)
+            if count > MAX_WINDOWS:
+                break
+    except BadInputError as error:
+        if reader.head is None:
+            raise
+        damage = str(error)
+    if count > MAX_WINDOWS:
+        raise BadInputError(f"{source.name}: holds more than {MAX_WINDOWS} windows")
+    if reader.head is None:
+        problems = tuple(reader.problems(source.name))
+        raise BadInputError(problems or f"{source.name}: holds no records")
+    meta = msgspec.to_builtins(reader.head)
+    is_accuracy = meta["metric_kind"] == "accuracy"
+    rows = list(chain.from_iterable(batches))
+    file = digest_source(source)
+    return ArmFile(
+        role=role,
+        name=source.name,
+        digest=file.digest,
+        byte_count=file.byte_count,
+        meta=meta,
+        damage=damage,
+        ids=[row.window_id for row in rows],
+        contents=[row.content_hash for row in rows],
+        weights=[row.total if is_accuracy else row.tokens for row in rows],
+        token_counts=[row.tokens or None for row in rows] if is_accuracy else [],
+        values=[row.correct if is_accuracy else row.loss for row in rows],
+        holes=_holes(source, reader, choices),
+        hole_count=reader.rejected,
+    )
+
+
+def _watched(
+    source: Source, choices: ReadingChoices, on_progress: Advance | None
+) -> Iterator[Block]:
+    for block in read_blocks(whole_file(source), choices.limits):
+        yield block
+        if on_progress is not None:
+            on_progress(len(block.data))
+
+
+def _holes(source: Source, reader: RecordReader, choices: ReadingChoices) -> list[Hole]:
+    """The refused lines with the windows they would have been, found by reading them again."""
+    if not reader.refusals:
+        return []
+    problems = {
+        refusal.line: "; ".join(place("", 0, p).removeprefix(":0: ") for p in refusal.problems)
+        for refusal in reader.refusals
+    }
+    names: dict[int, str | None] = {}
+    line_number = 0
+    for block in read_blocks(whole_file(source), choices.limits):
+        for line in _lines(block):
+            line_number += 1
+            if line_number in problems:
+                names[line_number] = _window_id(line)
+        if len(names) == len(problems):
+            break
+    return [Hole(line, names.get(line), text) for line, text in problems.items()]
+
+
+def _lines(block: Block) -> list[bytes]:
+    return [b""] if block.overlong else block.data.removesuffix(b"\n").split(b"\n")
+
+
+def _window_id(line: bytes) -> str | None:
+    """The id that a bad line still tells; a line with NaN is no JSON, yet names its window."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    name = value.get("window_id") if isinstance(value, dict) else None
+    return name if isinstance(name, str) and name.isprintable() and len(name) <= 512 else None

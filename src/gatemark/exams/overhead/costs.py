@@ -18,8 +18,7 @@ from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.exams.overhead.arms import ArmFile
-from gatemark.exams.overhead.estimates import time_overhead
-from gatemark.exams.overhead.measurements import Resampling, smallest_reaching
+from gatemark.exams.overhead.measure import Resampling, smallest_reaching, time_overhead
 from gatemark.exams.overhead.policy import LATENCY, MEMORY
 
 NAME: Final = "gatemark.overhead-costs/1"

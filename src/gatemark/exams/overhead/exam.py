@@ -16,7 +16,7 @@ from gatemark.evidence.exam import DocumentType, EvidenceRole, Exam, ExamReport,
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline
 from gatemark.exams.overhead.costs import NOT_MEASURED, Costs, OverheadCosts, schedule_digest, spent
 from gatemark.exams.overhead.document import ArmPart, CostsPart, OverheadReport
-from gatemark.exams.overhead.measurements import (
+from gatemark.exams.overhead.measure import (
     BARE,
     GUARDED,
     OVERHEAD,
@@ -263,9 +263,9 @@ def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
     if bare.plan is not None and bare.plan["stride"] < bare.plan["seq_len"]:
         doubts.append("windows overlap, so the interval is narrower than it should be")
     if repeated_contents:
-        told = "1 window has" if repeated_contents == 1 else f"{repeated_contents} windows have"
+        subject = "1 window has" if repeated_contents == 1 else f"{repeated_contents} windows have"
         doubts.append(
-            f"{told} the content of another, so the interval is narrower than it should be"
+            f"{subject} the content of another, so the interval is narrower than it should be"
         )
     if bare.seeds is not None and set(bare.seeds.values()) == {None}:
         doubts.append("no arm names a seed, so nobody can run this again")

@@ -11,13 +11,13 @@ from collections import Counter
 from typing import Final, NamedTuple
 
 from gatemark.exams.overhead.arms import (
+    LISTED_IDS,
     SHOWN_IDS,
-    TOLD_IDS,
     ArmFile,
     Defect,
     Role,
     defect,
-    told_first,
+    list_first,
 )
 
 EQUAL_FIELDS: Final = (
@@ -113,14 +113,15 @@ def _whole(arm: ArmFile, role: Role) -> list[Defect]:
 
 
 def _holes(arm: ArmFile, role: Role) -> Defect:
-    told = [
+    holes_shown = [
         f"{hole.window_id or 'unreadable id'} ({arm.label}:{hole.line}: {hole.problem})"
-        for hole in arm.holes[:TOLD_IDS]
+        for hole in arm.holes[:LISTED_IDS]
     ]
     ids = tuple(hole.window_id for hole in arm.holes[:SHOWN_IDS] if hole.window_id is not None)
+    listed = list_first(holes_shown, "; ", arm.hole_count)
     return Defect(
         "arm.unusable_window",
-        f"{role} arm has windows without a usable value: {told_first(told, '; ', arm.hole_count)}",
+        f"{role} arm has windows without a usable value: {listed}",
         ids,
         arm.hole_count,
     )
@@ -159,7 +160,7 @@ def _windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
 
 
 def _by_name(arm: ArmFile) -> dict[str, tuple[str, int, int | None]]:
-    """What must be equal of each window: content, weight, and tokens told beside answers."""
+    """What must be equal of each window: content, weight, and tokens stated beside answers."""
     tokens: list[int | None] = arm.token_counts or [None] * len(arm.ids)
     return dict(zip(arm.ids, zip(arm.contents, arm.weights, tokens, strict=True), strict=True))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule
-from gatemark.exams.overhead.measurements import IMPROVEMENT, OVERHEAD, P95, WORST
+from gatemark.exams.overhead.measure import IMPROVEMENT, OVERHEAD, P95, WORST
 
 Mode = Literal["point", "interval"]
 ProfileName = Literal["release", "ci", "dev"]
@@ -186,7 +186,7 @@ def judging_policy(options: OverheadOptions) -> Policy:
         settings={
             "profile": options.profile,
             **msgspec.to_builtins(settings),
-            **_told_overrides(options),
+            **_override_settings(options),
             "contract.ppl": "guarded / bare - 1 of exp(token-weighted mean loss); lower is better",
             "contract.accuracy": "bare - guarded share of correct answers; higher is better",
             "contract.version": 1,
@@ -234,16 +234,16 @@ def _rules(settings: OverheadSettings, *, noise: bool) -> list[Rule]:
     return rules
 
 
-def _told_overrides(options: OverheadOptions) -> dict[str, str | float | int | bool | None]:
+def _override_settings(options: OverheadOptions) -> dict[str, str | float | int | bool | None]:
     base = PROFILES[options.profile]
-    told: dict[str, str | float | int | bool | None] = {}
+    documented: dict[str, str | float | int | bool | None] = {}
     for override in options.overrides:
         name = f"override.{override.field}"
-        told[f"{name}.from"] = getattr(base, override.field)
-        told[f"{name}.to"] = override.value
+        documented[f"{name}.from"] = getattr(base, override.field)
+        documented[f"{name}.to"] = override.value
         for word in ("reason", "owner", "evidence"):
             if text := getattr(override, word):
-                told[f"{name}.{word}"] = text
+                documented[f"{name}.{word}"] = text
         if override.expires_at is not None:
-            told[f"{name}.expires_at"] = override.expires_at.astimezone(UTC).isoformat()
-    return told
+            documented[f"{name}.expires_at"] = override.expires_at.astimezone(UTC).isoformat()
+    return documented

@@ -18,7 +18,7 @@ MAX_POLICY_BYTES: Final = 1024 * 1024
 
 
 class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command was told about the policy; ``changes`` are settings given as flags."""
+    """The policy options of a command; ``changes`` are settings given as flags."""
 
     profile: str | None = None
     file: str | None = None
@@ -65,7 +65,7 @@ def _base(request: PolicyRequest) -> OverheadOptions:
     value = read_settings(request.file, max_bytes=MAX_POLICY_BYTES)
     options = _converted(value, f"{request.file}: ", OverheadOptions)
     if options.noise:
-        raise BadInputError(f"{request.file}: noise is told by giving a second bare run")
+        raise BadInputError(f"{request.file}: noise is measured with a second bare run")
     if request.profile is not None and request.profile != options.profile:
         raise UsageError(
             f"{request.file} is for profile {options.profile}, not for {request.profile}"

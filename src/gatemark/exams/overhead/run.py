@@ -20,7 +20,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
-from gatemark.exams.overhead.arm_files import read_arm
+from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
 from gatemark.exams.score import ScoreRequest, score_exam

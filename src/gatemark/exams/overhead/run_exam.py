@@ -17,7 +17,7 @@ from gatemark.evidence.folds.run_exam import exam_job
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import STDIN, digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly
-from gatemark.exams.overhead.arm_files import read_arm
+from gatemark.exams.overhead.arms import read_arm
 
 if TYPE_CHECKING:
     from gatemark.exams.overhead.arms import ArmFile, Role

@@ -26,7 +26,7 @@ from gatemark.exams.overhead.document import (
     Validation,
     WorstWindow,
 )
-from gatemark.exams.overhead.measurements import (
+from gatemark.exams.overhead.measure import (
     BARE,
     DETECTABLE,
     GUARDED,

@@ -2,7 +2,7 @@
 
 (1) The report must be of the closed schema. (2) Its policy must hash to its digests and must be
 what its profile and overrides make, or what the verifier's own file says. (3) Everything is
-computed anew from the arms. (4) Each value that differs is a disagreement under a stable check.
+computed again from the arms. (4) Each value that differs is a disagreement under a stable check.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class VerifyReportRequest(msgspec.Struct, frozen=True, kw_only=True):
 def verify_overhead(
     workspace: Workspace, request: VerifyReportRequest, choices: ReadingChoices
 ) -> Verified:
-    """Compute a report anew and list every disagreement."""
+    """Compute a report again and list every disagreement."""
     document = _read(request.report)
     # Step 1.
     stored, schema_problem = _typed(document)
@@ -182,7 +182,7 @@ def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str
     for role, arm in (("bare", meta.bare), ("guarded", meta.guarded)):
         if arm.digest is not None and paths.get(role) is None:
             raise UsageError(f"the report rests on a {role} arm; give the file with --{role}")
-    for role, part, told in (
+    for role, part, stated in (
         ("noise", meta.noise, "rests on a second bare run"),
         ("costs", meta.costs, "tells of time or memory"),
     ):
@@ -190,7 +190,7 @@ def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str
             continue
         paths[role] = _beside(request, part.file, part.digest)
         if paths[role] is None:
-            raise UsageError(f"the report {told}; give the file with --{role}")
+            raise UsageError(f"the report {stated}; give the file with --{role}")
     return paths
 
 
@@ -218,8 +218,8 @@ def _options(
         return overhead_options(request.policy, workspace.clock()), []
     from gatemark.exams.overhead.policy import OverheadOptions, refuse_expired  # noqa: PLC0415
 
-    told = stored.policy_provenance.overrides
-    loosening = [override.field for override in told if override.loosens]
+    stated = stored.policy_provenance.overrides
+    loosening = [override.field for override in stated if override.loosens]
     found = []
     if loosening and not request.accept_overrides:
         found.append(
@@ -230,19 +230,24 @@ def _options(
                 "no override that loosens the profile, unless it is accepted",
             )
         )
-    plain = {"profile": stored.policy_provenance.profile, "overrides": _told(stored)}
+    plain = {"profile": stored.policy_provenance.profile, "overrides": _overrides(stored)}
     try:
         options = msgspec.convert(plain, OverheadOptions)
         refuse_expired(options, workspace.clock())
     except (msgspec.ValidationError, InvalidValueError, BadInputError) as error:
         found.append(
-            Disagreement(OVERRIDES_CHECK, "policy_provenance.overrides", _told(stored), str(error))
+            Disagreement(
+                OVERRIDES_CHECK,
+                "policy_provenance.overrides",
+                _overrides(stored),
+                str(error),
+            )
         )
         return overhead_options(PolicyRequest(), workspace.clock()), found
     return msgspec.to_builtins(options), found
 
 
-def _told(stored: OverheadReport) -> list[dict[str, Any]]:
+def _overrides(stored: OverheadReport) -> list[dict[str, Any]]:
     return [
         {
             name: getattr(override, name)
@@ -326,5 +331,5 @@ def _verified(
         policy_source="file" if request.policy.file is not None else profile,  # type: ignore[arg-type]
         checks=checks,
         disagreements=tuple(found),
-        overrides=() if stored is None else tuple(_told(stored)),
+        overrides=() if stored is None else tuple(_overrides(stored)),
     )

@@ -11,11 +11,17 @@ import numpy as np
 
 from gatemark.core.figure import Cell, Figure, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Measurement
-from gatemark.exams.overhead.arms import SHOWN_IDS, TOLD_IDS, Defect
+from gatemark.exams.overhead.arms import LISTED_IDS, SHOWN_IDS, Defect
 from gatemark.exams.overhead.costs import OverheadCosts
 from gatemark.exams.overhead.document import ArmPart, CostsPart
-from gatemark.exams.overhead.estimates import PairedOverhead
-from gatemark.exams.overhead.measurements import BARE, GUARDED, OVERHEAD, Basis, Resampling
+from gatemark.exams.overhead.measure import (
+    BARE,
+    GUARDED,
+    OVERHEAD,
+    Basis,
+    PairedOverhead,
+    Resampling,
+)
 from gatemark.exams.overhead.policy import LATENCY, MEMORY, PROFILES, OverheadOptions, resolve
 
 SHOWN_BINS: Final = 240
@@ -80,7 +86,7 @@ def _bad_windows(facts: Facts) -> Table | None:
     rows = tuple(
         (found.check, ", ".join(found.window_ids))
         for found in facts.defects
-        if len(found.window_ids) > TOLD_IDS
+        if len(found.window_ids) > LISTED_IDS
     )
     if not rows:
         return None
@@ -115,11 +121,11 @@ def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
         "file": [side.file for side in sides],
         "digest": [_cut(side.digest) for side in sides],
     }
-    told = tuple((name, *map(_told, pair), _apart(*pair)) for name, pair in rows.items())
-    return Table("Arms side by side", ("", "bare", "guarded", "difference"), told, len(told))
+    shown = tuple((name, *map(_cell, pair), _apart(*pair)) for name, pair in rows.items())
+    return Table("Arms side by side", ("", "bare", "guarded", "difference"), shown, len(shown))
 
 
-def _told(value: Any) -> str:
+def _cell(value: Any) -> str:
     if value is None:
         return "not measured"
     if isinstance(value, int):
@@ -144,7 +150,7 @@ def _cut(name: str | None) -> str | None:
 
 def _guards(side: ArmPart) -> str | None:
     if side.guards is None:
-        return "not told"
+        return "not stated"
     return ", ".join(side.guards) or "none"
 
 
@@ -173,9 +179,9 @@ def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOption
             if number.interval is None
             else f"[{number.interval.low:+.3%}, {number.interval.high:+.3%}]"
         )
-        told = "not measured" if number.value is None else f"{number.value:+.3%}"
+        shown = "not measured" if number.value is None else f"{number.value:+.3%}"
         limit = "not gated" if budget is None else f"{budget:.2%}"
-        rows.append((axis, told, interval, limit, number.reason or ""))
+        rows.append((axis, shown, interval, limit, number.reason or ""))
     unit = "points of accuracy" if facts.basis == "count" else "of perplexity"
     title = f"Three axes (quality in percent {unit})"
     cells = tuple((*row[:4], row[4] or "measured") for row in rows)

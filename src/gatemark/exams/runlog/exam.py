@@ -14,11 +14,20 @@ from gatemark.core.measurement import Evidence, Interval, Measurement, measured,
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
-from gatemark.exams.runlog.aggregate import Draws, VariantEstimate, estimates, variant_document
-from gatemark.exams.runlog.paired import paired_comparisons
+from gatemark.exams.runlog.measure import (
+    METRICS,
+    SCORES,
+    Draws,
+    RunRow,
+    VariantEstimate,
+    caveats,
+    estimates,
+    paired_comparisons,
+    row_of,
+    substantiated,
+    variant_document,
+)
 from gatemark.exams.runlog.read_rows import examine_metrics
-from gatemark.exams.runlog.rows import METRICS, SCORES, RunRow, row_of
-from gatemark.exams.runlog.substance import caveats, substantiated
 from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
 

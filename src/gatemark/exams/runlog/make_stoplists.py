@@ -9,7 +9,6 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.exams.runlog.clock import refuse_no_moment
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor, load_extractor
 from gatemark.exams.runlog.concepts.port import extractor_provenance
 from gatemark.exams.runlog.concepts.stoplists import (
@@ -17,10 +16,11 @@ from gatemark.exams.runlog.concepts.stoplists import (
     count_frequencies,
     stoplist_files,
 )
+from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.names import moment_text
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.files import find_traces, read_trace
-from gatemark.exams.runlog.traces.text import canonical_text
+from gatemark.exams.runlog.traces.trace import canonical_text
 from gatemark.workspace import Workspace
 
 FEW_TRACES = 50

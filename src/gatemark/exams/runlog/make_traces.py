@@ -35,7 +35,7 @@ from gatemark.exams.runlog.traces.dataset import (
     select_cases,
     trace_entry,
 )
-from gatemark.exams.runlog.traces.files import CASE_LIST_END, MANIFEST_END
+from gatemark.exams.runlog.traces.files import CASE_LIST_END, MANIFEST_END, json_lines, packed
 from gatemark.exams.runlog.traces.script import Origin
 from gatemark.exams.runlog.traces.synthetic import (
     BASE_MS,
@@ -48,7 +48,6 @@ from gatemark.exams.runlog.traces.synthetic import (
     synthetic_settings,
     synthetic_trace,
 )
-from gatemark.exams.runlog.writer import json_lines, packed
 
 
 class CaseChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -12,11 +13,13 @@ from gatemark.core.record import Remark
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.validate import validate_files
 from gatemark.evidence.whole_file import remark_words
-from gatemark.exams.runlog.audit import audit_run
+from gatemark.exams.runlog.records.fields import moment_ms
 from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
-from gatemark.exams.runlog.records.names import case_of_trace_file, plain_case_id
-from gatemark.exams.runlog.records.run import RunLog
+from gatemark.exams.runlog.records.names import case_of_trace_file, ctu, plain_case_id, text_hash
+from gatemark.exams.runlog.records.run import SEMANTIC_FIELDS, RunLog
+from gatemark.exams.runlog.records.trace import StreamDelta
 from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, Mode
+from gatemark.exams.runlog.replay.moments import FALLBACK_STEP_MS
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     CASE_LIST_END,
@@ -27,6 +30,111 @@ from gatemark.exams.runlog.traces.files import (
     read_run_log,
     read_trace,
 )
+from gatemark.exams.runlog.traces.trace import Trace, moment_of
+
+
+def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -> Iterator[Remark]:
+    """Every way in which a log does not fit its trace; lines count the records of the log.
+
+    Hashes name this trace and this data set, windows lie inside the trace, timestamps come from
+    it, flushed text is what one agent said in the window, and summaries are as large as they say.
+    """
+    meta: Any = log.meta
+    for name, stated, expected in (
+        ("case_id", meta.case_id, trace.meta.case_id),
+        ("mas_run_id", meta.mas_run_id, trace.meta.mas_run_id),
+        ("trace_file_hash", meta.trace_file_hash, file_hash),
+        ("trace_dataset_hash", meta.trace_dataset_hash, dataset_hash),
+    ):
+        if isinstance(stated, str) and stated != expected:
+            message = f"must be {expected}, which the trace has, got {stated}"
+            yield Remark(1, "same_trace", f"$.{name}", message)
+    times = _Times(trace)
+    made_up = 0
+    for line, record in enumerate(log.records()[1:], start=2):
+        yield from _window_remarks(line, record, trace.last_seq)
+        remark, is_fallback = times.check(line, record)
+        made_up += is_fallback
+        if remark is not None:
+            yield remark
+    told_count = getattr(meta.timestamp_derivation, "missing_t_emitted_ms_count", made_up)
+    if told_count != made_up:
+        message = f"says {told_count}, the log has {made_up} made-up timestamps"
+        path = "$.timestamp_derivation.missing_t_emitted_ms_count"
+        yield Remark(1, "timestamps_from_trace", path, message)
+    yield from _flush_remarks(log, trace)
+    yield from _summary_remarks(log)
+
+
+def _window_remarks(line: int, record: Any, last_seq: int) -> Iterator[Remark]:
+    for field in ("start_seq", "end_seq"):
+        seq = getattr(record, field)
+        if isinstance(seq, int) and not 0 <= seq <= last_seq:
+            message = f"must lie inside the trace, which ends with seq {last_seq}, got {seq}"
+            yield Remark(line, "window_in_trace", f"$.{field}", message)
+
+
+class _Times:
+    """When each ``seq`` of a trace was captured, and what a made-up time would be."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._known = {record.seq: moment_of(record) for record in trace.records}
+        first = next((one for one in trace.records if isinstance(one, StreamDelta)), None)
+        self._start_ms = trace.meta.t0_emitted_ms if first is None else first.t_emitted_ms
+
+    def check(self, line: int, record: Any) -> tuple[Remark | None, bool]:
+        """What is wrong with a timestamp, and whether it is the made-up one."""
+        seq, stated = record.end_seq, record.timestamp
+        if not isinstance(seq, int) or not isinstance(stated, str):
+            return None, False
+        told_ms = moment_ms(stated)
+        if told_ms == self._known.get(seq):
+            return None, False
+        if told_ms == self._start_ms + seq * FALLBACK_STEP_MS:
+            return None, True
+        message = f"{stated} is not when seq {seq} was captured"
+        return Remark(line, "timestamps_from_trace", "$.timestamp", message), False
+
+
+def _flush_remarks(log: RunLog, trace: Trace) -> Iterator[Remark]:
+    """Flushed text must be what one agent said between the ends of the window."""
+    content = trace.content_turns
+    said: dict[str, list[StreamDelta]] = {}
+    for delta in trace.deltas:
+        if delta.turn_id in content and delta.delta_text:
+            said.setdefault(delta.agent_id, []).append(delta)
+    for line, flush in enumerate(log.flushes, start=2):
+        if not isinstance(flush.text_hash, str):
+            continue
+        texts = [
+            "".join(d.delta_text for d in deltas if flush.start_seq <= d.seq <= flush.end_seq)
+            for deltas in said.values()
+        ]
+        fitting = [text for text in texts if text_hash(text) == flush.text_hash]
+        if not fitting:
+            message = "no agent said this text in the window"
+            yield Remark(line, "text_from_trace", "$.text_hash", message)
+        elif ctu(fitting[0]) != flush.accumulated_ctu:
+            message = f"must be {ctu(fitting[0])}, got {flush.accumulated_ctu}"
+            yield Remark(line, "text_from_trace", "$.accumulated_ctu", message)
+
+
+def _summary_remarks(log: RunLog) -> Iterator[Remark]:
+    """A summary's size is that of its semantics text, and that text is made of its fields."""
+    first_line = len(log.records()) - len(log.events) + 1
+    for line, event in enumerate(log.events, start=first_line):
+        text: str = event.summary_semantics_text
+        stated: object = event.summary_ctu
+        if isinstance(stated, int) and stated != ctu(text):
+            message = f"must be {ctu(text)}, the size of summary_semantics_text, got {stated}"
+            yield Remark(line, "summary_size", "$.summary_ctu", message)
+        fields = [getattr(event.summary_content, name, None) for name in SEMANTIC_FIELDS]
+        if all(isinstance(field, str) for field in fields) and text.strip() != (
+            " ".join(map(str, fields)).strip()
+        ):
+            message = f"must be the first {len(fields)} fields of summary_content, joined by spaces"
+            yield Remark(line, "semantics_text", "$.summary_semantics_text", message)
+
 
 RUN_ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
@@ -201,12 +309,12 @@ class _Checker:
         entry = None if stats is None else self._entries.get(stats.case_id)
         if stats is None or entry is None:
             return
-        for field, told, found in (
+        for field, stated, found in (
             ("delta_count", entry.delta_count, stats.deltas),
             ("turn_count", entry.turn_count, stats.turns),
         ):
-            if told != found:
-                yield f"{path}: warning: has {found}, the manifest's {field} says {told}"
+            if stated != found:
+                yield f"{path}: warning: has {found}, the manifest's {field} says {stated}"
 
     def _manifest_problems(self, path: Path, looked: TraceReading) -> Iterator[str]:
         if self._manifest is None:
@@ -230,8 +338,8 @@ class _Checker:
             yield f"{path}: its trace is not in {traces}"
             return
         read = read_trace(str(trace), mode=self._mode, allow_stub=True)
-        told = log.meta.trace_dataset_hash
-        dataset = manifest_dataset_hash(self._manifest) if self._manifest else told
+        stated = log.meta.trace_dataset_hash
+        dataset = manifest_dataset_hash(self._manifest) if self._manifest else stated
         found: Iterator[Remark] = audit_run(
             log, read.trace, file_hash=read.file_hash, dataset_hash=dataset
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from gatemark.exams.advisory.decision_rules import CONTRADICTIONS
+from gatemark.exams.advisory.decision import CONTRADICTIONS
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices, DryRun, run_advisory
 from gatemark.exams.advisory.gateway.server import Gateway
 from gatemark.workspace import Workspace

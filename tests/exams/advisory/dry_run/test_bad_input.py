@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.advisory.decision import AdvisoryDecision
-from gatemark.exams.advisory.decision_rules import BREACHES
+from gatemark.exams.advisory.decision import BREACHES, AdvisoryDecision
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, write_fixtures
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.exams.advisory.dry_run.busy_counter import (
+from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
     Delta,
     busy_delta,

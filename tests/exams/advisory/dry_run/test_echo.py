@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.exams.advisory.dry_run.echo import repeats_payload
+from gatemark.exams.advisory.dry_run.reply import repeats_payload
 
 PAYLOAD = {
     "workflow": "seed-catalogue sync",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.exams.advisory.decision import ID_PATTERN
-from gatemark.exams.advisory.dry_run.ids import new_ulid
+from gatemark.exams.advisory.dry_run.run import new_ulid
 
 THEN = datetime(2026, 6, 6, tzinfo=UTC)
 

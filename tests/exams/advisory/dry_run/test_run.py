@@ -10,19 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
+from advisory_cases.case import pin_half
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.advisory.dry_run.folder import encode_decisions
 from gatemark.exams.advisory.fixtures.files import open_fixtures, read_labels
 from gatemark.exams.advisory.fixtures.fixture import (
+    LANES,
     Fixture,
     FixtureManifest,
     builtin_fixtures,
-    pin_half,
 )
-from gatemark.exams.advisory.fixtures.lanes import LANES
 from gatemark.exams.advisory.gateway.advisor import Advisor
-from gatemark.exams.advisory.gateway.open import open_gateway
-from gatemark.exams.advisory.gateway.server import Gateway
+from gatemark.exams.advisory.gateway.server import Gateway, open_gateway
 from gatemark.exams.advisory.records import changed
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, serving, write_fixtures

@@ -7,18 +7,26 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.exams.advisory.decisions import compared_parts
 
 from gatemark.exams.advisory.categories import (
     DEFAULT_TAXONOMY,
     SEVERITIES,
     category_of,
-    compared_parts,
     is_stated,
 )
-from gatemark.exams.advisory.decision import CLOSED_FLAGS, AdvisoryDecision
-from gatemark.exams.advisory.decision_rules import BREACHES, CONTRADICTIONS
-from gatemark.exams.advisory.dry_run.busy_counter import BusyReading
-from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
+from gatemark.exams.advisory.decision import (
+    BREACHES,
+    CLOSED_FLAGS,
+    CONTRADICTIONS,
+    AdvisoryDecision,
+)
+from gatemark.exams.advisory.dry_run.question import (
+    BusyReading,
+    CallObservation,
+    DryRunQuestion,
+    LaneSetting,
+)
 from gatemark.exams.advisory.dry_run.reply import (
     FALLBACK_KINDS,
     HEALTHY,

@@ -22,8 +22,7 @@ from tests.exams.advisory.dry_run.rigs import serving
 from gatemark.core.errors import UsageError
 from gatemark.exams.advisory.dry_run.envelope import EnvelopeRefusedError, RequestEnvelope, admit
 from gatemark.exams.advisory.dry_run.payload import wire_payload
-from gatemark.exams.advisory.fixtures.fixture import builtin_fixtures
-from gatemark.exams.advisory.fixtures.lanes import LANES
+from gatemark.exams.advisory.fixtures.fixture import LANES, builtin_fixtures
 from gatemark.exams.advisory.gateway.advisor import Advisor
 from gatemark.exams.advisory.gateway.server import MAX_BODY_BYTES, MAX_CONNECTIONS, Gateway
 

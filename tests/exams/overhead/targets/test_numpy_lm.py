@@ -11,9 +11,15 @@ import numpy as np
 import pytest
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.overhead.targets.corpus import VOCABULARY, make_tokens
-from gatemark.exams.overhead.targets.numpy_guards import PRESETS, capped, clipped, steadied
-from gatemark.exams.overhead.targets.numpy_lm import build
+from gatemark.exams.overhead.targets.numpy_lm import (
+    PRESETS,
+    VOCABULARY,
+    build,
+    capped,
+    clipped,
+    make_tokens,
+    steadied,
+)
 from gatemark.exams.overhead.targets.port import OverheadTarget, PassSeeds
 
 Run = Callable[..., Any]

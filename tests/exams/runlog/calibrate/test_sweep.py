@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from tests.exams.runlog.talks import trace, turn
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.runlog.calibrate.choice import OBJECTIVES, choose, pareto_set
 from gatemark.exams.runlog.calibrate.journey import read_sweep_config
 from gatemark.exams.runlog.calibrate.sweep import (
+    OBJECTIVES,
     Constraints,
     GatePolicy,
     PolicySweep,
@@ -18,8 +18,10 @@ from gatemark.exams.runlog.calibrate.sweep import (
     TieBreakWeights,
     at_share,
     case_sweep,
+    choose,
     judged,
     openings,
+    pareto_set,
     policies,
     policy_sweep,
     sweep_case,

@@ -14,6 +14,7 @@ from gatemark.core.canonical import is_digest
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.concepts.extractors import hpo, lexicon, scispacy
+from gatemark.exams.runlog.concepts.extractors.hpo import TrigramIndex, word_trigrams
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,
@@ -28,8 +29,7 @@ from gatemark.exams.runlog.concepts.port import (
     ranked,
 )
 from gatemark.exams.runlog.concepts.registry import extractors
-from gatemark.exams.runlog.concepts.trigrams import TrigramIndex, word_trigrams
-from gatemark.exams.runlog.traces.phrases import DOMAINS, Domain
+from gatemark.exams.runlog.traces.synthetic import DOMAINS, Domain
 
 DESCRIPTION = SourceDescription(
     name="toy",

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from tests.exams.runlog.toys import WordTrace, decision, event, flush, letters, log, measure, usage
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.runlog.metrics.case import case_metrics
-from gatemark.exams.runlog.metrics.coverage import (
+from gatemark.exams.runlog.metrics.case import (
+    case_metrics,
     covered,
     covered_within,
+    flush_intervals_ms,
     jaccard,
     threshold_rates,
     unsupported,
 )
-from gatemark.exams.runlog.metrics.pace import flush_intervals_ms
 from gatemark.exams.runlog.records.metrics import BUDGETS, BudgetCoverage, ThresholdRates
 from gatemark.exams.runlog.records.names import ctu
 

@@ -8,12 +8,12 @@ import pytest
 from tests.exams.runlog.worlds import small_world
 
 from gatemark.exams.runlog.metrics.error_analysis import excerpt
-from gatemark.exams.runlog.metrics.timeline import case_timeline
-from gatemark.exams.runlog.metrics.traced import TracedCase
+from gatemark.exams.runlog.metrics.measure_case import TracedCase
 from gatemark.exams.runlog.records import names
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.files import read_run_log, read_trace
 from gatemark.exams.runlog.traces.trace import Trace
+from gatemark.exams.runlog.views import case_timeline
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def test_the_trigger_is_the_written_rule(state, complete, relevant, novel) -> No
 def test_text_is_held_until_it_is_taken() -> None:
     held = agent(lambda _: CALM)
     assert held.is_empty
-    assert not held.look(TextSegment("a", "one"), [], "max_words").trigger
+    assert not held.evaluate(TextSegment("a", "one"), [], "max_words").trigger
     held.park(TextSegment("b", "late"))
     held.hold(TextSegment("a", "two"))
     assert held.take() == (
@@ -58,8 +58,8 @@ def test_text_is_held_until_it_is_taken() -> None:
 def test_what_is_asked_holds_context_new_text_and_the_last_summaries() -> None:
     model = Says(lambda _: CALM)
     held = BufferAgent(model, novelty=True, history_k=2)
-    held.look(TextSegment("a", "first"), ["s1", "s2", "s3"], "boundary_cue")
-    look = held.look(TextSegment("b", "second"), [], "silence_timer")
+    held.evaluate(TextSegment("a", "first"), ["s1", "s2", "s3"], "boundary_cue")
+    look = held.evaluate(TextSegment("b", "second"), [], "silence_timer")
     first, second = model.asked
     assert "s1" not in first.prompt
     assert first.prompt.index("s2") < first.prompt.index("s3") < first.prompt.index("first")
@@ -74,7 +74,7 @@ def test_what_is_asked_holds_context_new_text_and_the_last_summaries() -> None:
 
 
 def test_filters_say_what_was_found() -> None:
-    look = agent(lambda _: CALM | {"is_relevant": True}).look(
+    look = agent(lambda _: CALM | {"is_relevant": True}).evaluate(
         TextSegment("a", "x"), [], "max_words"
     )
     found = look.filters()
@@ -88,7 +88,7 @@ def test_filters_say_what_was_found() -> None:
 def test_without_novelty_it_is_not_asked_for_and_stays_null() -> None:
     calm = {k: v for k, v in TRIGGER.items() if k != "is_novel"}
     model = Says(lambda _: calm)
-    look = BufferAgent(model, novelty=False, history_k=3).look(
+    look = BufferAgent(model, novelty=False, history_k=3).evaluate(
         TextSegment("a", "x"), [], "max_words"
     )
     assert look.trigger
@@ -117,7 +117,7 @@ def fails(_):
     ],
 )
 def test_a_model_that_fails_triggers_nothing(answer, failure, unanswered) -> None:
-    look = agent(answer).look(TextSegment("a", "x"), [], "max_words")
+    look = agent(answer).evaluate(TextSegment("a", "x"), [], "max_words")
     assert (look.trigger, look.analysis, look.filters()) == (False, None, UNSET)
     assert failure in look.failure
     assert look.unanswered is unanswered
@@ -126,7 +126,7 @@ def test_a_model_that_fails_triggers_nothing(answer, failure, unanswered) -> Non
 
 def test_a_fence_around_the_answer_is_taken_off() -> None:
     fenced = f"```json\n{json.dumps(TRIGGER)}\n```"
-    assert agent(lambda _: fenced).look(TextSegment("a", "x"), [], "max_words").trigger
+    assert agent(lambda _: fenced).evaluate(TextSegment("a", "x"), [], "max_words").trigger
 
 
 def test_segments_of_one_agent_stand_under_one_name() -> None:

@@ -5,9 +5,8 @@ import copy
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.runlog.replay.config import load_variant
+from gatemark.exams.runlog.replay.config import load_variant, load_variants
 from gatemark.exams.runlog.replay.token_gate import GateSettings
-from gatemark.exams.runlog.replay.variant_files import load_variants
 
 RAW = {
     "variant_id": "V0",

@@ -82,7 +82,7 @@ def test_rules_answer_every_text_within_limits(texts: list[str]) -> None:
     assert summary.schema_ok
     assert all(len(text) <= SUMMARY_LIMITS[field] for field, text in summary.fields.items())
     assert all(text or field == "agent_contributions" for field, text in summary.fields.items())
-    look = BufferAgent(MODEL, novelty=True, history_k=3).look(
+    look = BufferAgent(MODEL, novelty=True, history_k=3).evaluate(
         segments[0], [summary.for_history], "x"
     )
     assert look.failure is None

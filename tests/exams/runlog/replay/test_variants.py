@@ -5,10 +5,10 @@ from msgspec import UNSET
 from tests.exams.runlog.models import FIELDS, Says, always
 from tests.exams.runlog.talks import trace, turn
 
-from gatemark.exams.runlog.audit import audit_run
 from gatemark.exams.runlog.records.names import ctu, text_hash
 from gatemark.exams.runlog.records.run import RunLog, TimestampDerivation
 from gatemark.exams.runlog.records.run_rules import RunRules
+from gatemark.exams.runlog.replay.config import load_variants
 from gatemark.exams.runlog.replay.model import (
     MissingReplyError,
     ModelError,
@@ -16,9 +16,9 @@ from gatemark.exams.runlog.replay.model import (
     RecordingModel,
 )
 from gatemark.exams.runlog.replay.run_meta import RunFacts, make_log, model_ms
-from gatemark.exams.runlog.replay.variant_files import load_variants
 from gatemark.exams.runlog.replay.variants import CaseRecords, Models, run_variant
 from gatemark.exams.runlog.traces.trace import Trace
+from gatemark.exams.runlog.validate import audit_run
 
 VARIANTS = {variant.variant_id: variant for variant in load_variants(None)}
 FILE, SET = text_hash("file"), text_hash("set")

@@ -18,8 +18,9 @@ from gatemark.exams.runlog.traces.dataset import (
     select_cases,
     trace_entry,
 )
-from gatemark.exams.runlog.traces.phrases import DOMAINS
+from gatemark.exams.runlog.traces.files import json_lines, packed
 from gatemark.exams.runlog.traces.synthetic import (
+    DOMAINS,
     FORK,
     SyntheticSettings,
     case_ids,
@@ -30,7 +31,6 @@ from gatemark.exams.runlog.traces.synthetic import (
     synthetic_trace,
 )
 from gatemark.exams.runlog.traces.trace import trace_of
-from gatemark.exams.runlog.writer import json_lines, packed
 from gatemark.testing.schemas import file_remarks
 
 SETTINGS = SyntheticSettings(cases=6, rounds=(1, 2), sentences=(1, 3))

@@ -7,9 +7,14 @@ from tests.exams.runlog.talks import T0, looked_at, records, trace, turn
 from gatemark.core.errors import BadInputError
 from gatemark.exams.runlog.records.names import text_hash
 from gatemark.exams.runlog.records.trace_rules import TraceRules
-from gatemark.exams.runlog.traces.stream import replay
-from gatemark.exams.runlog.traces.text import TraceText, canonical_text
-from gatemark.exams.runlog.traces.trace import LABEL_LIKE, classify, trace_of
+from gatemark.exams.runlog.traces.trace import (
+    LABEL_LIKE,
+    TraceText,
+    canonical_text,
+    classify,
+    replay,
+    trace_of,
+)
 
 LABELS = frozenset({"doctor0", "supervisor"})
 

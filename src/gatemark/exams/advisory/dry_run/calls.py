@@ -13,10 +13,15 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
-from gatemark.exams.advisory.dry_run.busy_counter import BusyReading, read_counter
 from gatemark.exams.advisory.dry_run.envelope import PROTOCOL, RequestEnvelope
 from gatemark.exams.advisory.dry_run.payload import wire_payload
-from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
+from gatemark.exams.advisory.dry_run.question import (
+    BusyReading,
+    CallObservation,
+    DryRunQuestion,
+    LaneSetting,
+    read_counter,
+)
 from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice, read_health, read_reply
 from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.fixtures.fixture import Fixture
@@ -131,16 +136,16 @@ async def ask_service(
         rng=random.Random(0),  # noqa: S311 - nothing is asked twice, so nothing is drawn
         on_progress=on_progress,
     )
-    told = {outcome.id: outcome for outcome in outcomes}
+    outcome_by_id = {outcome.id: outcome for outcome in outcomes}
     unseen = (now(), CallObservation(None, NOT_READ, NOT_READ, alone=False))
     records = []
     for name, question in by_id.items():
         at, seen = observed.seen.get(name, unseen)
-        records.append(record(question, _told(question, told[name]), at, seen))
+        records.append(record(question, _answer_of(question, outcome_by_id[name]), at, seen))
     return records
 
 
-def _told(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvice:
+def _answer_of(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvice:
     """An answer reduced to what may be recorded; an error's own words may hold a payload."""
     if outcome.reply is None:
         kind = outcome.error.kind if outcome.error is not None else "missing"
@@ -151,7 +156,7 @@ def _told(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvice:
 
 
 def record(
-    question: CallQuestion, told: Advice | NoAdvice, at: datetime, seen: CallObservation
+    question: CallQuestion, answer: Advice | NoAdvice, at: datetime, seen: CallObservation
 ) -> AdvisoryDecision:
     """The record of one question."""
     asked = DryRunQuestion(
@@ -161,4 +166,4 @@ def record(
         fixture=question.fixture,
         reference=question.reference,
     )
-    return record_of(asked, told, seen, question.setting)
+    return record_of(asked, answer, seen, question.setting)

@@ -29,12 +29,12 @@ from gatemark.exams.advisory.dry_run.folder import (
     write_front,
     write_runs,
 )
-from gatemark.exams.advisory.dry_run.ids import RandomBytes
 from gatemark.exams.advisory.dry_run.run import (
     AdvisoryChoices,
     DryRun,
     DryRuns,
     OnProgress,
+    RandomBytes,
     run_advisory,
 )
 from gatemark.exams.advisory.exam import DECISIONS

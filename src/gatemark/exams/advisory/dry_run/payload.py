@@ -3,14 +3,132 @@
 from __future__ import annotations
 
 import base64
+import math
+import re
+import zlib
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from gatemark.core.errors import BadInputError
 from gatemark.exams.advisory.decision import FallbackKind, Severity
 from gatemark.exams.advisory.dry_run.envelope import asks_authority
-from gatemark.exams.advisory.dry_run.features import Row, audio_features, text_features
-from gatemark.exams.advisory.fixtures.audio import MAX_WAV_BYTES, read_wav, render_wav, sound_of
-from gatemark.exams.advisory.fixtures.lanes import DOCUMENTS, ENVELOPES, VOICE
+from gatemark.exams.advisory.fixtures.audio import (
+    MAX_WAV_BYTES,
+    SAMPLE_RATE_HZ,
+    Samples,
+    read_wav,
+    render_wav,
+    sound_of,
+)
+from gatemark.exams.advisory.fixtures.fixture import DOCUMENTS, ENVELOPES, VOICE
+
+TEXT_WIDTH: Final = 512
+MAX_FIGURE: Final = 10**15
+_BANDS: Final = 16
+_FRAME: Final = 256
+_HOP: Final = 128
+_FLOOR: Final = 1e-8
+_WORD: Final = re.compile(r"[A-Za-z]+|\d+|[^\sA-Za-z\d]")
+
+Row = NDArray[np.float32]
+
+
+def text_features(payload: Any) -> Row:
+    """Hashed words, pairs of words and figures of a JSON payload, of length one.
+
+    A word is hashed together with the key it stands under. The hash is CRC-32, the same in every
+    process and on every machine.
+    """
+    row = np.zeros(TEXT_WIDTH)
+    for name, weight in _signals(payload):
+        hashed = zlib.crc32(name.encode())
+        row[hashed % TEXT_WIDTH] += weight if hashed & 0x8000_0000 else -weight
+    length = float(np.sqrt(row @ row))
+    return np.asarray(row / length if length else row, dtype=np.float32)
+
+
+def _signals(payload: Any) -> Iterator[tuple[str, float]]:
+    yield "bias", 0.5
+    for key, value in _leaves(payload, ""):
+        if isinstance(value, bool) or value is None:
+            yield f"{key}={value}", 1.0
+        elif isinstance(value, int | float):
+            yield f"{key}#", math.log1p(min(abs(value), MAX_FIGURE)) / 3
+            yield f"{key}={'zero' if value == 0 else 'some'}", 0.5
+        else:
+            words = _words(str(value))
+            # A lone word is a category, and says more than one word among many.
+            weight = 2.0 if len(words) == 1 else 1.0
+            for word in words:
+                yield f"{key}:{word}", weight
+            for left, right in pairwise(words):
+                yield f"{key}:{left} {right}", 0.7
+    yield from _overlap(payload)
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name in sorted(value):
+            yield from _leaves(value[name], f"{key}.{name}")
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, key)
+    else:
+        yield key, value
+
+
+def _words(text: str) -> list[str]:
+    return [
+        word if word.isupper() and len(word) > 1 else word.lower() for word in _WORD.findall(text)
+    ]
+
+
+def _overlap(payload: Any) -> Iterator[tuple[str, float]]:
+    """How far passages cover a question, and whether those that do give different figures."""
+    question = payload.get("question") if isinstance(payload, dict) else None
+    passages = payload.get("passages") if isinstance(payload, dict) else None
+    if not isinstance(question, str) or not isinstance(passages, list):
+        return
+    asked = {word for word in _words(question) if len(word) > 3}
+    found = [set(_words(str(passage))) for passage in passages]
+    shared = [len(asked & words) for words in found]
+    best = max(shared, default=0)
+    yield f"overlap:{min(best, 3)}", 3.0
+    yield f"passages:{len(found)}", 1.0
+    covering = [words for words, count in zip(found, shared, strict=True) if count == best > 0]
+    figures = {word for words in covering for word in words if word.isdigit()}
+    yield f"covering:{len(covering)}", 2.0
+    yield f"figures:{min(len(figures), 3)}", 2.0
+
+
+def audio_features(samples: Samples) -> Row:
+    """Energy by band, how it varies, and how tonal, busy and voice-like the sound is."""
+    padded = np.pad(samples, (0, max(0, _FRAME - samples.size)))
+    frames = np.lib.stride_tricks.sliding_window_view(padded, _FRAME)[::_HOP] * np.hanning(_FRAME)
+    power = np.abs(np.fft.rfft(frames, axis=1)) ** 2 + _FLOOR
+    edges = np.geomspace(80, SAMPLE_RATE_HZ / 2, _BANDS + 1) * _FRAME / SAMPLE_RATE_HZ
+    places = np.clip(np.searchsorted(edges, np.arange(power.shape[1])) - 1, 0, _BANDS - 1)
+    bands = np.stack([power[:, places == band].sum(axis=1) + _FLOOR for band in range(_BANDS)], 1)
+    logs = np.log(bands)
+    flatness = np.exp(np.mean(np.log(power), axis=1)) / np.mean(power, axis=1)
+    loudness = np.sqrt(np.mean(frames**2, axis=1))
+    crossings = np.mean(np.abs(np.diff(np.signbit(padded))))
+    row = [
+        *logs.mean(axis=0),
+        *logs.std(axis=0),
+        flatness.mean(),
+        flatness.std(),
+        crossings,
+        loudness.mean(),
+        loudness.std() / (loudness.mean() + _FLOOR),
+        np.log(loudness.max() + _FLOOR) - np.log(loudness.min() + _FLOOR),
+    ]
+    return np.asarray(row, dtype=np.float32)
+
 
 OPERATIONS: Final = ("classify", "generate", "triage")
 MAX_TEXT_CHARS: Final = 4000

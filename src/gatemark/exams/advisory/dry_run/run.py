@@ -13,27 +13,117 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.evidence.dataset import json_rows
 from gatemark.evidence.plugins import suites
+from gatemark.evidence.reading_options import Limits
+from gatemark.evidence.source import inspect_source
 from gatemark.exams.advisory.categories import Taxonomy, lane_name
-from gatemark.exams.advisory.decision import AdvisoryDecision, FallbackKind, Mode
-from gatemark.exams.advisory.dry_run.busy_counter import DEFAULT_COUNTER
+from gatemark.exams.advisory.decision import (
+    AdvisoryDecision,
+    FallbackKind,
+    Mode,
+    privacy_breaches,
+    side_effect_breaches,
+)
 from gatemark.exams.advisory.dry_run.calls import NOT_READ, CallQuestion, ask_service, record
 from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
-from gatemark.exams.advisory.dry_run.ids import RandomBytes, new_ulid
-from gatemark.exams.advisory.dry_run.question import CallObservation, LaneSetting
-from gatemark.exams.advisory.dry_run.recorded import NO_ANSWER, Recording, read_recording
-from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice
+from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, CallObservation, LaneSetting
+from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply
 from gatemark.exams.advisory.dry_run.services import MAX_REPLY_BYTES, ServiceSpec, parse_services
 from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
-from gatemark.exams.advisory.fixtures.fixture import FixtureSet
-from gatemark.exams.advisory.fixtures.lanes import service_name
-from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, reference_for
+from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
+from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
 from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Target
 from gatemark.workspace import Workspace
+
+_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_RANDOM_BYTES: Final = 10
+ULID_CHARS: Final = 26
+
+RandomBytes = Callable[[int], bytes]
+"""Gives that many bytes; ``secrets.token_bytes`` where nobody replays."""
+
+
+def new_ulid(at: datetime, random_bytes: RandomBytes) -> str:
+    """48 bits of time in milliseconds and 80 of chance, in Crockford's base 32."""
+    moment_ms = int(at.timestamp() * 1000)
+    number = moment_ms << 80 | int.from_bytes(random_bytes(_RANDOM_BYTES), "big")
+    digits = [_ALPHABET[number >> 5 * place & 31] for place in range(ULID_CHARS)]
+    return "".join(reversed(digits))
+
+
+MAX_PROBLEMS = 20
+NO_ANSWER = "recording_has_no_answer"
+
+Recording = Mapping[str, Advice | NoAdvice]
+"""What was recommended for each fixture."""
+
+
+def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
+    """The recommendations of a decisions file; of several for one fixture, the last counts.
+
+    Decisions that held no usable recommendation stay unanswered. Bad conduct is never overwritten:
+    what came once came.
+    """
+    found: dict[str, Advice | NoAdvice] = {}
+    problems: list[str] = []
+    for place, value in json_rows(inspect_source(path), Limits()):
+        if not isinstance(value, dict):
+            problems.append(f"{place}: must be an object")
+            continue
+        try:
+            decision = msgspec.convert(value, AdvisoryDecision)
+        except msgspec.ValidationError:
+            problems.append(f"{place}: is not an advisory decision record")
+            continue
+        name = decision.source.fixture_id
+        if isinstance(name, str):
+            told = _advice(decision, taxonomy_of(decision.input_class))
+            earlier = found.get(name)
+            conduct = told.conduct if earlier is None else _worse(earlier.conduct, told.conduct)
+            if decision.fallback.kind == "service_unavailable":
+                told = earlier or NoAdvice(NO_ANSWER)
+            found[name] = msgspec.structs.replace(told, conduct=conduct)
+    if problems:
+        raise BadInputError(
+            tuple(problems[:MAX_PROBLEMS]), unlisted_count=max(0, len(problems) - MAX_PROBLEMS)
+        )
+    if not any(isinstance(told, Advice) for told in found.values()):
+        raise BadInputError(f"{path}: holds no recommendations")
+    return found
+
+
+def _worse(left: Conduct, right: Conduct) -> Conduct:
+    return Conduct(
+        requested=left.requested | right.requested,
+        acted=left.acted or right.acted,
+        echoed=left.echoed or right.echoed,
+    )
+
+
+def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice:
+    """The recommendation as if it were given now; bad conduct stays with it."""
+    flags = msgspec.structs.asdict(decision.authority_flags)
+    said = {
+        **msgspec.to_builtins(decision.recommendation),
+        "confidence": msgspec.to_builtins(decision.confidence).get("score"),
+        "model": msgspec.to_builtins(decision.service).get("model"),
+        # A flag that is absent is a violation, and stays one.
+        "authority": {name: None if wish is UNSET else wish for name, wish in flags.items()},
+        "actions": list(decision.allowed_actions),
+        "performed": bool(side_effect_breaches(decision)),
+    }
+    advice = read_reply(said, None, taxonomy)
+    if privacy_breaches(decision):
+        worse = msgspec.structs.replace(advice.conduct, echoed=True)
+        return msgspec.structs.replace(advice, conduct=worse)
+    return advice
+
 
 DEFAULT_RUNS: Final = 3
 OnProgress = Callable[[int, int], None]

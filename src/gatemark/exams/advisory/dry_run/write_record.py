@@ -1,4 +1,4 @@
-"""From what was asked, told and seen to one decision record."""
+"""Make one decision record from a question, its answer and what was observed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import Final
 import msgspec
 
 from gatemark.exams.advisory.categories import (
-    DEFAULT_BUCKET_RULE,
     Category,
     CategoryKey,
-    bucket_of,
     category_of,
     is_applicable,
     outcome_of,
@@ -18,6 +16,7 @@ from gatemark.exams.advisory.categories import (
 from gatemark.exams.advisory.decision import (
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
+    DEFAULT_BUCKET_RULE,
     SCHEMA_NAME,
     Action,
     ActualAction,
@@ -26,6 +25,7 @@ from gatemark.exams.advisory.decision import (
     ComparisonOutcome,
     ErrorType,
     Fallback,
+    FallbackKind,
     InputSource,
     Latency,
     NpuProof,
@@ -35,12 +35,113 @@ from gatemark.exams.advisory.decision import (
     Service,
     SourceKind,
     StatedConfidence,
+    bucket_of,
 )
-from gatemark.exams.advisory.dry_run.fallbacks import fallback_of
-from gatemark.exams.advisory.dry_run.npu_proof import proof_of
-from gatemark.exams.advisory.dry_run.question import CallObservation, DryRunQuestion, LaneSetting
-from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice
+from gatemark.exams.advisory.dry_run.question import (
+    CallObservation,
+    DryRunQuestion,
+    LaneSetting,
+    busy_delta,
+)
+from gatemark.exams.advisory.dry_run.reply import HEALTHY, Advice, Conduct, NoAdvice
 from gatemark.exams.advisory.fixtures.references import Given
+
+PUBLIC_COUNTERS: Final = "/sys/"
+"""Only a counter of the kernel's own may be named in a record."""
+
+
+def proof_of(
+    advice: Advice | None, seen: CallObservation, setting: LaneSetting
+) -> tuple[NpuProof, str]:
+    """What the busy counter proves, and in a word why not when it proves nothing."""
+    if setting.mode == "health_only":
+        return NpuProof(proof_mode="health_only", inference_ran=False, proof_ok=None), "health_only"
+    if setting.mode == "offline_fixture":
+        return NpuProof(
+            proof_mode="offline_fixture", inference_ran=False, proof_ok=None
+        ), "offline_fixture"
+    if advice is None or not advice.inference_ran:
+        return NpuProof(
+            proof_mode="unavailable", inference_ran=False, proof_ok=None
+        ), "no_inference"
+    if ran_on_cpu(advice):
+        return NpuProof(proof_mode="unavailable", inference_ran=True, proof_ok=None), "ran_on_cpu"
+    delta = busy_delta(seen.before, seen.after)
+    reported = advice.busy_delta_us
+    path = setting.counter_path if setting.counter_path.startswith(PUBLIC_COUNTERS) else None
+    if seen.alone and delta.busy_us is not None:
+        proof = NpuProof(
+            proof_mode="sysfs_busy_delta",
+            inference_ran=True,
+            proof_ok=delta.busy_us > 0,
+            busy_delta_us=delta.busy_us,
+            service_reported_delta_us=reported,
+            counter_path=path,
+        )
+        return proof, "measured" if delta.busy_us else "counter_did_not_move"
+    problem = delta.problem or "other_calls_under_way"
+    if reported is not None:
+        proof = NpuProof(
+            proof_mode="service_reported_delta",
+            inference_ran=True,
+            proof_ok=reported > 0,
+            service_reported_delta_us=reported,
+        )
+        return proof, problem
+    return NpuProof(proof_mode="unavailable", inference_ran=True, proof_ok=None), problem
+
+
+def ran_on_cpu(advice: Advice) -> bool:
+    """Whether the service says so, as a fallback or as its device."""
+    if advice.fallback is not None and advice.fallback.kind == "cpu":
+        return True
+    return (advice.device or "").upper().startswith("CPU")
+
+
+ABSENT_NPU: Final = frozenset({"npu_absent", "cpu_requested"})
+
+
+def fallback_of(
+    asked: DryRunQuestion,
+    answer: Advice | NoAdvice,
+    proof: tuple[NpuProof, str],
+    setting: LaneSetting,
+) -> Fallback:
+    """What answered in the NPU's place, by the service's own word or by what is plain to see."""
+    kind, reason = _fallback_kind(answer, proof, setting)
+    if kind is None:
+        return Fallback(occurred=False, expected=False, kind=None, reason=None)
+    by_mode = kind in ("offline", "health_only")
+    by_case = asked.fixture is not None and asked.fixture.expected_fallback == kind
+    # The service says that there is no NPU, and this machine shows none.
+    no_npu = kind == "cpu" and reason in ABSENT_NPU and not setting.npu_in_sight
+    announced = kind in setting.expected_fallbacks
+    return Fallback(
+        occurred=True,
+        expected=by_mode or by_case or no_npu or announced,
+        kind=kind,
+        reason=reason,
+    )
+
+
+def _fallback_kind(
+    answer: Advice | NoAdvice, proof: tuple[NpuProof, str], setting: LaneSetting
+) -> tuple[FallbackKind | None, str | None]:
+    if isinstance(answer, NoAdvice):
+        if answer.reason == HEALTHY:
+            return "health_only", "health_only_mode"
+        return "service_unavailable", answer.reason
+    if setting.mode == "offline_fixture":
+        return "offline", "offline_fixture_mode"
+    if answer.fallback is not None:
+        return answer.fallback.kind, answer.fallback.reason
+    if answer.inference_ran and ran_on_cpu(answer):
+        return "cpu", "not_announced"
+    measured, problem = proof
+    if answer.inference_ran and measured.proof_ok is None:
+        return "proof_unavailable", problem
+    return None, None
+
 
 BLOCKING: Final[frozenset[ErrorType]] = frozenset(
     {"unsafe_authority", "privacy_violation", "fallback_unexpected", "npu_proof_missing"}
@@ -52,12 +153,12 @@ _KIND_OF_REFERENCE: Final[dict[str, SourceKind]] = {
 
 
 def record_of(
-    asked: DryRunQuestion, told: Advice | NoAdvice, seen: CallObservation, setting: LaneSetting
+    asked: DryRunQuestion, answer: Advice | NoAdvice, seen: CallObservation, setting: LaneSetting
 ) -> AdvisoryDecision:
     """The record of one question. Whatever went wrong, there is one."""
-    advice = told if isinstance(told, Advice) else None
+    advice = answer if isinstance(answer, Advice) else None
     proof, proof_note = proof_of(advice, seen, setting)
-    fallback = fallback_of(asked, told, (proof, proof_note), setting)
+    fallback = fallback_of(asked, answer, (proof, proof_note), setting)
     score = advice.score if advice else None
     label = advice.label if advice else "unknown"
     severity = advice.severity if advice else "none"
@@ -72,7 +173,7 @@ def record_of(
         applicable=is_applicable(source.kind, setting.mode),
     )
     lesser = _lesser_error(fallback, proof, too_slow=_is_slow(seen, setting))
-    outcome = _outcome(category_of(parts, setting.taxonomy), told.conduct, lesser)
+    outcome = _outcome(category_of(parts, setting.taxonomy), answer.conduct, lesser)
     return AdvisoryDecision(
         schema_version=SCHEMA_NAME,
         decision_id=asked.decision_id,
@@ -85,19 +186,19 @@ def record_of(
             model=_model(advice),
         ),
         input_class=asked.input_class,
-        recommendation=_recommendation(advice, told),
+        recommendation=_recommendation(advice, answer),
         confidence=StatedConfidence(
             bucket=parts.bucket, bucket_rule=DEFAULT_BUCKET_RULE, calibrated=False, score=score
         ),
-        authority_flags=_flags(told),
+        authority_flags=_flags(answer),
         allowed_actions=_actions(outcome),
-        actual_action=_action(told),
+        actual_action=_action(answer),
         human_or_atlas_decision=_reference(asked.reference),
         outcome=outcome,
         npu_proof=proof,
         latency=Latency(
             total_ms=seen.total_ms,
-            timeout=isinstance(told, NoAdvice) and told.timeout,
+            timeout=isinstance(answer, NoAdvice) and answer.timeout,
             service_ms=advice.service_ms if advice else None,
             queue_ms=advice.queue_ms if advice else None,
         ),
@@ -110,7 +211,7 @@ def record_of(
             retention="local_audit",
             contains_private_payload=False,
         ),
-        notes=_notes(asked, told, proof_note, seen),
+        notes=_notes(asked, answer, proof_note, seen),
     )
 
 
@@ -137,9 +238,9 @@ def _model(advice: Advice | None) -> str | None:
     return "/".join(part for part in parts if part is not None)
 
 
-def _recommendation(advice: Advice | None, told: Advice | NoAdvice) -> Recommendation:
+def _recommendation(advice: Advice | None, answer: Advice | NoAdvice) -> Recommendation:
     if advice is None:
-        reason = told.reason if isinstance(told, NoAdvice) else "no_advice"
+        reason = answer.reason if isinstance(answer, NoAdvice) else "no_advice"
         return Recommendation(
             label="unknown",
             severity="none",
@@ -158,14 +259,14 @@ def _recommendation(advice: Advice | None, told: Advice | NoAdvice) -> Recommend
     )
 
 
-def _flags(told: Advice | NoAdvice) -> AuthorityFlags:
+def _flags(answer: Advice | NoAdvice) -> AuthorityFlags:
     """The flags as they must be, but for those that the service wants otherwise."""
-    wishes = {name: not getattr(CLOSED_FLAGS, name) for name in told.conduct.requested}
+    wishes = {name: not getattr(CLOSED_FLAGS, name) for name in answer.conduct.requested}
     return msgspec.structs.replace(CLOSED_FLAGS, **wishes)
 
 
-def _action(told: Advice | NoAdvice) -> ActualAction:
-    if told.conduct.acted:
+def _action(answer: Advice | NoAdvice) -> ActualAction:
+    if answer.conduct.acted:
         return ActualAction(
             kind="none",
             performed=True,
@@ -231,20 +332,20 @@ def _can_be(told_ms: float | None, seen: CallObservation) -> bool:
 
 
 def _notes(
-    asked: DryRunQuestion, told: Advice | NoAdvice, proof_note: str, seen: CallObservation
+    asked: DryRunQuestion, answer: Advice | NoAdvice, proof_note: str, seen: CallObservation
 ) -> tuple[str, ...]:
     """Short codes that have no field of their own."""
     found = []
     if asked.fixture is not None:
         found.append(f"case:{asked.fixture.kind}")
     found.append(f"proof:{proof_note}")
-    if isinstance(told, Advice):
-        if told.model_digest is not None:
-            found.append(f"model_digest:{told.model_digest}")
-        found.extend(f"reply_dropped:{name}" for name in told.dropped)
-        for name, told_ms in (("service_ms", told.service_ms), ("queue_ms", told.queue_ms)):
+    if isinstance(answer, Advice):
+        if answer.model_digest is not None:
+            found.append(f"model_digest:{answer.model_digest}")
+        found.extend(f"reply_dropped:{name}" for name in answer.dropped)
+        for name, told_ms in (("service_ms", answer.service_ms), ("queue_ms", answer.queue_ms)):
             if not _can_be(told_ms, seen):
                 found.append(f"longer_than_total:{name}")
-    if told.conduct.echoed:
+    if answer.conduct.echoed:
         found.append("reply_repeats_payload")
     return tuple(found)

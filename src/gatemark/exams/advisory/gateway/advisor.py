@@ -10,7 +10,6 @@ import openvino as ov
 
 from gatemark.core.errors import BadInputError
 from gatemark.exams.advisory.decision import ALLOWED_ACTIONS
-from gatemark.exams.advisory.dry_run.busy_counter import DEFAULT_COUNTER, busy_delta, read_counter
 from gatemark.exams.advisory.dry_run.envelope import (
     PROTOCOL,
     WANTED_FLAGS,
@@ -18,6 +17,7 @@ from gatemark.exams.advisory.dry_run.envelope import (
     RequestEnvelope,
 )
 from gatemark.exams.advisory.dry_run.payload import PayloadRuling, row_of, settled_by_rule
+from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, busy_delta, read_counter
 from gatemark.exams.advisory.gateway.models import DeviceChoice, LaneModel, load_cards
 
 MAX_EVIDENCE_REFS: Final = 8
@@ -92,19 +92,19 @@ class Advisor:
             raise EnvelopeRefusedError("unreadable_payload", str(error)) from error
         on_npu = lane.device != "CPU"
         before = read_counter(self._counter) if on_npu else None
-        told = lane.infer(row)
+        inferred = lane.infer(row)
         delta = None
         if before is not None:
             delta = busy_delta(before, read_counter(self._counter)).busy_us
-        certainty = "low_confidence" if told.confidence < LOW_CONFIDENCE else "model_confident"
+        certainty = "low_confidence" if inferred.confidence < LOW_CONFIDENCE else "model_confident"
         return {
             **self._machine(lane),
-            "label": told.label,
-            "severity": told.severity,
-            "confidence": told.confidence,
-            "reasons": [f"model_says_{told.label}", certainty],
+            "label": inferred.label,
+            "severity": inferred.severity,
+            "confidence": inferred.confidence,
+            "reasons": [f"model_says_{inferred.label}", certainty],
             "inference_ran": True,
-            "queue_ms": told.queue_ms,
+            "queue_ms": inferred.queue_ms,
             "npu_busy_delta_us": delta,
             "fallback": self._device_fallback(lane),
         }

@@ -13,7 +13,7 @@ import openvino as ov
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import IntegrityError, UsageError
-from gatemark.exams.advisory.dry_run.features import Row
+from gatemark.exams.advisory.dry_run.payload import Row
 
 FOLDER: Final = "reference_models"
 CARDS: Final = "models.json"

@@ -14,12 +14,28 @@ import time
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.exams.advisory.dry_run.envelope import EnvelopeRefusedError, RequestEnvelope, admit
+
+DeviceChoice = Literal["AUTO", "NPU", "CPU"]
+
+
+def open_gateway(port: int, device: DeviceChoice, busy_counter: str) -> Gateway:
+    """A gateway that is ready to serve; the caller runs ``serve_forever`` and ``finish``."""
+    try:
+        from gatemark.exams.advisory.gateway.advisor import Advisor  # noqa: PLC0415 - an extra that few need
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"the gateway needs the package {error.name!r}: install gatemark[openvino]"
+        ) from error
+    advisor = Advisor(device, counter=Path(busy_counter))
+    return Gateway(port, advise=advisor.advise, health=advisor.health)
+
 
 LOOPBACK: Final = "127.0.0.1"
 LOOPBACK_NAMES: Final = frozenset({LOOPBACK, "localhost", "[::1]"})

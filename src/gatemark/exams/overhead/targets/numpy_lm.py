@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import numpy as np
@@ -16,18 +16,113 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
-from gatemark.exams.overhead.targets.corpus import VOCABULARY, make_tokens
-from gatemark.exams.overhead.targets.numpy_guards import (
-    PRESETS,
-    GuardSettings,
-    Preset,
-    capped,
-    clipped,
-    steadied,
-)
 from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, MetricKind, PassSeeds
 
+_ARTICLES: Final = ("the", "a", "every", "some")
+_ADJECTIVES: Final = ("red", "small", "old", "quiet", "bright", "cold", "slow", "green")
+_ANIMALS: Final = ("fox", "owl", "hare", "crow", "otter", "mole", "wren", "toad")
+_THINGS: Final = ("river", "stone", "lamp", "gate", "boat", "tree", "wall", "bell")
+_VERBS: Final = ("sees", "follows", "finds", "guards", "leaves", "counts", "hears", "paints")
+_PREPOSITIONS: Final = ("near", "under", "behind", "beside")
+_ADVERBS: Final = ("today", "slowly", "again", "alone")
+_END: Final = "."
+
+VOCABULARY: Final = (
+    _END,
+    *_ARTICLES,
+    *_ADJECTIVES,
+    *_ANIMALS,
+    *_THINGS,
+    *_VERBS,
+    *_PREPOSITIONS,
+    *_ADVERBS,
+)
+
+
+def make_tokens(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """So many tokens of sentences, as positions in the vocabulary."""
+    places = {word: place for place, word in enumerate(VOCABULARY)}
+    tokens: list[int] = []
+    while len(tokens) < count:
+        tokens.extend(places[word] for word in _sentence(rng))
+    return np.array(tokens[:count], dtype=np.int64)
+
+
+def _sentence(rng: np.random.Generator) -> list[str]:
+    """An animal does something to a thing; each animal has verbs it prefers."""
+    animal = int(rng.integers(len(_ANIMALS)))
+    # Habits make the next word depend on more than the last one.
+    verb = (animal + int(rng.integers(3))) % len(_VERBS)
+    thing = (2 * verb + int(rng.integers(2))) % len(_THINGS)
+    words = [*_described(rng, _ANIMALS[animal]), _VERBS[verb], *_described(rng, _THINGS[thing])]
+    if rng.random() < 0.4:
+        place = _THINGS[int(rng.integers(len(_THINGS)))]
+        words += [_pick(rng, _PREPOSITIONS), *_described(rng, place)]
+    if rng.random() < 0.3:
+        words.append(_pick(rng, _ADVERBS))
+    return [*words, _END]
+
+
+def _described(rng: np.random.Generator, noun: str) -> list[str]:
+    words = [_pick(rng, _ARTICLES)]
+    if rng.random() < 0.5:
+        words.append(_pick(rng, _ADJECTIVES))
+    return [*words, noun]
+
+
+def _pick(rng: np.random.Generator, words: tuple[str, ...]) -> str:
+    return words[int(rng.integers(len(words)))]
+
+
 Floats = NDArray[np.float64]
+
+Preset = Literal["harmless", "harmful"]
+
+
+class GuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How tightly each guard holds; null leaves a guard out.
+
+    ``clip`` bounds the hidden pre-activations. ``spectral_cap`` bounds the largest singular value
+    of the output weights, as a share of the trained one. ``variance`` is how far, as a share, the
+    spread of a window's hidden state may stray from the calibrated one before it is scaled back.
+    """
+
+    clip: Annotated[float, Meta(gt=0)] | None = None
+    spectral_cap: Annotated[float, Meta(gt=0)] | None = None
+    variance: Annotated[float, Meta(ge=0)] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The guards of the chain, in order."""
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) is not None)
+
+
+PRESETS: Final[dict[Preset, GuardSettings]] = {
+    "harmless": GuardSettings(clip=1.5, spectral_cap=0.95, variance=0.03),
+    "harmful": GuardSettings(clip=0.5, spectral_cap=0.5, variance=0.02),
+}
+
+
+def clipped(values: Floats, limit: float) -> Floats:
+    """Values cut to [-limit, limit]."""
+    return np.clip(values, -limit, limit)
+
+
+def capped(weights: Floats, cap: float) -> Floats:
+    """Weights scaled down so that no singular value exceeds the cap."""
+    largest = float(np.linalg.norm(weights, 2))
+    return weights * (cap / largest) if largest > cap else weights
+
+
+def steadied(hidden: Floats, calibrated: float, tolerance: float) -> Floats:
+    """A window's hidden state, its spread brought back to the edge of what is tolerated."""
+    spread = float(hidden.std())
+    low, high = calibrated * (1 - tolerance), calibrated * (1 + tolerance)
+    if spread == 0 or low <= spread <= high:
+        return hidden
+    return hidden * ((low if spread < low else high) / spread)
+
+
 Tokens = NDArray[np.int64]
 Weights = dict[str, Floats]
 

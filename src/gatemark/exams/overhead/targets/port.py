@@ -37,7 +37,7 @@ class AccuracyCounts(msgspec.Struct, frozen=True):
 
 
 class PassSeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The seed bundle, set anew before every pass; null seeds nothing."""
+    """The seed bundle, set again before every pass; null seeds nothing."""
 
     python: Seed | None = 0
     numpy: Seed | None = 0

@@ -14,7 +14,6 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.settings_file import parse_settings, read_settings
-from gatemark.exams.runlog.calibrate.choice import choose
 from gatemark.exams.runlog.calibrate.report_files import (
     CalibrationReport,
     calibration_files,
@@ -27,6 +26,7 @@ from gatemark.exams.runlog.calibrate.sweep import (
     SweepConfig,
     at_share,
     case_sweep,
+    choose,
     judged,
     policies,
     policy_sweep,
@@ -107,7 +107,7 @@ def calibrate(
 
 
 def _batches(valid: Sequence[GatePolicy]) -> list[Sequence[GatePolicy]]:
-    """Many policies at a time, because every batch reads all traces anew."""
+    """Many policies at a time, because every batch reads all traces again."""
     size = max(1, min(BATCH_POLICIES, len(valid) // 4))
     return [valid[start : start + size] for start in range(0, len(valid), size)]
 
@@ -145,7 +145,7 @@ def _refuse_many_failures(failed: dict[str, str], total: int, config: SweepConfi
 
 
 def _sweep(job: _SweepJob, batch: Sequence[GatePolicy]) -> bytes:
-    """Some policies on every case; a worker reads the traces anew, which is cheap beside that."""
+    """Some policies on every case; a worker reads the traces again, which is cheap beside that."""
     cases = [
         sweep_case(read_trace(path, allow_stub=job.allow_stub).trace) for _, path in job.entries
     ]

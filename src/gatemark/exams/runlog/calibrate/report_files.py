@@ -10,10 +10,9 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from gatemark.exams.runlog.calibrate.choice import ChosenPolicy
-from gatemark.exams.runlog.calibrate.sweep import CaseSweep, PolicySweep, SweepConfig
+from gatemark.exams.runlog.calibrate.sweep import CaseSweep, ChosenPolicy, PolicySweep, SweepConfig
 from gatemark.exams.runlog.records.names import SHORT, short_hash
-from gatemark.exams.runlog.writer import json_lines, plain_json
+from gatemark.exams.runlog.traces.files import json_lines, plain_json
 
 NOBODY: Final = "none"
 _TOP: Final = 5

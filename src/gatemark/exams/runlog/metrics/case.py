@@ -4,25 +4,147 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from itertools import pairwise
 from typing import Any, Protocol
 
 import msgspec
 
-from gatemark.exams.runlog.metrics.coverage import (
-    Concepts,
-    consecutive_jaccards,
-    covered,
-    covered_within,
-    mean,
-    threshold_rates,
-    union,
-    unsupported,
+from gatemark.core.errors import BadInputError
+from gatemark.exams.runlog.records.metrics import (
+    BUDGETS,
+    METRICS_VERSION,
+    THRESHOLDS,
+    BudgetCoverage,
+    Distribution,
+    PerCaseMetrics,
+    ThresholdRates,
 )
-from gatemark.exams.runlog.metrics.pace import flush_intervals_ms, per_second, reason_counts, share
-from gatemark.exams.runlog.records.metrics import METRICS_VERSION, Distribution, PerCaseMetrics
 from gatemark.exams.runlog.records.names import ctu, plain_case_id
-from gatemark.exams.runlog.records.run import BufferDecision, RunLog, SummaryEvent
+from gatemark.exams.runlog.records.run import BufferDecision, RunLog, SummaryEvent, TokengateFlush
 from gatemark.statistics.quantiles import distribution
+
+UNKNOWN_REASON = "unknown"
+
+
+def reason_counts(flushes: Sequence[TokengateFlush]) -> dict[str, int]:
+    """How often each reason triggered a flush."""
+    counts = Counter(
+        flush.trigger_reason if isinstance(flush.trigger_reason, str) else UNKNOWN_REASON
+        for flush in flushes
+    )
+    return dict(sorted(counts.items()))
+
+
+def flush_intervals_ms(flushes: Sequence[TokengateFlush]) -> tuple[tuple[float, ...], int]:
+    """Milliseconds between consecutive flushes, and how many of them were dropped.
+
+    Agents take turns, so a flush may be stamped before the one it follows. Such an interval is
+    dropped, and the next is measured from the last stamp that did not go back.
+    """
+    intervals: list[float] = []
+    dropped = 0
+    previous: datetime | None = None
+    for flush in flushes:
+        moment = _moment(flush)
+        if previous is not None:
+            interval = (moment - previous).total_seconds() * 1000
+            if interval < 0:
+                dropped += 1
+                continue
+            intervals.append(interval)
+        previous = moment
+    return tuple(intervals), dropped
+
+
+def _moment(flush: TokengateFlush) -> datetime:
+    try:
+        moment = datetime.fromisoformat(flush.timestamp)
+    except ValueError as error:
+        raise BadInputError(
+            f"tokengate_flush {flush.flush_index}: timestamp {flush.timestamp!r} is no time"
+        ) from error
+    if moment.tzinfo is None:
+        raise BadInputError(
+            f"tokengate_flush {flush.flush_index}: timestamp {flush.timestamp!r} has no time zone"
+        )
+    return moment
+
+
+def per_second(units: int, duration_ms: float) -> float | None:
+    """Text units per second of virtual time; None when no time passed."""
+    return units / (duration_ms / 1000) if duration_ms > 0 else None
+
+
+def share(part: float, whole: float) -> float | None:
+    """A part of a whole; None when the whole is nothing."""
+    return part / whole if whole > 0 else None
+
+
+Concepts = frozenset[str]
+
+
+def mean(values: Sequence[float]) -> float | None:
+    """The plain mean; None of nothing."""
+    return sum(values) / len(values) if values else None
+
+
+def jaccard(left: Concepts, right: Concepts) -> float:
+    """Shared concepts over all concepts; two empty sets share nothing."""
+    union = left | right
+    return len(left & right) / len(union) if union else 0.0
+
+
+def consecutive_jaccards(summaries: Sequence[Concepts]) -> tuple[float, ...]:
+    """M3: how much each summary repeats the one before it."""
+    return tuple(jaccard(earlier, later) for earlier, later in pairwise(summaries))
+
+
+def threshold_rates(jaccards: Sequence[float]) -> ThresholdRates:
+    """M3: the share of neighbours at least this alike; null without neighbours."""
+    return ThresholdRates(
+        *(
+            sum(value >= least for value in jaccards) / len(jaccards) if jaccards else None
+            for least in THRESHOLDS
+        )
+    )
+
+
+def covered(said: Concepts, trace: Concepts) -> float:
+    """M4: the share of the trace's concepts that were said; 0 of a trace without concepts."""
+    return len(said & trace) / len(trace) if trace else 0.0
+
+
+def unsupported(said: Concepts, support: Concepts) -> float:
+    """M5, M6: the share of what was said that has no support; 0 when nothing was said."""
+    return len(said - support) / len(said) if said else 0.0
+
+
+def covered_within(
+    sizes: Sequence[int], summaries: Sequence[Concepts], trace: Concepts
+) -> BudgetCoverage:
+    """M7b: coverage by the summaries that fit a budget of text units.
+
+    Only a prefix counts: the first summary that does not fit blocks those after it. A failed
+    summary uses up its size and says nothing.
+    """
+    found: list[float] = []
+    for budget in BUDGETS:
+        said: set[str] = set()
+        used = 0
+        for size, concepts in zip(sizes, summaries, strict=True):
+            used += size
+            if used > budget:
+                break
+            said |= concepts
+        found.append(covered(frozenset(said), trace))
+    return BudgetCoverage(*found)
+
+
+def union(summaries: Sequence[Concepts]) -> Concepts:
+    """Everything that any summary said."""
+    return frozenset().union(*summaries)
+
 
 NOTHING: Concepts = frozenset()
 
@@ -60,7 +182,7 @@ def case_metrics(
     tokengate_config_hash_match: bool,
     dataset_manifest_hash_valid: bool,
 ) -> PerCaseMetrics:
-    """All metrics of one case; outliers can only be told when all cases are there."""
+    """All metrics of one case; outliers need all cases and are found later."""
     log = _in_order(log)
     trace_concepts = extract(trace.whole)
     said = tuple(

@@ -12,8 +12,7 @@ from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.metrics.error_analysis import DEFAULT_EXCERPT_CHARS, case_analysis
-from gatemark.exams.runlog.metrics.measure_case import find_logs
-from gatemark.exams.runlog.metrics.traced import TracedCase
+from gatemark.exams.runlog.metrics.measure_case import TracedCase, find_logs
 from gatemark.exams.runlog.read_rows import read_rows
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.names import case_of_trace_file, plain_case_id

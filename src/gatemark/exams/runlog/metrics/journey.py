@@ -24,10 +24,9 @@ from gatemark.evidence.exam import ExamOutcome, ExamReport
 from gatemark.evidence.folds.fold_files import ExamJob, build_exam
 from gatemark.evidence.reading_options import ReadingChoices, refuse
 from gatemark.evidence.source import digest_source, inspect_source
-from gatemark.exams.runlog.clock import refuse_no_moment
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
 from gatemark.exams.runlog.exam import EVENT_COUNT
-from gatemark.exams.runlog.metrics.config_hashes import VariantHashes, variant_hashes
+from gatemark.exams.runlog.metrics.error_analysis import with_outliers
 from gatemark.exams.runlog.metrics.measure_case import (
     MetricsJob,
     MetricsOutcome,
@@ -38,19 +37,21 @@ from gatemark.exams.runlog.metrics.measure_case import (
     measure_case,
 )
 from gatemark.exams.runlog.metrics.origins import (
+    VariantHashes,
     by_variant,
     extractor_caveats,
     mixed_settings,
     origin_caveats,
+    variant_hashes,
 )
-from gatemark.exams.runlog.metrics.outliers import with_outliers
-from gatemark.exams.runlog.metrics.timeline import case_timeline
+from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.metrics import METRICS_VERSION, PerCaseMetrics
 from gatemark.exams.runlog.records.names import case_of_trace_file, moment_text
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
+from gatemark.exams.runlog.views import case_timeline
 from gatemark.packs.judge_exam import Scored, judge_exam
 from gatemark.workspace import Workspace
 

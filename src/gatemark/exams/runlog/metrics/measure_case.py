@@ -23,13 +23,29 @@ from gatemark.exams.runlog.concepts.port import (
 )
 from gatemark.exams.runlog.metrics.case import case_metrics
 from gatemark.exams.runlog.metrics.origins import LogOrigin, origin_of
-from gatemark.exams.runlog.metrics.traced import TracedCase
 from gatemark.exams.runlog.records.manifest import TraceEntry
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.names import plain_case_id
 from gatemark.exams.runlog.records.run import Compat, RunLog
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import ReadTrace, read_run_log, read_trace
+from gatemark.exams.runlog.traces.trace import Trace, TraceText
+
+
+class TracedCase:
+    """One case's trace under one way of joining its deltas."""
+
+    def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
+        self._text = TraceText(trace, compat)
+        self.whole = self._text.whole
+        self.is_stub = trace.is_stub
+        moments = [delta.t_rel_ms for delta in trace.deltas]
+        self.duration_ms = max(moments) - min(moments) if moments else 0
+
+    def window(self, start_seq: int, end_seq: int) -> str:
+        """The text of the deltas from one seq to another, both included."""
+        return self._text.window(start_seq, end_seq)
+
 
 RUN_LOG_ENDS = (".jsonl.gz", ".jsonl")
 
@@ -173,11 +189,11 @@ def _log_problems(
             "the variant's configuration",
         ),
     }
-    for name, (told, found, where) in named.items():
-        if not isinstance(told, str):
+    for name, (stated, found, where) in named.items():
+        if not isinstance(stated, str):
             yield f"{name} is missing, so nothing ties it to {where}"
-        elif told != found:
-            yield f"{name} is {told}, {where} says {found}"
+        elif stated != found:
+            yield f"{name} is {stated}, {where} says {found}"
     yield from _windows_outside(log, trace.trace.last_seq)
 
 
@@ -199,12 +215,12 @@ def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:
 
 def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:
     """The settings in which a log names another extractor than the one that ran."""
-    told = msgspec.to_builtins(log.meta.concept_extractor)
-    if not isinstance(told, dict):
+    stated = msgspec.to_builtins(log.meta.concept_extractor)
+    if not isinstance(stated, dict):
         return sorted(ran)
     stoplists = msgspec.to_builtins(log.meta.stoplists_provenance)
-    told |= stoplists if isinstance(stoplists, dict) else {}
-    return sorted(name for name, value in told.items() if name in ran and ran[name] != value)
+    stated |= stoplists if isinstance(stoplists, dict) else {}
+    return sorted(name for name, value in stated.items() if name in ran and ran[name] != value)
 
 
 def find_logs(folder: str, variants: tuple[str, ...]) -> dict[str, dict[str, str]]:

@@ -16,7 +16,15 @@ from typing import Annotated, Any, Final, NamedTuple
 from msgspec import UNSET, Meta, Struct
 
 from gatemark.core.canonical import is_digest
+from gatemark.core.errors import UsageError
 from gatemark.core.record import Problem
+
+
+def refuse_no_moment(given: str | None, option: str) -> None:
+    """Stop when a user gave a time that no calendar has."""
+    if given is not None and not is_moment(given):
+        raise UsageError(f"{option} must be a date and time with an offset, got {given!r}")
+
 
 HASH_PATTERN: Final = r"^sha256:[a-f0-9]{64}$"
 CASE_PATTERN: Final = r"^case-[a-zA-Z0-9-]+$"

@@ -130,21 +130,21 @@ class ManifestRules(FileRules):
             "total_turns": sum(entry.turn_count for entry in self._entries),
         }
         for field, expected in sums.items():
-            told = getattr(summary, field)
-            if told != expected:
-                message = f"must be {expected}, the sum over the entries, got {told}"
+            stated = getattr(summary, field)
+            if stated != expected:
+                message = f"must be {expected}, the sum over the entries, got {stated}"
                 yield Remark(line, "summary_adds_up", f"$.{field}", message)
 
     def _dataset_hash(self, meta: ManifestMeta, provenance: ManifestProvenance) -> Iterator[Remark]:
-        told = provenance.trace_dataset_hash
-        if told is UNSET:
+        stated = provenance.trace_dataset_hash
+        if stated is UNSET:
             return
         expected = trace_dataset_hash(
             case_list_hash=provenance.case_list_hash,
             mas_run=meta.mas_run_id,
             traces=((entry.case_id, entry.sha256) for entry in self._entries),
         )
-        if told != expected:
-            message = f"must be {expected}, the hash of what is listed, got {told}"
+        if stated != expected:
+            message = f"must be {expected}, the hash of what is listed, got {stated}"
             line = self._seen["provenance"]
             yield Remark(line, "dataset_hash", "$.trace_dataset_hash", message)

@@ -217,6 +217,3 @@ class AggregateMetrics(
     bootstrap_samples: Count
     seed: int
     variants: dict[VariantName, VariantMetrics]
-
-
-MetricsRecord = PerCaseMetrics | AggregateMetrics

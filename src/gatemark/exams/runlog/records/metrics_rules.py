@@ -89,9 +89,9 @@ def _event_contradictions(row: PerCaseMetrics) -> Iterator[Problem]:
     ):
         if values is not UNSET:
             expected = sum(values) / len(values) if values else None
-            told = getattr(row, name)
-            if (told is None) != (expected is None) or (expected and _is_off(told, expected)):
-                yield Problem(f"$.{name}", f"must be the mean of the listed values, got {told}")
+            stated = getattr(row, name)
+            if (stated is None) != (expected is None) or (expected and _is_off(stated, expected)):
+                yield Problem(f"$.{name}", f"must be the mean of the listed values, got {stated}")
 
 
 def _concept_contradictions(row: PerCaseMetrics) -> Iterator[Problem]:
@@ -107,8 +107,8 @@ def _concept_contradictions(row: PerCaseMetrics) -> Iterator[Problem]:
         yield Problem("$.m5_unsupported_global_rate", "must be 0 where summaries have no concepts")
 
 
-def _is_off(told: float, expected: float) -> bool:
-    return abs(told - expected) > ROUNDING * max(1.0, abs(expected))
+def _is_off(stated: float, expected: float) -> bool:
+    return abs(stated - expected) > ROUNDING * max(1.0, abs(expected))
 
 
 class MetricsRules(FileRules):

@@ -2,7 +2,7 @@
 
 1.3.0 and 1.4.x have one record per line and lack the fields that 1.5.0 added. 1.2.x and before
 keep a whole run in one object with lists of events; all but the names of case and variant may be
-missing there. What is missing is told in notes and stays unset.
+missing there. What is missing is listed in notes and stays unset.
 """
 
 from __future__ import annotations

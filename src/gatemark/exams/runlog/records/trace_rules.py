@@ -207,9 +207,9 @@ class TraceRules(FileRules):
         ):
             yield self._remark(self._last_line, "text", "$", "the trace has no text")
         for field, found in (("total_deltas", self.delta_count), ("total_turns", len(self.turns))):
-            told = getattr(self.meta, field)
-            if told is not UNSET and told != found:
-                message = f"says {told}, the file has {found}"
+            stated = getattr(self.meta, field)
+            if stated is not UNSET and stated != found:
+                message = f"says {stated}, the file has {found}"
                 yield Remark(1, "totals", f"$.{field}", message, "warning")
 
     def _remark(self, line: int, rule: str, path: str, message: str) -> Remark:

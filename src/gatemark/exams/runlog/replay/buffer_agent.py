@@ -156,7 +156,7 @@ class BufferAgent:
 def usage_of(
     model: LanguageModel, reply: ModelReply | None, prompt: str, completion: str
 ) -> LlmUsage:
-    """What a call used up; without a reply the provider told nothing."""
+    """What a call used up; without a reply the provider states nothing."""
     return LlmUsage(
         prompt_ctu=ctu(prompt),
         completion_ctu=ctu(completion),

@@ -1,6 +1,6 @@
 """Cases of an evaluation: traces read, replayed through every variant, logs written.
 
-This is what a worker process does; it gives back what is to be told about each case.
+This is what a worker process does; it returns what to report about each case.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from gatemark.exams.runlog.replay.models import ModelChoice, open_model
 from gatemark.exams.runlog.replay.moments import MANY_FALLBACKS
 from gatemark.exams.runlog.replay.run_meta import RunFacts, make_log, model_ms
 from gatemark.exams.runlog.replay.variants import Models, run_variant
-from gatemark.exams.runlog.traces.files import ReadTrace, read_trace
-from gatemark.exams.runlog.writer import json_lines, packed
+from gatemark.exams.runlog.traces.files import ReadTrace, json_lines, packed, read_trace
 
 T = TypeVar("T")
 
@@ -113,21 +112,21 @@ def _run_case(
     except GatemarkError as error:
         reason = error.lines()[0]
         return [_failed(job, task, variant, reason) for variant in job.variants], [], None
-    told = [
+    results = [
         _run_variant(job, task, variant, read=read, models=models, pool=pool)
         for variant in job.variants
     ]
-    return told, _recorded(models), read.trace.end_ms
+    return results, _recorded(models), read.trace.end_ms
 
 
 def _settled(
     job: ReplayJob,
-    told: list[_Written | ReplayOutcome],
+    results: list[_Written | ReplayOutcome],
     recorded: list[RecordedReply],
     ended_ms: int | None,
 ) -> CaseDone:
     outcomes = []
-    for one in told:
+    for one in results:
         if isinstance(one, ReplayOutcome):
             outcomes.append(one)
             continue

@@ -34,7 +34,7 @@ nothing else."""
 
 
 def buffer_system(*, novelty: bool) -> str:
-    """What a buffer agent is told; without novelty it is not asked for."""
+    """The prompt of a buffer agent; without novelty it is not asked for."""
     return BUFFER_SYSTEM % (NOVELTY_LINE if novelty else "")
 
 

@@ -34,15 +34,13 @@ from gatemark.exams.runlog.replay.case import (
     in_batches,
     run_some,
 )
-from gatemark.exams.runlog.replay.chunk_files import chunk_sizes
-from gatemark.exams.runlog.replay.config import LoadedVariant
+from gatemark.exams.runlog.replay.chunks import chunk_sizes
+from gatemark.exams.runlog.replay.config import LoadedVariant, load_variants
 from gatemark.exams.runlog.replay.model import recording_bytes
 from gatemark.exams.runlog.replay.models import ModelChoice, open_model
 from gatemark.exams.runlog.replay.run_meta import RunFacts, extractor_from
-from gatemark.exams.runlog.replay.variant_files import load_variants
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
-from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
-from gatemark.exams.runlog.writer import plain_json
+from gatemark.exams.runlog.traces.files import find_manifest, find_traces, plain_json, read_manifest
 
 SUMMARIES = "run_summaries"
 
@@ -156,7 +154,7 @@ def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
 def _tasks(
     paths: Iterable[Path], manifest: RunManifest, request: RunRequest
 ) -> tuple[list[ReplayTask], list[str]]:
-    """One task per case of the manifest; files beside it are told, and are not part of the set."""
+    """One task per case of the manifest; other files are reported and left out."""
     files = {plain_case_id(case_of_trace_file(path.name) or path.stem): path for path in paths}
     entries = [entry for entry in manifest.entries if request.case in entry.case_id]
     if not entries:
@@ -171,9 +169,9 @@ def _tasks(
             f"{request.traces}: holds none of the {len(entries)} traces of the manifest"
         )
     listed = {entry.case_id for entry in manifest.entries}
-    strangers = sorted(case_id for case_id in files if case_id not in listed)
+    unlisted = sorted(case_id for case_id in files if case_id not in listed)
     warnings = [
-        f"{files[case_id]}: is not in the manifest and was left out" for case_id in strangers
+        f"{files[case_id]}: is not in the manifest and was left out" for case_id in unlisted
     ]
     tasks = [
         ReplayTask(entry.case_id, _text(by_case[entry.case_id]), entry.sha256) for entry in entries
@@ -236,7 +234,7 @@ def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | No
 def _finish(
     request: RunRequest, job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]
 ) -> RunDone:
-    """The account of everything: a summary per variant, the recording, what is to be told."""
+    """The account of everything: a summary per variant, the recording, the warnings."""
     outcomes = sorted(
         (outcome for case in done for outcome in case.outcomes),
         key=lambda outcome: (outcome.variant_id, outcome.case_id),
@@ -253,7 +251,7 @@ def _finish(
     if request.record is not None:
         lines = {(line.task, line.input_hash): line for case in done for line in case.recorded}
         write_whole(Path(request.record), [recording_bytes(lines)])
-    told = dict.fromkeys(warning for outcome in outcomes for warning in outcome.warnings)
+    repeated = dict.fromkeys(warning for outcome in outcomes for warning in outcome.warnings)
     first = job.variants[0].variant_id
     return RunDone(
         eval_run_id=job.facts.eval_run_id,
@@ -261,7 +259,7 @@ def _finish(
         output=job.output,
         variants=tuple(summaries),
         deltas=sum(found.deltas for found in outcomes if found.variant_id == first),
-        warnings=(*warnings, *told),
+        warnings=(*warnings, *repeated),
     )
 
 

@@ -208,20 +208,20 @@ def _length_words(fields: dict[str, int]) -> str:
 
 
 def _total_ms(replies: list[ModelReply]) -> int | None:
-    told = [reply.latency_ms for reply in replies if reply.latency_ms is not None]
-    return sum(told) if told else None
+    known = [reply.latency_ms for reply in replies if reply.latency_ms is not None]
+    return sum(known) if known else None
 
 
 def _total_usage(
     model: LanguageModel, replies: list[ModelReply], prompt: str, completion: str
 ) -> LlmUsage:
-    """CTU of the first prompt and of what came out; tokens of all replies that told them."""
+    """CTU of the first prompt and of what came out; tokens of all replies that state them."""
     usage = usage_of(model, replies[-1] if replies else None, prompt, completion)
     changes: dict[str, Any] = {}
     for field, name in (
         ("provider_prompt_tokens", "prompt_tokens"),
         ("provider_completion_tokens", "completion_tokens"),
     ):
-        told = [getattr(reply, name) for reply in replies if getattr(reply, name) is not None]
-        changes[field] = sum(told) if told else None
+        known = [getattr(reply, name) for reply in replies if getattr(reply, name) is not None]
+        changes[field] = sum(known) if known else None
     return msgspec.structs.replace(usage, **changes)

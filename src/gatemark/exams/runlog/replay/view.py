@@ -10,8 +10,7 @@ import msgspec
 from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import ReadTrace, read_trace
-from gatemark.exams.runlog.traces.stream import ReplayEvent, Stream, replay
-from gatemark.exams.runlog.traces.trace import Turn
+from gatemark.exams.runlog.traces.trace import ReplayEvent, Stream, Turn, replay
 
 
 class TurnLine(msgspec.Struct, frozen=True):

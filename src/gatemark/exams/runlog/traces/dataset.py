@@ -136,10 +136,10 @@ def manifest_records(manifest: RunManifest) -> tuple[Any, ...]:
 
 
 def manifest_dataset_hash(manifest: RunManifest) -> str:
-    """The hash of what a manifest lists; as told, or made when it tells none."""
-    told = manifest.provenance.trace_dataset_hash
-    if told is not UNSET:
-        return told
+    """The hash of what a manifest lists: the stated one, or a computed one."""
+    stated = manifest.provenance.trace_dataset_hash
+    if stated is not UNSET:
+        return stated
     return dataset_hash_of(
         manifest.entries, manifest.provenance.case_list_hash, manifest.meta.mas_run_id
     )

@@ -1,4 +1,4 @@
-"""A whole trace with its turns, each of them told apart into what was said and who is next.
+"""A whole trace with its turns, each split into what was said and who is next.
 
 Turns in which an orchestrator only names the next agent, or says that the talk is over, are the
 control plane; everything else is content.
@@ -7,15 +7,17 @@ control plane; everything else is content.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import attrgetter
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from gatemark.core.errors import BadInputError
+from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.records.text_span import Piece, TextSpan, stretches
 from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TurnBoundary
 from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
@@ -187,3 +189,91 @@ def _turn(notes: TurnNotes, labels: frozenset[str]) -> Turn:
         reason=reason,
         flag=flag,
     )
+
+
+Stream = Literal["full", "content_plane"]
+
+
+class ReplayEvent(Struct, frozen=True, gc=False):
+    """Something that happens at a virtual time: a delta, or the start or end of a turn."""
+
+    kind: Literal["delta", "turn_start", "turn_end"]
+    virtual_time_ms: int
+    seq: int
+    turn_id: int
+    agent_id: str
+    delta_text: str | None = None
+    content_hash: str | None = None
+
+
+def replay(
+    trace: Trace, stream: Stream = "full", *, shift_to_zero: bool = False
+) -> Iterator[ReplayEvent]:
+    """Every event in the order of ``seq``; without the control plane when so asked.
+
+    ``shift_to_zero`` moves the earliest record of the whole trace to 0, whichever stream is
+    replayed, so that both streams stay on one clock.
+    """
+    records = trace.records
+    shift = min((record.t_rel_ms for record in records), default=0) if shift_to_zero else 0
+    content = trace.content_turns if stream == "content_plane" else None
+    for record in records:
+        if content is not None and record.turn_id not in content:
+            continue
+        moment = record.t_rel_ms - shift
+        if isinstance(record, StreamDelta):
+            yield ReplayEvent(
+                "delta", moment, record.seq, record.turn_id, record.agent_id, record.delta_text
+            )
+            continue
+        given = record.content_hash
+        yield ReplayEvent(
+            "turn_start" if record.boundary == "start" else "turn_end",
+            moment,
+            record.seq,
+            record.turn_id,
+            record.agent_id,
+            content_hash=None if given is UNSET else given,
+        )
+
+
+SILENT_AGENTS: Final = frozenset({"orchestrator", "_system", "system", "meta"})
+"""Agents whose deltas are no part of what was said."""
+
+
+class TraceText:
+    """The text of one trace; ready to be asked for many windows."""
+
+    def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
+        self._compat: Compat = compat
+        said = [delta for delta in trace.deltas if delta.agent_id not in SILENT_AGENTS]
+        if compat == "source":
+            said = [delta for delta in said if delta.delta_text.strip()]
+        else:
+            content = trace.content_turns
+            said = [delta for delta in said if delta.turn_id in content]
+        self._said = said
+        self._seqs = [delta.seq for delta in said]
+
+    @property
+    def whole(self) -> str:
+        """The canonical text of the trace."""
+        return self._joined(self._said)
+
+    def window(self, start_seq: int, end_seq: int) -> str:
+        """The text of the deltas from one ``seq`` to another, both included."""
+        first = bisect_left(self._seqs, start_seq)
+        return self._joined(self._said[first : bisect_right(self._seqs, end_seq)])
+
+    def _joined(self, deltas: Sequence[StreamDelta]) -> str:
+        if self._compat == "source":
+            return " ".join(delta.delta_text for delta in deltas)
+        turns: dict[int, list[str]] = {}
+        for delta in deltas:
+            turns.setdefault(delta.turn_id, []).append(delta.delta_text)
+        return "\n".join("".join(texts) for texts in turns.values())
+
+
+def canonical_text(trace: Trace, compat: Compat = "gatemark") -> str:
+    """Everything that a trace says."""
+    return TraceText(trace, compat).whole

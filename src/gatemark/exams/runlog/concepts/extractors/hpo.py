@@ -10,14 +10,18 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,
@@ -26,7 +30,70 @@ from gatemark.exams.runlog.concepts.port import (
     SourceChoices,
     SourceDescription,
 )
-from gatemark.exams.runlog.concepts.trigrams import TrigramIndex
+
+GRAM_LENGTH: Final = 3
+Floats = NDArray[np.float64]
+
+
+def word_trigrams(text: str) -> Counter[str]:
+    """The counted trigrams of a text; a word shorter than a trigram counts whole."""
+    grams: Counter[str] = Counter()
+    for word in text.split():
+        padded = f" {word} "
+        last = max(1, len(padded) - GRAM_LENGTH + 1)
+        grams.update(padded[start : start + GRAM_LENGTH] for start in range(last))
+    return grams
+
+
+class TrigramIndex:
+    """Names by their trigrams, ready to be compared with any text."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        if not names:
+            raise InvalidValueError("an index of names needs at least one name")
+        self.size = len(names)
+        postings: dict[str, tuple[list[int], list[int]]] = {}
+        for row, name in enumerate(names):
+            for gram, count in word_trigrams(name).items():
+                rows, counts = postings.setdefault(gram, ([], []))
+                rows.append(row)
+                counts.append(count)
+        squares = np.zeros(self.size)
+        self._idf: dict[str, float] = {}
+        self._postings: dict[str, tuple[NDArray[np.int32], Floats]] = {}
+        for gram in sorted(postings):
+            rows, counts = postings[gram]
+            idf = float(np.log((1 + self.size) / (1 + len(rows))) + 1)
+            where = np.asarray(rows, dtype=np.int32)
+            weights = np.asarray(counts, dtype=np.float64) * idf
+            squares[where] += weights**2
+            self._idf[gram] = idf
+            self._postings[gram] = (where, weights)
+        # A name of blanks has no trigrams and no direction; it is like nothing.
+        lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
+        for gram, (where, weights) in self._postings.items():
+            self._postings[gram] = (where, weights / lengths[where])
+
+    @property
+    def gram_count(self) -> int:
+        """How many different trigrams the names have."""
+        return len(self._idf)
+
+    def similar(self, text: str, least: float) -> tuple[NDArray[np.int64], Floats]:
+        """Rows of the names at least this similar, and how similar they are."""
+        query = {
+            gram: count * self._idf[gram]
+            for gram, count in sorted(word_trigrams(text).items())
+            if gram in self._idf
+        }
+        length = float(np.sqrt(sum(weight**2 for weight in query.values())))
+        scores = np.zeros(self.size)
+        for gram, weight in query.items():
+            where, weights = self._postings[gram]
+            scores[where] += weights * (weight / length)
+        rows = np.flatnonzero(scores >= least) if query else np.empty(0, dtype=np.int64)
+        return rows, scores[rows]
+
 
 ROOT_TERM: Final = "HP:0000001"
 """The root is called "All", which is a word and no finding."""

@@ -1,0 +1,609 @@
+"""The advisory fold: records in batches, counted by kind, with times by lane and violations.
+
+Most of a record (who advised, what was recommended, what came of it) is the same in thousands of
+others. That part is judged once for all of them: whether it contradicts itself, what it violates,
+of which kind it is. A record is then a number, and counting is counting numbers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+from msgspec import UNSET
+
+from gatemark.evidence.hygiene.private_text import PrivateTextScan
+from gatemark.exams.advisory.decision import (
+    BUCKET_RULES,
+    BUCKETS,
+    CASE_NOTES,
+    DEFAULT_BUCKET_RULE,
+    ID_PATTERN,
+    LABEL_PATTERN,
+    NAME_PATTERN,
+    SHARED_TEXTS,
+    TIME_PATTERN,
+    AdvisoryDecision,
+    StatedConfidence,
+    authority_breaches,
+    fallback_breaches,
+    fallback_has_its_kind,
+    free_texts,
+    is_a_day,
+    matches,
+    named_errors_disagree,
+    privacy_breaches,
+    proof_fits_its_mode,
+    reference_is_whole,
+    side_effect_breaches,
+)
+from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
+from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.statistics.quantiles import percentile_disc, rank, sketch_percentile, sketched
+
+EXACT_MAX: Final = 2_000_000
+"""Up to this many times in all, percentiles are exact."""
+NAMES_MAX: Final = 2_000
+"""Up to this many runs or fixture sets are counted apart; beyond, none are."""
+VIOLATIONS_KEPT: Final = 200
+MEANINGS_MAX: Final = 100_000
+RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
+_REMEMBERED: Final = 50_000
+_EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
+_NAME: Final = re.compile(NAME_PATTERN)
+_LABEL: Final = re.compile(LABEL_PATTERN)
+_TIMES: Final = re.compile(rf"(?:{TIME_PATTERN.strip('^$')}\n)*")
+_LAST_DAYS: Final = re.compile(r"-(?:29|3[01])T")
+_IDS: Final = re.compile(rf"(?:(?:{ID_PATTERN.strip('^$')})\n)*")
+_HEX: Final = b"0123456789abcdef"
+_ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+_shared_texts: Final = attrgetter(*SHARED_TEXTS)
+K = TypeVar("K")
+Floats = npt.NDArray[np.float64]
+
+
+class SharedPart:
+    """What thousands of records have in common, judged once.
+
+    ``record`` is the first of them; ``run`` and ``case`` are those of all. ``number`` is the code
+    by which they are counted.
+    """
+
+    __slots__ = ("breaches", "case", "number", "record", "run", "sound", "texts")
+
+    def __init__(
+        self, number: int, record: AdvisoryDecision, run: str | None, case: str | None
+    ) -> None:
+        self.number = number
+        self.record = record
+        self.run = run
+        self.case = case
+        self.sound = _shared_part_is_sound(record)
+        self.breaches = any(
+            breaches(record)
+            for breaches in (
+                authority_breaches,
+                side_effect_breaches,
+                privacy_breaches,
+                fallback_breaches,
+            )
+        )
+        texts = (*_shared_texts(record), run, *record.actual_action.side_effects)
+        self.texts = tuple(text for text in texts if text)
+
+
+class Profile(NamedTuple):
+    """What a look at a batch found: the shared part of each record, and the texts outside it.
+
+    ``common`` are texts that tend to come again, ``singular`` those that tend to differ.
+    """
+
+    sound: bool
+    parts: list[SharedPart]
+    common: list[Any]
+    singular: list[str]
+
+
+class Profiler:
+    """Looks at batches; remembers the parts that records share, and the last batch.
+
+    Reading asks whether any record of a batch contradicts itself; then the exam asks what kinds
+    of records it has. Both need the same fields. With ``last`` they are read once; without, a
+    tenth more time goes into scoring (``bench/advisory_plain.py``).
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], SharedPart] = {}
+        self._conducts: dict[tuple[object, ...], int] = {}
+        self._runs: set[str] = set()
+        self._numbers = itertools.count(1)
+        self._last: tuple[Sequence[Any], Profile] = ((), Profile(True, [], [], []))  # noqa: FBT003
+
+    def look(self, batch: Sequence[AdvisoryDecision]) -> Profile:
+        """The profile of a batch, which must not change between two looks at it."""
+        seen, found = self._last
+        if seen is not batch:
+            found = self._look(batch)
+            self._last = (batch, found)
+        return found
+
+    def _look(self, batch: Sequence[AdvisoryDecision]) -> Profile:
+        parts: list[SharedPart] = []
+        common: list[Any] = []
+        singular: list[str] = []
+        known, runs = self._known, self._runs
+        # Conduct is nearly always the same: comparing it is cheaper than hashing it.
+        last_conduct: tuple[object, ...] | None = None
+        number = 0
+        sound = True
+        for record in batch:
+            source, advice, confidence = record.source, record.recommendation, record.confidence
+            reference = record.human_or_atlas_decision
+            notes, run, fixture = record.notes, source.artifact_ref, source.fixture_id
+            case = None
+            if notes:
+                singular += notes
+                case = CASE_NOTES.get(notes[0]) or (_later_case(notes) if len(notes) > 1 else None)
+            if fixture:
+                singular.append(fixture)
+            if reference.decision_ref and reference.decision_ref != fixture:
+                singular.append(reference.decision_ref)
+            common += advice.reasons
+            if advice.evidence_refs:
+                common += advice.evidence_refs
+            if advice.raw_output_ref:
+                common.append(advice.raw_output_ref)
+            if run and run not in runs:
+                run = self._run_or_none(run, common)
+            conduct = (
+                record.authority_flags,
+                record.allowed_actions,
+                record.actual_action,
+                record.privacy,
+                record.fallback,
+            )
+            if conduct != last_conduct:
+                last_conduct, number = conduct, self._conduct_number(conduct)
+            cell = (number, run, case, shared_part(record))
+            part = known.get(cell) or self._learn(cell, record, run or None, case)
+            parts.append(part)
+            score = confidence.score
+            if not part.sound or not (
+                score.__class__ is float
+                and confidence.bucket_rule == DEFAULT_BUCKET_RULE
+                and confidence.bucket == BUCKETS[bisect_right(_EDGES, score)]
+            ):
+                sound = sound and part.sound and _bucket_fits(confidence)
+        return Profile(sound, parts, common, singular)
+
+    def _learn(
+        self, cell: tuple[Any, ...], record: AdvisoryDecision, run: str | None, case: str | None
+    ) -> SharedPart:
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        part = self._known[cell] = SharedPart(next(self._numbers), record, run, case)
+        return part
+
+    def _conduct_number(self, conduct: tuple[object, ...]) -> int:
+        if len(self._conducts) >= _REMEMBERED:
+            self._conducts.clear()
+        known = self._conducts.get(conduct)
+        return known or self._conducts.setdefault(conduct, next(self._numbers))
+
+    def _run_or_none(self, reference: str, common: list[Any]) -> str | None:
+        """A reference that looks like the id of a run; any other is a text like others."""
+        if len(reference) in (26, 36) or reference.startswith("run:"):
+            if len(self._runs) < _REMEMBERED:
+                self._runs.add(reference)
+            return reference
+        common.append(reference)
+        return None
+
+
+_profiler: Final = Profiler()
+
+
+def all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
+    """Whether surely no record of a batch contradicts itself; errs only by saying no."""
+    moments = [record.timestamp for record in batch]
+    moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
+    return (
+        _profiler.look(batch).sound
+        and _ids_are_whole([record.decision_id for record in batch])
+        and _moments_exist(moments)
+        and _hashes_are_whole([text for record in batch if (text := record.source.content_hash)])
+    )
+
+
+def _bucket_fits(confidence: StatedConfidence) -> bool:
+    score, bucket = confidence.score, confidence.bucket
+    if score is None or score is UNSET:
+        return bucket == "unknown"
+    if confidence.bucket_rule != DEFAULT_BUCKET_RULE:
+        return bucket != "unknown"
+    return bucket == BUCKETS[bisect_right(_EDGES, score)]
+
+
+def _later_case(notes: Sequence[str]) -> str | None:
+    return next((CASE_NOTES[note] for note in notes if note in CASE_NOTES), None)
+
+
+def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
+    """Whether the shared part of a record keeps every rule that concerns it alone."""
+    labels = (record.recommendation.label, record.human_or_atlas_decision.label)
+    names = (record.service.name, record.input_class, record.confidence.bucket_rule)
+    return (
+        all(matches(_LABEL, label) for label in labels if label)
+        and all(matches(_NAME, name) for name in names)
+        and not any(
+            rule(record)
+            for rule in (
+                reference_is_whole,
+                named_errors_disagree,
+                proof_fits_its_mode,
+                fallback_has_its_kind,
+            )
+        )
+    )
+
+
+def _ids_are_whole(ids: list[str]) -> bool:
+    """Whether every id is a ULID, or else a UUID; types have bounded their lengths already."""
+    joined = "".join(ids)
+    if len(joined) == 26 * len(ids):
+        letters = joined.encode("utf-8", "replace").translate(None, _ULID)
+        return not letters and not joined[::26].strip("01234567")
+    return _IDS.fullmatch("\n".join(ids) + "\n") is not None
+
+
+def _moments_exist(moments: list[str]) -> bool:
+    """Whether every time is one, in UTC, and on a day of the calendar."""
+    lines = "\n".join(moments) + "\n"
+    if _TIMES.fullmatch(lines) is None:
+        return False
+    # Only the last days of a month may be missing from the calendar.
+    return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
+
+
+def _hashes_are_whole(hashes: list[str]) -> bool:
+    """Whether every hash has its prefix and 64 digits; the type has bounded its length already."""
+    if not hashes:
+        return True
+    size = len(hashes)
+    lines = "\n" + "\n".join(hashes)
+    rest = lines.encode("utf-8", "replace").translate(None, _HEX)
+    return len(lines) == 72 * size and lines.count("\nsha256:") == size and rest == b"\nsh:" * size
+
+
+class Violation(NamedTuple):
+    """Where a record violates something: by id and field, never by content."""
+
+    decision_id: str
+    field: str
+    kind: str
+
+
+class ViolatedField(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """A field that records violate something in, and what."""
+
+    field: str
+    kind: str
+
+
+class RunBucket(msgspec.Struct, frozen=True, array_like=True):
+    """The records of a run and lane in one bucket; a recording played again was not run again.
+
+    An empty run is none.
+    """
+
+    run: str
+    lane: str
+    bucket: str
+    replayed: bool
+
+
+class LaneCase(msgspec.Struct, frozen=True, array_like=True):
+    """The records of a lane whose notes name one kind of case."""
+
+    lane: str
+    case: str
+
+
+class AdvisoryExamState(msgspec.Struct):
+    """Counted records by kind, by run, by case and by fixture set; times by lane; violations.
+
+    ``codes`` and ``times`` are the columns of records not yet counted, one of each per record.
+    A code means something to the collector that made it, so columns are counted before a state
+    leaves its process.
+    """
+
+    shard: int
+    codes: bytearray = msgspec.field(default_factory=bytearray)
+    times: bytearray = msgspec.field(default_factory=bytearray)
+    kinds: dict[Kind, int] = {}
+    runs: dict[RunBucket, int] = {}
+    too_many_runs: bool = False
+    cases: dict[LaneCase, int] = {}
+    fixture_sets: dict[str, int] = {}
+    too_many_sets: bool = False
+    times_by_lane: dict[str, bytes] = {}
+    sketches: dict[str, dict[int, int]] = {}
+    violations: dict[int, list[Violation]] = {}
+    violation_counts: dict[ViolatedField, int] = {}
+
+    @property
+    def lanes(self) -> list[str]:
+        """The lanes of all counted records."""
+        return sorted({kind.lane for kind in self.kinds})
+
+
+class Meaning(NamedTuple):
+    """What a code stands for."""
+
+    kind: Kind
+    run: str
+    case: str | None
+    fixture_set: str | None
+
+
+class Collector:
+    """Adds batches to a state as codes, and remembers what the codes mean until they are counted.
+
+    A record that has private text besides its shared part is of another kind than the others;
+    its code is the negative one.
+    """
+
+    def __init__(self, scan: PrivateTextScan) -> None:
+        self._scan = scan
+        self._meanings: dict[int, Meaning] = {}
+        self._clean: set[int] = set()
+
+    def forget(self) -> None:
+        """Give up what codes meant if it has become much; all of them must have been counted."""
+        if len(self._meanings) > MEANINGS_MAX:
+            self._meanings, self._clean = {}, set()
+
+    def collect(self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision]) -> None:
+        """Add a batch to the columns of a state, and its violations."""
+        profile = _profiler.look(batch)
+        codes = [part.number for part in profile.parts]
+        violations: list[Violation] = []
+        for place in self._places_to_read(batch, profile, codes):
+            codes[place] = self._read(batch[place], profile.parts[place], violations)
+        times = [record.latency.total_ms for record in batch]
+        state.codes += np.array(codes, dtype=np.int64).tobytes()
+        state.times += np.array(times, dtype=np.float64).tobytes()
+        if violations:
+            kept = state.violations.setdefault(state.shard, [])
+            kept.extend(violations[: VIOLATIONS_KEPT - len(kept)])
+            for hit in violations:
+                key = ViolatedField(hit.field.partition("[")[0], hit.kind)
+                _add(state.violation_counts, key, 1)
+
+    def settle(self, state: AdvisoryExamState) -> AdvisoryExamState:
+        """Count the columns of a state, which are empty then."""
+        if not state.codes:
+            return state
+        codes = np.frombuffer(state.codes, dtype=np.int64)
+        times = np.frombuffer(state.times, dtype=np.float64)
+        used, places, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        meanings = [self._meanings[code] for code in used.tolist()]
+        timed = ~np.isnan(times)
+        lanes, lane_of_code = np.unique(
+            [meaning.kind.lane for meaning in meanings], return_inverse=True
+        )
+        lane_of, own_times = lane_of_code[places][timed], times[timed]
+        for number in np.unique(lane_of).tolist():
+            lane, data = str(lanes[number]), own_times[lane_of == number].tobytes()
+            state.times_by_lane[lane] = state.times_by_lane.get(lane, b"") + data
+        for meaning, total in zip(meanings, counts.tolist(), strict=True):
+            kind = meaning.kind
+            _add(state.kinds, kind, total)
+            if not state.too_many_runs:
+                replayed = kind.mode == "offline_fixture"
+                _add(state.runs, RunBucket(meaning.run, kind.lane, kind.bucket, replayed), total)
+            if meaning.case is not None:
+                _add(state.cases, LaneCase(kind.lane, meaning.case), total)
+            if meaning.fixture_set is not None and not state.too_many_sets:
+                _add(state.fixture_sets, meaning.fixture_set, total)
+        state.codes, state.times = bytearray(), bytearray()
+        return _bounded(state)
+
+    def _places_to_read(
+        self, batch: Sequence[AdvisoryDecision], profile: Profile, codes: list[int]
+    ) -> Sequence[int]:
+        """The places of records that violate something, or have a text not known to be clean."""
+        scan, clean = self._scan, self._clean
+        shared_are_clean = clean.issuperset(codes)
+        if not shared_are_clean:
+            for part in profile.parts:
+                self._learn(part)
+            shared_are_clean = clean.issuperset(codes)
+        texts_are_clean = scan.all_known(profile.common) and scan.all_alike(profile.singular)
+        if texts_are_clean and shared_are_clean:
+            return ()
+        return [
+            place
+            for place, (record, code) in enumerate(zip(batch, codes, strict=True))
+            if code not in clean
+            or any(scan.kinds(text, note=note) for _, text, note in free_texts(record))
+        ]
+
+    def _learn(self, part: SharedPart) -> None:
+        if part.number in self._meanings:
+            return
+        self._meanings[part.number] = _meaning(part, private_text=False)
+        if not part.breaches and not any(self._scan.kinds(text) for text in part.texts):
+            self._clean.add(part.number)
+
+    def _read(self, record: AdvisoryDecision, part: SharedPart, violations: list[Violation]) -> int:
+        """Note every violation of a record; returns its code."""
+        for problems, kind in (
+            (authority_breaches(record), "authority"),
+            (side_effect_breaches(record), "side_effect"),
+            (privacy_breaches(record), "privacy"),
+            (fallback_breaches(record), "fallback_reason"),
+        ):
+            violations.extend(
+                Violation(record.decision_id, problem.path, kind) for problem in problems
+            )
+        private = [
+            Violation(record.decision_id, field, kind)
+            for field, text, note in free_texts(record)
+            for kind in self._scan.kinds(text, note=note)
+        ]
+        violations.extend(private)
+        if not private:
+            return part.number
+        self._meanings.setdefault(-part.number, _meaning(part, private_text=True))
+        return -part.number
+
+
+def _meaning(part: SharedPart, *, private_text: bool) -> Meaning:
+    record, run = part.record, part.run
+    return Meaning(
+        kind=kind_of(record, noted=part.case is not None, private_text=private_text),
+        run=run if run and RUN_PATTERN.fullmatch(run) else "",
+        case=part.case,
+        fixture_set=record.source.fixture_set or None,
+    )
+
+
+def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
+    """One state for two disjoint sets of counted records."""
+    lanes = {*left.times_by_lane, *right.times_by_lane}
+    sketched_lanes = {*left.sketches, *right.sketches}
+    total = AdvisoryExamState(
+        shard=min(left.shard, right.shard),
+        kinds=_summed(left.kinds, right.kinds),
+        runs=_summed(left.runs, right.runs),
+        too_many_runs=left.too_many_runs or right.too_many_runs,
+        cases=_summed(left.cases, right.cases),
+        fixture_sets=_summed(left.fixture_sets, right.fixture_sets),
+        too_many_sets=left.too_many_sets or right.too_many_sets,
+        times_by_lane={
+            lane: left.times_by_lane.get(lane, b"") + right.times_by_lane.get(lane, b"")
+            for lane in lanes
+        },
+        sketches={
+            lane: _summed(left.sketches.get(lane, {}), right.sketches.get(lane, {}))
+            for lane in sketched_lanes
+        },
+        violations={**left.violations, **right.violations},
+        violation_counts=_summed(left.violation_counts, right.violation_counts),
+    )
+    return _bounded(total)
+
+
+def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
+    """Keep a state small: sketches for too many times, no names for too many names."""
+    if state.too_many_runs or len({key.run for key in state.runs}) > NAMES_MAX:
+        state.runs, state.too_many_runs = {}, True
+    if state.too_many_sets or len(state.fixture_sets) > NAMES_MAX:
+        state.fixture_sets, state.too_many_sets = {}, True
+    size = sum(map(len, state.times_by_lane.values())) // 8
+    if size > EXACT_MAX or state.sketches:
+        for lane, data in state.times_by_lane.items():
+            more = sketched(np.frombuffer(data, dtype=np.float64))
+            state.sketches[lane] = _summed(state.sketches.get(lane, {}), more)
+        state.times_by_lane = {}
+    return state
+
+
+def needs_strict_pass(
+    state: AdvisoryExamState, policy: AdvisoryPolicy, checked_rules: frozenset[str]
+) -> bool:
+    """Whether a label or bucket rule must be explained before its records count."""
+    taxonomies = {lane: policy.taxonomy(lane) for lane in state.lanes}
+    explained = {
+        lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()
+    }
+    return any(
+        kind.bucket_rule not in checked_rules
+        or not {kind.label, kind.reference_label} <= explained[kind.lane]
+        for kind in state.kinds
+    )
+
+
+def first_violations(state: AdvisoryExamState, limit: int) -> list[Violation]:
+    """The first violations in the order of the evidence."""
+    ordered = [hit for shard in sorted(state.violations) for hit in state.violations[shard]]
+    return ordered[:limit]
+
+
+class Times(NamedTuple):
+    """The times of some records, one by one or as a sketch."""
+
+    exact: Floats | None
+    sketch: Mapping[int, int]
+
+    @property
+    def n(self) -> int:
+        """How many times there are."""
+        return sum(self.sketch.values()) if self.exact is None else int(self.exact.size)
+
+    @property
+    def method(self) -> str:
+        """How a percentile of these times is found."""
+        return "percentile_disc" if self.exact is not None else "percentile_disc of a sketch"
+
+    def percentile(self, percent: int) -> float | None:
+        """The percentile, or None when there are no times."""
+        if self.n == 0:
+            return None
+        if self.exact is None:
+            return sketch_percentile(self.sketch, percent)
+        return percentile_disc(self.exact, percent)
+
+    def bounds(self, percent: int, unknown: int) -> tuple[float, float | None]:
+        """The range of the percentile if ``unknown`` more times were known; None is without end."""
+        wanted = rank(percent, self.n + unknown)
+        if self.n == 0:
+            return 0.0, None
+        low = self._nth(wanted - unknown) if wanted > unknown else 0.0
+        return low, self._nth(wanted) if wanted <= self.n else None
+
+    def _nth(self, place: int) -> float:
+        if self.exact is not None:
+            return float(self.exact[place - 1])
+        first: dict[int, int] = {}
+        for key in sorted(self.sketch):
+            first[key] = min(self.sketch[key], place)
+            place -= first[key]
+            if place == 0:
+                break
+        return sketch_percentile(first, 100)
+
+
+def times_of(state: AdvisoryExamState, lanes: Iterable[str]) -> Times:
+    """The times of several lanes together."""
+    chosen = list(lanes)
+    if any(lane in state.sketches for lane in chosen) or (
+        state.sketches and not state.times_by_lane
+    ):
+        total: Counter[int] = Counter()
+        for lane in chosen:
+            total.update(state.sketches.get(lane, {}))
+        return Times(None, total)
+    parts = [np.frombuffer(state.times_by_lane.get(lane, b""), np.float64) for lane in chosen]
+    return Times(np.sort(np.concatenate(parts)) if parts else np.zeros(0), {})
+
+
+def _add(counts: dict[K, int], key: K, count: int) -> None:
+    counts[key] = counts.get(key, 0) + count
+
+
+def _summed(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
+    total = dict(left)
+    for key, count in right.items():
+        _add(total, key, count)
+    return total

@@ -1,0 +1,661 @@
+"""What advisory records are counted as, and the table of metrics over these counts.
+
+Records of a large file share few kinds. The fold counts kinds (``measure``); everything here asks
+the small table of kinds, so that a policy is cheap to change. A new metric is one row of
+``METRICS``; a new fact of a record is one field of ``Kind``.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
+from gatemark.core.policy import Rule
+from gatemark.exams.advisory.categories import (
+    CATEGORIES,
+    COMPARABLE,
+    HIGH_SEVERITIES,
+    SEVERITIES,
+    UNCERTAIN_BUCKETS,
+    Category,
+    CategoryKey,
+    Taxonomy,
+    category_of,
+    is_applicable,
+    is_stated,
+    lane_name,
+    signal_of,
+)
+from gatemark.exams.advisory.decision import (
+    CASE_KINDS,
+    AdvisoryDecision,
+    authority_breaches,
+    fallback_breaches,
+    privacy_breaches,
+    side_effect_breaches,
+)
+from gatemark.exams.advisory.policy import AdvisoryPolicy, LaneBounds
+
+MEASURED_PROOF: Final = frozenset(("sysfs_busy_delta", "service_reported_delta"))
+_NOTABLE: Final = frozenset(SEVERITIES[2:])
+_COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+
+
+class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
+    """The facts of a record that scoring needs, without any free text.
+
+    ``noted`` says that a note names the kind of case. ``authority``, ``side_effect``, ``privacy``
+    and ``no_reason`` say what the record violates.
+    """
+
+    lane: str
+    timed: bool
+    noted: bool
+    authority: bool
+    side_effect: bool
+    privacy: bool
+    no_reason: bool
+    mode: str
+    source_kind: str
+    label: str
+    severity: str
+    reference_source: str
+    reference_label: str | None
+    reference_severity: str | None
+    bucket: str
+    bucket_rule: str
+    comparison: str
+    error_type: str | None
+    promotion_blocker: bool
+    proof_mode: str
+    proof_ok: bool | None
+    inference_ran: bool
+    timeout: bool
+    fallback: str | None
+    fallback_expected: bool
+
+    @property
+    def compared(self) -> CategoryKey:
+        """The parts that decide the category."""
+        return CategoryKey(
+            label=self.label,
+            severity=self.severity,  # type: ignore[arg-type]
+            bucket=self.bucket,  # type: ignore[arg-type]
+            reference_source=self.reference_source,  # type: ignore[arg-type]
+            reference_label=self.reference_label,
+            reference_severity=self.reference_severity,  # type: ignore[arg-type]
+            applicable=is_applicable(self.source_kind, self.mode),
+        )
+
+
+def kind_of(record: AdvisoryDecision, *, noted: bool, private_text: bool) -> Kind:
+    """The kind of a record; ``private_text`` is what a scan of its texts found."""
+    reference, proof, outcome = record.human_or_atlas_decision, record.npu_proof, record.outcome
+    return Kind(
+        lane=lane_name(record.input_class, record.service.name),
+        timed=record.latency.total_ms is not None,
+        noted=noted,
+        authority=bool(authority_breaches(record)),
+        side_effect=bool(side_effect_breaches(record)),
+        privacy=private_text or bool(privacy_breaches(record)),
+        no_reason=bool(fallback_breaches(record)),
+        mode=record.service.mode,
+        source_kind=record.source.kind,
+        label=record.recommendation.label,
+        severity=record.recommendation.severity,
+        reference_source=reference.source,
+        reference_label=reference.label or None,
+        reference_severity=reference.severity or None,
+        bucket=record.confidence.bucket,
+        bucket_rule=record.confidence.bucket_rule,
+        comparison=outcome.comparison,
+        error_type=outcome.error_type or None,
+        promotion_blocker=outcome.promotion_blocker,
+        proof_mode=proof.proof_mode,
+        proof_ok=proof.proof_ok,
+        inference_ran=proof.inference_ran,
+        timeout=record.latency.timeout,
+        fallback=record.fallback.kind or None,
+        fallback_expected=record.fallback.expected,
+    )
+
+
+def shared_part(record: AdvisoryDecision) -> tuple[object, ...]:
+    """Everything besides conduct that decides a record's kind, soundness and shared texts.
+
+    Records with equal conduct and equal parts are judged once. Spelled out and not read by dotted
+    names: it is called for every record, and takes half the time (``bench/advisory_plain.py``).
+    """
+    source, advice, confidence = record.source, record.recommendation, record.confidence
+    reference, proof, latency = record.human_or_atlas_decision, record.npu_proof, record.latency
+    return (
+        record.input_class,
+        record.service,
+        record.outcome,
+        source.kind,
+        source.privacy_class,
+        source.fixture_set,
+        advice.label,
+        advice.severity,
+        reference.source,
+        reference.label,
+        reference.severity,
+        confidence.bucket,
+        confidence.bucket_rule,
+        proof.proof_mode,
+        proof.proof_ok,
+        proof.inference_ran,
+        # Absent, zero and moved are three different things; how far it moved is not.
+        proof.busy_delta_us and True,
+        proof.service_reported_delta_us and True,
+        proof.counter_path,
+        latency.timeout,
+        latency.total_ms is None,
+    )
+
+
+class ScoredKind(NamedTuple):
+    """A kind under the policy of its lane: everything that metrics ask of it.
+
+    ``signal`` is what an Atlas decision would make of it. ``unexplained`` names the error for
+    which it says that it blocks promotion, when no rule judges that error.
+    """
+
+    kind: Kind
+    category: Category
+    signal: Category | None
+    label: str
+    cases: frozenset[str]
+    needs_action: bool
+    conservative: bool
+    outcome_holds: bool
+    unexplained: str | None
+    fallback: Literal["expected", "unexpected"] | None
+    proof: Literal["ok", "missing", "not_applicable"]
+    proof_required: bool
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it belongs to the denominator of the agreement rate."""
+        return self.category in COMPARABLE
+
+    @property
+    def is_input(self) -> bool:
+        """Whether there was an input; a probe has none and would water rates down."""
+        return self.category != "not_applicable"
+
+
+def score_kind(kind: Kind, taxonomy: Taxonomy, bounds: LaneBounds) -> ScoredKind:
+    """Compare a kind with its reference and judge what it says, by the policy of its lane."""
+    parts = kind.compared
+    category = category_of(parts, taxonomy)
+    reference = kind.reference_label
+    shadowed = kind.reference_source == "atlas_shadow" and parts.applicable
+    expected = kind.fallback_expected and kind.error_type != "fallback_unexpected"
+    proof, proof_required = _proof(kind, category, bounds)
+    blocks = kind.promotion_blocker and category != "missing_reference"
+    return ScoredKind(
+        kind=kind,
+        category=category,
+        signal=signal_of(parts, taxonomy) if shadowed else None,
+        label=taxonomy.normal(kind.label),
+        cases=frozenset() if kind.noted else _case_kinds(kind, taxonomy),
+        needs_action=reference is not None and taxonomy.kind(reference) == "action",
+        conservative=bounds.conservative,
+        outcome_holds=_outcome_holds(kind, category, taxonomy),
+        unexplained=(kind.error_type or "no error named")
+        if blocks and not _is_judged(kind, bounds)
+        else None,
+        fallback=None if kind.fallback is None else "expected" if expected else "unexpected",
+        proof=proof,
+        proof_required=proof_required,
+    )
+
+
+def _outcome_holds(kind: Kind, category: Category, taxonomy: Taxonomy) -> bool:
+    """Whether an outcome is borne out by the rest of its record."""
+    if kind.error_type == "fallback_unexpected" and kind.fallback is None:
+        return False
+    if category == "not_applicable" and taxonomy.kind(kind.label) != "deferred":
+        # A probe recommends nothing; a recommendation kept out of every rate must be looked at.
+        return False
+    if is_stated(category, kind.comparison, kind.error_type):
+        return True
+    if kind.reference_source != "atlas_shadow":
+        return False
+    return is_stated(signal_of(kind.compared, taxonomy), kind.comparison, kind.error_type)
+
+
+def _is_judged(kind: Kind, bounds: LaneBounds) -> bool:
+    """Whether a rule judges the error for which a record says that it blocks."""
+    match kind.error_type:
+        case None:
+            return False
+        case "latency_slo_miss":
+            return bounds.p95_total_ms_max is not None
+        case "npu_proof_missing":
+            return bounds.proof_required
+        case "fallback_unexpected":
+            return kind.fallback is not None
+        case _:
+            return True
+
+
+def _proof(
+    kind: Kind, category: Category, bounds: LaneBounds
+) -> tuple[Literal["ok", "missing", "not_applicable"], bool]:
+    """The state of the NPU proof, and whether one is required.
+
+    A record needs a proof when its lane does, or when it claims that one was measured.
+    """
+    claimed = kind.proof_mode in MEASURED_PROOF and kind.inference_ran
+    required = category != "not_applicable" and (bounds.proof_required or claimed)
+    stated_missing = kind.error_type == "npu_proof_missing"
+    if kind.proof_ok is True and not stated_missing:
+        return "ok", required
+    if required or kind.proof_ok is False or stated_missing:
+        return "missing", required or stated_missing
+    return "not_applicable", False
+
+
+def _case_kinds(kind: Kind, taxonomy: Taxonomy) -> frozenset[str]:
+    """The kinds of cases that the fields show when no note ``case:KIND`` names one.
+
+    An unsure bucket; a reference that calls for action; one that calls for none although
+    somebody saw something notable in it; and one in which nobody did.
+    """
+    unsure = kind.bucket in UNCERTAIN_BUCKETS
+    kinds = {"low_confidence"} if unsure else set()
+    if kind.reference_label is None or kind.reference_source in ("missing", "atlas_shadow"):
+        return frozenset(kinds)
+    reference = taxonomy.kind(kind.reference_label)
+    if reference == "action":
+        kinds.add("action_needed")
+    elif reference == "no_op":
+        alarmed = taxonomy.kind(kind.label) == "action" or kind.severity in _NOTABLE
+        if alarmed or kind.reference_severity in _NOTABLE:
+            kinds.add("false_alarm")
+        elif not unsure:
+            kinds.add("normal")
+    return frozenset(kinds)
+
+
+Predicate = Callable[[ScoredKind], bool]
+Scope = Literal["everywhere", "lane", "overall"]
+WORSE: Final[Direction] = "lower_is_better"
+BETTER: Final[Direction] = "higher_is_better"
+NEUTRAL: Final[Direction] = "neutral"
+
+
+class Metric(msgspec.Struct, frozen=True):
+    """One row of the table: what is counted, out of what, and how the number is read.
+
+    A count has no denominator. A rate over nothing has the reason ``empty`` instead of a value;
+    ``or_of`` names the rate whose denominator it takes then. A metric without a numerator is
+    computed elsewhere. ``title`` heads its column in reports.
+    """
+
+    name: str
+    counts: Predicate | None = None
+    of: Predicate | None = None
+    direction: Direction = WORSE
+    unit: Literal["ratio", "count", "ms"] = "count"
+    scope: Scope = "everywhere"
+    empty: str = ""
+    or_of: str | None = None
+    title: str | None = None
+
+    def measured(
+        self,
+        value: float,
+        *,
+        n: int,
+        lane: str | None,
+        caveats: tuple[str, ...] = (),
+        excluded: dict[str, int] | None = None,
+    ) -> Measurement:
+        """The metric with a value."""
+        return measured(
+            self.name,
+            value,
+            n=n,
+            direction=self.direction,
+            unit=self.unit,
+            caveats=caveats,
+            excluded=excluded,
+            lane=lane,
+        )
+
+    def unmeasured(self, reason: str, *, n: int = 0, lane: str | None) -> Measurement:
+        """The metric with the reason why it has no value."""
+        return unmeasured(
+            self.name, reason, n=n, direction=self.direction, unit=self.unit, lane=lane
+        )
+
+
+def _rate(
+    name: str,
+    counts: Predicate,
+    of: Predicate,
+    empty: str,
+    *,
+    direction: Direction = WORSE,
+    or_of: str | None = None,
+    title: str | None = None,
+) -> Metric:
+    return Metric(
+        name, counts, of, unit="ratio", direction=direction, empty=empty, or_of=or_of, title=title
+    )
+
+
+def _category(name: Category, direction: Direction = WORSE) -> Metric:
+    return Metric(f"{name}_count", lambda r: r.category == name, direction=direction)
+
+
+METRICS: Final[tuple[Metric, ...]] = (
+    Metric("total_records", lambda _: True, direction=NEUTRAL, title="records"),
+    Metric("comparable_records", lambda r: r.comparable, direction=BETTER, title="comparable"),
+    Metric(
+        "authority_flag_violation_count", lambda r: r.kind.authority, title="authority violations"
+    ),
+    Metric("privacy_violation_count", lambda r: r.kind.privacy, title="privacy violations"),
+    Metric("actual_side_effect_count", lambda r: r.kind.side_effect, title="side effects"),
+    _category("agree", NEUTRAL),
+    *map(_category, CATEGORIES[1:8]),
+    _category("not_applicable", NEUTRAL),
+    Metric(
+        "high_severity_false_positive_count",
+        lambda r: r.category == "false_positive" and r.kind.severity in HIGH_SEVERITIES,
+    ),
+    Metric(
+        "fallback_count", lambda r: r.fallback is not None, direction=NEUTRAL, title="fallbacks"
+    ),
+    Metric("expected_fallback_count", lambda r: r.fallback == "expected", direction=NEUTRAL),
+    Metric("unexpected_fallback_count", lambda r: r.fallback == "unexpected", title="unexpected"),
+    Metric("fallback_without_reason_count", lambda r: r.kind.no_reason),
+    Metric("npu_proof_ok_count", lambda r: r.proof == "ok", direction=NEUTRAL, title="proof ok"),
+    Metric("npu_proof_missing_count", lambda r: r.proof == "missing", title="proof missing"),
+    Metric(
+        "npu_proof_not_applicable_count",
+        lambda r: r.proof == "not_applicable",
+        direction=NEUTRAL,
+        title="proof not applicable",
+    ),
+    Metric("contradicted_proof_count", lambda r: r.proof == "ok" and r.fallback is not None),
+    Metric(
+        "self_reported_proof_count",
+        lambda r: r.proof == "ok" and r.kind.proof_mode == "service_reported_delta",
+        direction=NEUTRAL,
+    ),
+    Metric("proof_required_records", lambda r: r.proof_required, direction=NEUTRAL),
+    Metric("timeout_count", lambda r: r.kind.timeout, title="timeouts"),
+    Metric("outcome_mismatch_count", lambda r: not r.outcome_holds),
+    Metric("stated_blocker_count", lambda r: r.kind.promotion_blocker),
+    Metric("unexplained_blocker_count", lambda r: r.unexplained is not None),
+    _rate(
+        "agreement_rate",
+        lambda r: r.category == "agree",
+        lambda r: r.comparable,
+        "no comparable records",
+        direction=BETTER,
+        title="agreement",
+    ),
+    _rate(
+        "uncertain_rate",
+        lambda r: r.category == "uncertain",
+        lambda _: True,
+        "no records",
+        title="uncertain",
+    ),
+    _rate(
+        "uncertain_rate_of_inputs",
+        lambda r: r.category == "uncertain",
+        lambda r: r.is_input,
+        "no inputs",
+    ),
+    _rate(
+        # Where every lane may be unsure, none of the inputs is too much.
+        "uncertain_rate_outside_conservative_lanes",
+        lambda r: r.category == "uncertain" and not r.conservative,
+        lambda r: r.is_input and not r.conservative,
+        "no inputs",
+        or_of="uncertain_rate_of_inputs",
+    ),
+    _rate(
+        "false_positive_rate",
+        lambda r: r.category == "false_positive",
+        lambda r: r.comparable,
+        "no comparable records",
+        title="false positive",
+    ),
+    _rate(
+        "false_negative_rate",
+        lambda r: r.category == "false_negative",
+        lambda r: r.comparable,
+        "no comparable records",
+        title="false negative",
+    ),
+    _rate(
+        "missed_action_rate",
+        lambda r: r.category == "false_negative",
+        lambda r: r.comparable and r.needs_action,
+        "no comparable record needs action",
+        title="missed action",
+    ),
+    _rate("unsafe_authority_rate", lambda r: r.kind.authority, lambda _: True, "no records"),
+    _rate("privacy_violation_rate", lambda r: r.kind.privacy, lambda _: True, "no records"),
+    _rate(
+        "unexpected_fallback_rate",
+        lambda r: r.fallback == "unexpected",
+        lambda _: True,
+        "no records",
+        title="unexpected fallback",
+    ),
+    _rate(
+        "unexpected_fallback_rate_of_inputs",
+        lambda r: r.fallback == "unexpected",
+        lambda r: r.is_input or r.fallback == "unexpected",
+        "no inputs",
+    ),
+    _rate(
+        "expected_fallback_rate", lambda r: r.fallback == "expected", lambda _: True, "no records"
+    ),
+    _rate(
+        # Where a fallback answered, no NPU did: such a proof is none for its lane.
+        "proof_ok_rate",
+        lambda r: r.proof_required and r.proof == "ok" and r.fallback is None,
+        lambda r: r.proof_required,
+        "no record requires proof",
+        direction=BETTER,
+        title="proof",
+    ),
+    Metric("missing_case_kind_count", scope="lane"),
+    Metric("p50_total_ms", unit="ms", empty="no time was measured"),
+    Metric("p95_total_ms", unit="ms", empty="no time was measured"),
+    Metric("bucket_shift", unit="ratio", scope="lane", title="bucket shift"),
+    Metric("comparable_inputs", direction=BETTER, scope="lane", title="comparable inputs"),
+    Metric("other_lanes_below_count", scope="overall"),
+)
+METRIC: Final = {metric.name: metric for metric in METRICS}
+RATES: Final = tuple(metric for metric in METRICS if metric.of is not None)
+COUNTS: Final = tuple(metric for metric in METRICS if metric.counts and metric.of is None)
+_NUMERATORS: Final = [(metric.name, metric.counts) for metric in METRICS if metric.counts]
+_DENOMINATORS: Final = [(metric.name, metric.of) for metric in METRICS if metric.of]
+_Part = Literal["category", "bucket", "label", "fallback", "case", "unexplained", "signal"]
+_BREAKDOWNS: Final[dict[_Part, Callable[[ScoredKind], Iterable[str | None]]]] = {
+    "category": lambda r: (r.category,),
+    "bucket": lambda r: (r.kind.bucket,),
+    "label": lambda r: (r.label,),
+    "fallback": lambda r: (r.kind.fallback,),
+    "case": lambda r: r.cases,
+    "unexplained": lambda r: (r.unexplained,),
+    "signal": lambda r: (r.signal,),
+}
+"""What records are counted by, beside the metrics."""
+
+
+class Counts:
+    """The counter of a group of records: numerators and denominators by metric, and breakdowns.
+
+    ``untimed`` counts inputs whose time is unknown.
+    """
+
+    def __init__(self) -> None:
+        self.parts: Counter[str] = Counter()
+        self.wholes: Counter[str] = Counter()
+        self.by: dict[_Part, Counter[str]] = {name: Counter() for name in _BREAKDOWNS}
+        self.untimed = 0
+
+    def count(self, scored: ScoredKind, count: int) -> None:
+        """Count the records of one kind."""
+        for name, counts in _NUMERATORS:
+            if counts(scored):
+                self.parts[name] += count
+        for name, of in _DENOMINATORS:
+            if of(scored):
+                self.wholes[name] += count
+        for name, values in _BREAKDOWNS.items():
+            for value in values(scored):
+                if value is not None:
+                    self.by[name][value] += count
+        if scored.is_input and not scored.kind.timed:
+            self.untimed += count
+
+    def add(self, other: Counts) -> None:
+        """Add the counts of another group."""
+        self.parts.update(other.parts)
+        self.wholes.update(other.wholes)
+        for name, counter in other.by.items():
+            self.by[name].update(counter)
+        self.untimed += other.untimed
+
+    @property
+    def records(self) -> int:
+        """How many records there are."""
+        return self.parts["total_records"]
+
+    @property
+    def categories(self) -> dict[str, int]:
+        """The nine categories; they add up to the records."""
+        return {category: self.by["category"][category] for category in CATEGORIES}
+
+    @property
+    def missing_cases(self) -> tuple[str, ...]:
+        """The kinds of cases that are not among the records."""
+        return tuple(kind for kind in CASE_KINDS if not self.by["case"][kind])
+
+    def sorted_by(self, name: _Part) -> dict[str, int]:
+        """A breakdown in the order of its names."""
+        return dict(sorted(self.by[name].items()))
+
+
+class CountedGroups:
+    """The counts of everything, of lanes, of buckets, and of the buckets of each lane.
+
+    Lanes go by the names that may be shown.
+    """
+
+    def __init__(self, kinds: Iterable[tuple[str, Kind, int]], policy: AdvisoryPolicy) -> None:
+        self.all = Counts()
+        self.lanes: dict[str, Counts] = {}
+        self.buckets: dict[str, Counts] = {}
+        self.lane_buckets: dict[tuple[str, str], Counts] = {}
+        policies: dict[str, tuple[Taxonomy, LaneBounds]] = {}
+        for shown_lane, kind, count in kinds:
+            own = policies.get(kind.lane)
+            if own is None:
+                own = policies[kind.lane] = policy.taxonomy(kind.lane), policy.bounds(kind.lane)
+            key = (shown_lane, kind.bucket)
+            self.lane_buckets.setdefault(key, Counts()).count(score_kind(kind, *own), count)
+        for (lane, bucket), counts in self.lane_buckets.items():
+            self.lanes.setdefault(lane, Counts()).add(counts)
+            self.buckets.setdefault(bucket, Counts()).add(counts)
+            self.all.add(counts)
+
+    def count_case(self, lane: str, case: str, count: int) -> None:
+        """Count records whose notes name the kind of case."""
+        for counts in (self.all, self.lanes[lane]):
+            counts.by["case"][case] += count
+
+    def bucket(self, bucket: str, lane: str | None = None) -> Counts:
+        """The counts of a bucket, of everything or of one lane."""
+        found = self.buckets.get(bucket) if lane is None else self.lane_buckets.get((lane, bucket))
+        return found or Counts()
+
+
+class Number(NamedTuple):
+    """A measurement and the ends of what it could be; ``high`` None is without end.
+
+    A record that was refused, never arrived or was set aside could have been anything. So every
+    number has a range: as if all lost records spoke for the lane, and as if all spoke against it.
+    """
+
+    measurement: Measurement
+    low: float
+    high: float | None
+
+
+def group_numbers(counts: Counts, lost: int, lane: str | None = None) -> list[Number]:
+    """Every count and rate of one group."""
+    found = []
+    for metric in COUNTS:
+        count = counts.parts[metric.name]
+        number = metric.measured(count, n=counts.records, lane=lane)
+        found.append(Number(number, count, count + lost))
+    for metric in RATES:
+        count, n = counts.parts[metric.name], counts.wholes[metric.name]
+        if n == 0 and metric.or_of is not None:
+            n = counts.wholes[metric.or_of]
+        if n == 0:
+            found.append(Number(metric.unmeasured(metric.empty, lane=lane), 0.0, 1.0))
+        else:
+            number = metric.measured(count / n, n=n, lane=lane)
+            found.append(Number(number, count / (n + lost), (count + lost) / (n + lost)))
+    return found
+
+
+def case_number(counts: Counts, lost: int, lane: str) -> Number:
+    """How many of the four kinds of cases a lane lacks."""
+    lacking = len(counts.missing_cases)
+    found = METRIC["missing_case_kind_count"].measured(lacking, n=counts.records, lane=lane)
+    return Number(found, max(0, lacking - lost), lacking)
+
+
+def holds(rule: Rule, value: float | None) -> bool:
+    """Whether a value keeps a rule; one without end keeps no upper bound."""
+    if value is None:
+        return rule.op in (">=", ">")
+    return _COMPARE[rule.op](value, rule.bound)
+
+
+def judged(rule: Rule, number: Number | None) -> bool | None:
+    """Whether a number surely keeps or surely breaks a rule; None when neither is sure."""
+    if number is None or number.measurement.value is None:
+        return None
+    low, high = holds(rule, number.low), holds(rule, number.high)
+    return low if low == high else None
+
+
+def guarded(number: Number, rules: list[Rule], lost: int) -> Measurement:
+    """The measurement, without its value when lost records could turn a rule on it."""
+    found = number.measurement
+    if found.value is None or all(judged(rule, number) is not None for rule in rules):
+        return found
+    spread = "has no end" if number.high is None else f"could be up to {number.high:.6g}"
+    unknown = found.excluded.get("unknown", lost)
+    reason = (
+        f"{found.value:.6g} over what is known, but {unknown} records are lost or untimed: "
+        f"it could be as low as {number.low:.6g} and {spread}"
+    )
+    return msgspec.structs.replace(found, value=None, reason=reason, interval=None)

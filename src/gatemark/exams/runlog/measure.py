@@ -1,0 +1,500 @@
+"""From per-case records to one report per variant: rows, the catalogue of metrics, means, pairs.
+
+M3, M8 and M10 are pooled over all events of all cases; the others are means over cases. An
+interval resamples cases: 10,000 times from numpy's legacy generator, seeded again per metric.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from gatemark.core.measurement import Direction
+from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS
+from gatemark.statistics.multiplicity import holm
+from gatemark.statistics.paired.permutation import signed_rank_p_value
+from gatemark.statistics.quantiles import distribution
+from gatemark.statistics.resampling.percentile_bootstrap import (
+    MeanInterval,
+    percentile_mean,
+    percentile_ratio,
+)
+
+BUDGET_KEYS = {f"ctu_{budget}": budget for budget in BUDGETS}
+THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
+
+
+Needs = Literal["nothing", "said", "trace"]
+
+
+class RunMetric(NamedTuple):
+    """One number per case: its name, what it says, which way is better, and its unit.
+
+    ``pooled`` metrics are aggregated over all events of all cases, the others over cases.
+    ``needs`` says whose concepts a metric is about: where nobody has any, its 0 says nothing.
+    """
+
+    name: str
+    label: str
+    direction: Direction
+    unit: str = "ratio"
+    pooled: bool = False
+    needs: Needs = "nothing"
+
+
+METRICS: dict[str, RunMetric] = {
+    metric.name: metric
+    for metric in (
+        RunMetric("m1_update_count", "M1 updates", "neutral", "count"),
+        RunMetric("m2_output_ctu", "M2 output", "neutral", "CTU"),
+        RunMetric(
+            "m3_redundancy_jaccard_mean",
+            "M3 redundancy",
+            "lower_is_better",
+            pooled=True,
+            needs="said",
+        ),
+        RunMetric("m4_trace_coverage", "M4 coverage", "higher_is_better", needs="trace"),
+        RunMetric(
+            "m5_unsupported_global_rate",
+            "M5 unsupported by the trace",
+            "lower_is_better",
+            needs="said",
+        ),
+        RunMetric(
+            "m5_unsupported_per_summary_mean",
+            "M5 unsupported, per summary",
+            "lower_is_better",
+            needs="said",
+        ),
+        RunMetric("m6a_mean", "M6a unsupported by the window", "lower_is_better", needs="said"),
+        RunMetric(
+            "m6b_mean", "M6b unsupported by window or latest", "lower_is_better", needs="said"
+        ),
+        *(
+            RunMetric(
+                f"m7b_{name}",
+                f"M7b coverage in {budget} CTU",
+                "higher_is_better",
+                needs="trace",
+            )
+            for name, budget in BUDGET_KEYS.items()
+        ),
+        RunMetric(
+            "m8_summary_latency_ms_mean",
+            "M8 summary latency",
+            "lower_is_better",
+            "ms",
+            pooled=True,
+        ),
+        RunMetric(
+            "m8_buffer_decision_latency_ms_mean",
+            "M8 decision latency",
+            "lower_is_better",
+            "ms",
+            pooled=True,
+        ),
+        RunMetric("m9_prompt_ctu_total", "M9 prompts", "lower_is_better", "CTU"),
+        RunMetric("m9_completion_ctu_total", "M9 completions", "lower_is_better", "CTU"),
+        RunMetric("m9_total_llm_ctu", "M9 both", "lower_is_better", "CTU"),
+        RunMetric("m9_buffer_decision_count", "M9 decisions", "lower_is_better", "count"),
+        RunMetric("m10_schema_failure_rate", "M10 failures", "lower_is_better", pooled=True),
+        RunMetric("m10_compliance_rate", "M10 compliance", "higher_is_better", pooled=True),
+    )
+}
+SCORES = tuple(
+    name
+    for name, metric in METRICS.items()
+    if metric.unit == "ratio" and metric.direction != "neutral"
+)
+"""The metrics that lie in [0, 1] and have a better side, so that a score can be made of them."""
+
+
+class RunRow(msgspec.Struct, frozen=True):
+    """One case under one variant. Lists are None when the record does not carry them."""
+
+    case_id: str
+    variant_id: str
+    values: dict[str, float | None]
+    jaccards: tuple[float, ...] | None
+    summary_latencies: tuple[float, ...] | None
+    decision_latencies: tuple[float, ...] | None
+    flush_sizes: tuple[float, ...] | None
+    flush_intervals: tuple[float, ...] | None
+    flush_count: int
+    flush_reasons: dict[str, int]
+    events: int
+    failures: int
+    valid_events: int
+    excluded_events: int
+    trace_concepts: int
+    said_concepts: int
+    control_ms: float
+    content_ms: float
+    duration_ms: float | None
+    trace_ctu: float | None
+    trace_ctu_per_s: float | None
+    summary_ctu_per_s: float | None
+    is_stub: bool
+    flags: tuple[str, ...]
+
+
+def row_of(record: Any) -> RunRow:
+    """A row from anything that has the attributes of a per-case record."""
+
+    def get(name: str, default: Any = None) -> Any:
+        value = getattr(record, name, default)
+        return default if value is UNSET or value is None else value
+
+    budgets: Mapping[str, float] = _plain(record.m7b_coverage_by_budget)
+    values: dict[str, float | None] = {
+        name: budgets.get(name.removeprefix("m7b_")) if name.startswith("m7b_") else get(name)
+        for name in METRICS
+    }
+    return RunRow(
+        case_id=record.case_id,
+        variant_id=record.variant_id,
+        values=values,
+        jaccards=_numbers(get("m3_jaccards")),
+        summary_latencies=_numbers(get("m8_summary_latencies_ms")),
+        decision_latencies=_numbers(get("m8_buffer_decision_latencies_ms")),
+        flush_sizes=_numbers(get("flush_accumulated_ctus")),
+        flush_intervals=_numbers(get("flush_intervals_ms")),
+        flush_count=get("flush_count", 0),
+        flush_reasons=dict(_plain(get("flush_reason_counts", {}))),
+        events=record.m1_update_count,
+        failures=record.m10_schema_failure_count,
+        valid_events=record.faithfulness_valid_event_count,
+        excluded_events=record.excluded_from_faithfulness_count,
+        trace_concepts=record.m4_trace_cui_count,
+        said_concepts=record.m4_summary_cui_count,
+        control_ms=get("control_plane_latency_ms", 0.0),
+        content_ms=get("content_plane_latency_ms", 0.0),
+        duration_ms=get("virtual_time_duration_ms"),
+        trace_ctu=get("trace_ctu"),
+        trace_ctu_per_s=get("trace_ctu_per_s"),
+        summary_ctu_per_s=get("summary_ctu_per_s"),
+        is_stub=get("stub_trace_detected", False),
+        flags=tuple(record.outlier_flags),
+    )
+
+
+def _numbers(values: Any) -> tuple[float, ...] | None:
+    return None if values is None else tuple(float(value) for value in values)
+
+
+def _plain(value: Any) -> Any:
+    return msgspec.to_builtins(value)
+
+
+_NOTHING_FOUND: Mapping[Needs, str] = {
+    "said": "no summary holds a concept that the extractor knows",
+    "trace": "no trace holds a concept that the extractor knows",
+}
+
+
+def has_substance(name: str, rows: Iterable[RunRow]) -> bool:
+    """Whether anybody has the concepts that a metric is about."""
+    needs = METRICS[name].needs
+    if needs == "said":
+        return any(row.said_concepts for row in rows)
+    return needs == "nothing" or any(row.trace_concepts for row in rows)
+
+
+def substantiated(
+    found: Mapping[str, VariantEstimate], rows: Sequence[RunRow]
+) -> dict[str, VariantEstimate]:
+    """The estimates, without those of metrics that nobody has concepts for."""
+    return {
+        name: estimate
+        if has_substance(name, rows)
+        else VariantEstimate(None, _NOTHING_FOUND[METRICS[name].needs], len(rows))
+        for name, estimate in found.items()
+    }
+
+
+def caveats(rows: Sequence[RunRow]) -> Iterator[str]:
+    """What a reader of one variant's numbers should know before believing them."""
+    count = len(rows)
+    without_trace = sum(row.trace_concepts == 0 for row in rows)
+    mute = sum(row.valid_events == 0 for row in rows)
+    silent = sum(row.said_concepts == 0 for row in rows) - mute
+    stubs = sum(row.is_stub for row in rows)
+    if without_trace == count:
+        yield f"{_NOTHING_FOUND['trace']}: M4 and M7b could not be measured"
+    elif without_trace:
+        yield f"{without_trace} of {count} traces hold no concept; M4 and M7b count them as 0"
+    if silent + mute == count:
+        yield f"{_NOTHING_FOUND['said']}: M3, M5 and M6 could not be measured"
+    elif silent:
+        yield (
+            f"{silent} of {count} cases have no concept in any summary; M5, M6a and M6b count them "
+            "as 0, the best there is"
+        )
+    if 0 < mute < count:
+        yield (
+            f"{mute} of {count} cases have no valid summary; M5 counts them as 0, and M6a and M6b "
+            "leave them out"
+        )
+    if stubs:
+        yield f"{stubs} of {count} traces are stubs, which stand in for missing ones"
+    if count == 1:
+        yield "there is one case, so that intervals over cases have no width"
+
+
+Rows = Mapping[str, Mapping[str, RunRow]]
+"""Rows by variant and case."""
+
+
+def paired_comparisons(rows: Rows, reference: str, draws: Draws) -> list[dict[str, Any]]:
+    """Every metric of the reference minus that of each other variant, case by case.
+
+    P-values of one metric are corrected over the variants it is compared with (Holm).
+    """
+    others = [variant for variant in sorted(rows) if variant != reference]
+    if reference not in rows or not others:
+        return []
+    found = []
+    for name in METRICS:
+        compared = [
+            _compared(name, rows[reference], rows[other], draws)
+            | {"metric": name, "variant": other, "reference": reference}
+            for other in others
+        ]
+        found += _corrected(compared)
+    return found
+
+
+def _compared(
+    name: str, reference: Mapping[str, RunRow], other: Mapping[str, RunRow], draws: Draws
+) -> dict[str, Any]:
+    shared = sorted(set(reference) & set(other))
+    is_sound = all(has_substance(name, rows.values()) for rows in (reference, other))
+    differences = [
+        left - right
+        for case in shared
+        if is_sound
+        and (left := reference[case].values[name]) is not None
+        and (right := other[case].values[name]) is not None
+    ]
+    found = percentile_mean(differences, **draws._asdict())
+    return {
+        "direction": METRICS[name].direction,
+        "n_pairs": len(differences),
+        "unpaired_cases": len(set(reference) ^ set(other)),
+        "null_pairs": len(shared) - len(differences),
+        "mean_difference": None if found is None else found.mean,
+        "ci_low": None if found is None else found.low,
+        "ci_high": None if found is None else found.high,
+        "wilcoxon_p_value": signed_rank_p_value(differences),
+    }
+
+
+def _corrected(compared: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    tested = [entry for entry in compared if entry["wilcoxon_p_value"] is not None]
+    corrected = holm([entry["wilcoxon_p_value"] for entry in tested]) if tested else ()
+    by_variant = {
+        entry["variant"]: float(value) for entry, value in zip(tested, corrected, strict=True)
+    }
+    return [
+        entry | {"wilcoxon_p_value_holm": by_variant.get(entry["variant"])} for entry in compared
+    ]
+
+
+class Draws(NamedTuple):
+    """How intervals are drawn."""
+
+    seed: int
+    resamples: int
+
+
+class VariantEstimate(NamedTuple):
+    """A variant's number for one metric: an estimate, or the reason why there is none."""
+
+    found: MeanInterval | None
+    reason: str
+    left_out: int
+
+
+def estimates(rows: Sequence[RunRow], draws: Draws) -> dict[str, VariantEstimate]:
+    """Every metric of one variant."""
+    return {name: _estimate(name, rows, draws) for name in METRICS}
+
+
+def _estimate(name: str, rows: Sequence[RunRow], draws: Draws) -> VariantEstimate:
+    if METRICS[name].pooled:
+        parts = [_pool(name, row) for row in rows]
+        if any(part is None for part in parts):
+            return VariantEstimate(
+                None, f"the records do not carry what {name} is pooled from", len(rows)
+            )
+        known = [part for part in parts if part is not None]
+        ratio = percentile_ratio(
+            [part for part, _ in known], [whole for _, whole in known], **draws._asdict()
+        )
+        return VariantEstimate(
+            ratio, "there is nothing to pool", len(rows) - (ratio.n if ratio else 0)
+        )
+    values = [value for row in rows if (value := row.values[name]) is not None]
+    found = percentile_mean(values, **draws._asdict())
+    return VariantEstimate(found, "no case has a value", len(rows) - len(values))
+
+
+def _pool(name: str, row: RunRow) -> tuple[float, float] | None:
+    """The sum and the count that one case adds to a pooled metric."""
+    if name == "m10_schema_failure_rate":
+        return row.failures, row.events
+    if name == "m10_compliance_rate":
+        return row.events - row.failures, row.events
+    values = {
+        "m3_redundancy_jaccard_mean": row.jaccards,
+        "m8_summary_latency_ms_mean": row.summary_latencies,
+        "m8_buffer_decision_latency_ms_mean": row.decision_latencies,
+    }[name]
+    return None if values is None else (sum(values), len(values))
+
+
+def variant_document(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> dict[str, Any]:
+    """One variant's part of an ``exaid.metrics`` aggregate; extras stand beside its own keys."""
+    return {
+        "n_cases": len(rows),
+        **_metric_parts(rows, found),
+        **_run_parts(rows),
+        "faithfulness_valid_event_count": sum(row.valid_events for row in rows),
+        "excluded_from_faithfulness_count": sum(row.excluded_events for row in rows),
+        "schema_failures": sum(row.failures for row in rows),
+        "stub_trace_count": sum(row.is_stub for row in rows),
+        "traces_without_concepts_count": sum(row.trace_concepts == 0 for row in rows),
+        "outlier_case_count": sum(bool(row.flags) for row in rows),
+        "intervals": _intervals(found),
+    }
+
+
+def _metric_parts(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> dict[str, Any]:
+    """M1 to M10 under the keys of the schema."""
+    failure_rate = _mean(found, "m10_schema_failure_rate")
+    return {
+        "m1_update_count_mean": _mean(found, "m1_update_count"),
+        "m2_output_ctu_mean": _mean(found, "m2_output_ctu"),
+        "m3_redundancy": {
+            "jaccard_mean": _mean(found, "m3_redundancy_jaccard_mean"),
+            "threshold_rates": _threshold_rates(_pooled(row.jaccards for row in rows)),
+        },
+        "m4_trace_coverage": _with_ends(found["m4_trace_coverage"], empty=0.0),
+        "m5_unsupported": {
+            "global_rate_mean": _mean(found, "m5_unsupported_global_rate"),
+            "per_summary_mean": _mean(found, "m5_unsupported_per_summary_mean"),
+        },
+        "m6a": _with_ends(found["m6a_mean"]),
+        "m6b": _with_ends(found["m6b_mean"]),
+        "m7b_coverage_by_budget_mean": {name: _mean(found, f"m7b_{name}") for name in BUDGET_KEYS},
+        "m8_latency_ms_mean": {
+            "summary": _mean(found, "m8_summary_latency_ms_mean"),
+            "buffer_decision": _mean(found, "m8_buffer_decision_latency_ms_mean"),
+        },
+        "m8_latency_ms_distribution": {
+            "summary": distribution(_pooled(row.summary_latencies for row in rows)),
+            "buffer_decision": distribution(_pooled(row.decision_latencies for row in rows)),
+        },
+        "m9_usage_ctu_mean": {
+            "prompt": _mean(found, "m9_prompt_ctu_total"),
+            "completion": _mean(found, "m9_completion_ctu_total"),
+            "total": _mean(found, "m9_total_llm_ctu"),
+            "buffer_decision_count": _mean(found, "m9_buffer_decision_count"),
+        },
+        "m10_compliance": {
+            "schema_failure_rate_mean": failure_rate,
+            "compliance_rate_mean": None if failure_rate is None else 1.0 - failure_rate,
+            "schema_failure_count": sum(row.failures for row in rows),
+            "summary_event_count": sum(row.events for row in rows),
+        },
+    }
+
+
+def _run_parts(rows: Sequence[RunRow]) -> dict[str, Any]:
+    """Flushes, throughput in virtual time, and where the latency went."""
+    return {
+        "flush_statistics": {
+            "flush_count_mean": sum(row.flush_count for row in rows) / len(rows),
+            "flush_reason_counts_mean": reason_means(rows),
+            "flush_accumulated_ctu_distribution": distribution(
+                _pooled(row.flush_sizes for row in rows)
+            ),
+            "flush_interval_ms_distribution": distribution(
+                _pooled(row.flush_intervals for row in rows)
+            ),
+        },
+        "virtual_time_throughput": {
+            "duration_ms_mean": _known_mean(row.duration_ms for row in rows),
+            "trace_ctu_mean": _known_mean(row.trace_ctu for row in rows),
+            "trace_ctu_per_s_mean": _known_mean(row.trace_ctu_per_s for row in rows),
+            "summary_ctu_per_s_mean": _known_mean(row.summary_ctu_per_s for row in rows),
+        },
+        "overhead_attribution": _overhead(rows),
+    }
+
+
+def _threshold_rates(jaccards: Sequence[float]) -> dict[str, float | None]:
+    return {
+        name: sum(value >= least for value in jaccards) / len(jaccards) if jaccards else None
+        for name, least in THRESHOLD_KEYS.items()
+    }
+
+
+def _intervals(found: dict[str, VariantEstimate]) -> dict[str, Any]:
+    """Every metric's interval, those that the schema does not ask for included."""
+    return {
+        name: {
+            "mean": estimate.found.mean,
+            "ci_low": estimate.found.low,
+            "ci_high": estimate.found.high,
+            "n_cases": estimate.found.n,
+            "cases_left_out": estimate.left_out,
+            "direction": METRICS[name].direction,
+        }
+        for name, estimate in found.items()
+        if estimate.found is not None
+    }
+
+
+def reason_means(rows: Sequence[RunRow]) -> dict[str, float]:
+    """How often each reason flushed per case; a case without it counts as 0."""
+    names = sorted({name for row in rows for name in row.flush_reasons})
+    return {name: sum(row.flush_reasons.get(name, 0) for row in rows) / len(rows) for name in names}
+
+
+def _overhead(rows: Sequence[RunRow]) -> dict[str, float | None]:
+    control = sum(row.control_ms for row in rows)
+    content = sum(row.content_ms for row in rows)
+    total = control + content
+    return {
+        "control_plane_latency_ms_total": control,
+        "content_plane_latency_ms_total": content,
+        "total_plane_latency_ms_total": total,
+        "control_plane_latency_pct": control / total if total > 0 else None,
+        "content_plane_latency_pct": content / total if total > 0 else None,
+    }
+
+
+def _mean(found: dict[str, VariantEstimate], name: str) -> float | None:
+    estimate = found[name].found
+    return None if estimate is None else estimate.mean
+
+
+def _with_ends(estimate: VariantEstimate, empty: float | None = None) -> dict[str, float | None]:
+    found = estimate.found
+    if found is None:
+        return {"mean": empty, "ci_low": empty, "ci_high": empty}
+    return {"mean": found.mean, "ci_low": found.low, "ci_high": found.high}
+
+
+def _pooled(lists: Iterable[tuple[float, ...] | None]) -> list[float]:
+    return [value for values in lists for value in values or ()]
+
+
+def _known_mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
