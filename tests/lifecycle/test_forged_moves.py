@@ -7,11 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from gatemark.lifecycle.decisions.commands import SetExam
-from gatemark.lifecycle.model.events import Fact, LifecycleEvent, VersionAdded
 
 from gatemark.core.canonical import digest
 from gatemark.ledger.payloads import SYSTEM
+from gatemark.lifecycle.commands import SetExam
+from gatemark.lifecycle.events.fact import Fact, LifecycleEvent
+from gatemark.lifecycle.events.versions import VersionAdded
 
 from .test_inspection import clean_window, inspected, moved, vote, write
 from .world import ASSET, World, candidate, exam
