@@ -4,23 +4,19 @@
     python tools/check_docs.py --write      put it into docs/architecture.md
 
 A line that another path implies is left out: when drift imports lifecycle and lifecycle imports
-the ledger, the drawing does not repeat that drift imports the ledger, too. Imports that the
-contracts still excuse are left out as well, because they can run in circles.
+the ledger, the drawing does not repeat that drift imports the ledger, too.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from configparser import ConfigParser
+from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 import grimp
 
 TOP: Final = "gatemark"
-CONTRACTS: Final = Path(__file__).resolve().parents[1] / ".importlinter"
 OPENING: Final = "<!-- made by tools/draw_imports.py -->\n"
 CLOSING: Final = "<!-- end of the drawing -->"
 
@@ -29,10 +25,8 @@ Packages = dict[str, set[str]]
 
 @cache
 def package_imports() -> Packages:
-    """What each package of the first level imports, without the imports that are excused."""
+    """What each package of the first level imports."""
     graph = grimp.build_graph(TOP, cache_dir=None)
-    for importer, imported in _excused():
-        graph.remove_import(importer=importer, imported=imported)
     packages: Packages = {}
     for module in graph.modules:
         for imported in graph.find_modules_directly_imported_by(module):
@@ -46,16 +40,6 @@ def _package(module: str) -> str:
     """The name under the top package; empty for the top package itself and its entry point."""
     name = module.split(".")[1] if "." in module else ""
     return "" if name == "__main__" else name
-
-
-def _excused() -> Iterator[tuple[str, str]]:
-    contracts = ConfigParser()
-    contracts.read(CONTRACTS)
-    layers = contracts["importlinter:contract:layers"]
-    for line in layers.get("ignore_imports", "").split("\n"):
-        if line.strip():
-            importer, _, imported = line.strip().partition(" -> ")
-            yield importer, imported
 
 
 def without_implied(packages: Mapping[str, Iterable[str]]) -> Packages:

@@ -11,11 +11,9 @@ from collections.abc import Callable, Iterable
 from gatemark.core.progress import Advance
 from gatemark.drift.verify import drift_rows
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.journey import FurtherChecks, RescoredResult, VerifyRequest
-from gatemark.ledger.journey import verify as verify_by
+from gatemark.ledger.journey import FurtherChecks, RescoredResult, VerifyRequest, verify_by
 from gatemark.ledger.port import Store
-from gatemark.ledger.store import StoreUpgrade, UpgradeRequest
-from gatemark.ledger.store import upgrade_store as upgrade_by
+from gatemark.ledger.store import StoreUpgrade, UpgradeRequest, upgrade_by
 from gatemark.lifecycle.ledger_rules import RuleCheck
 from gatemark.review.verify import review_rows
 from gatemark.workspace import Workspace

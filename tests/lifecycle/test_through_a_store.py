@@ -7,9 +7,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -24,8 +24,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.payloads import SYSTEM, AssetRegistered, TransitionMade
-from gatemark.ledger.payloads import ApprovalPayload as AuditedApproval
+from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import (
     AddVersion,
@@ -361,12 +360,40 @@ def test_a_rollback_goes_on_when_the_clock_is_behind_the_whole_ledger(site: Site
     assert acted.events[0].at == ahead
 
 
-def test_what_the_auditor_relies_on_is_in_the_events(site: Site) -> None:
+class WrittenVersion(msgspec.Struct):
+    version: str
+    digest: str
+    author: str
+
+
+class WrittenApproval(msgspec.Struct):
+    candidate_digest: str
+    result_ids: tuple[str, ...]
+    policy_digest: str
+    stage: str
+    decision: Literal["approve", "reject", "abstain"]
+    expires_at: datetime
+
+
+class WrittenMove(msgspec.Struct):
+    version: str
+    candidate_digest: str
+    before: str
+    after: str
+    cause: str
+    environment: str
+    result_ids: tuple[str, ...] = ()
+    approvals: tuple[int, ...] = ()
+    windows: tuple[int, ...] = ()
+    policy_digest: str | None = None
+
+
+def test_what_others_read_of_decisions_is_in_the_events(site: Site) -> None:
     site.enable("1.0.0")
     wanted = {
-        "asset_registered": AssetRegistered,
-        "approval": AuditedApproval,
-        "transition": TransitionMade,
+        "asset_registered": WrittenVersion,
+        "approval": WrittenApproval,
+        "transition": WrittenMove,
     }
     seen = set()
     for event, payload in site.workspace.events.events(subject=ASSET):

@@ -18,7 +18,7 @@ from tests.web.review_talk import (
 )
 from tests.web.scene import Scene
 
-from gatemark.review.open_stores import labels_of
+from gatemark.review.open_stores import label_sets_of
 
 
 def test_the_overview_tells_what_waits_for_whom(scene: Scene, client: Client) -> None:
@@ -158,7 +158,7 @@ def test_an_owner_alone_accepts_nothing_and_is_told_why(scene: Scene, client: Cl
     told = client.post("/labels/tone/items", data={"form_mark": scene.mark(client)})
     assert "Nothing was accepted" in told.text
     assert "only eve gave this label" in told.text
-    assert labels_of(scene.workspace).accepted("tone") == {}
+    assert label_sets_of(scene.workspace).accepted("tone") == {}
 
 
 def test_reviews_come_page_by_page_without_gaps(scene: Scene, client: Client) -> None:

@@ -25,7 +25,7 @@ from tests.web.review_talk import (
 )
 from tests.web.scene import Scene, new_scene, serving
 
-from gatemark.review.open_stores import labels_of, reviews_of
+from gatemark.review.open_stores import label_sets_of, reviews_of
 
 
 def test_what_a_reviewer_gets_tells_nothing_about_the_arms(scene: Scene, client: Client) -> None:
@@ -194,7 +194,7 @@ def test_a_form_of_another_session_changes_nothing(scene: Scene, client: Client,
         sent = client.post(address, data=fields | {"form_mark": mark})
         assert sent.status_code == 403, address
     assert reviews_of(scene.workspace).votes("letters") == []
-    assert labels_of(scene.workspace).marks("tone") == []
+    assert label_sets_of(scene.workspace).marks("tone") == []
     assert reviews_of(scene.workspace).get("letters").closing is None
 
 

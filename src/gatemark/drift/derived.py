@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from gatemark.evidence.observations import Hit, Observation, StatedConfidence
+from gatemark.evidence.observations import ConfidenceValue, Hit, Observation
 
 CONFIDENCE_BINS: Final = 10
 CALIBRATION_BINS: Final = 15
@@ -35,7 +35,7 @@ class WindowTally:
         window = window_of(observed.at, window_s)
         if isinstance(value, Hit):
             self.rate(name, metric, window, is_hit=value.is_hit)
-        elif not isinstance(value, StatedConfidence):
+        elif not isinstance(value, ConfidenceValue):
             self.category(name, metric, window, value.name)
         elif value.is_correct is None:
             self.confidence(name, metric, window, value.score)

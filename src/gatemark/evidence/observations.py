@@ -22,7 +22,7 @@ class Hit(NamedTuple):
     is_hit: bool
 
 
-class StatedConfidence(NamedTuple):
+class ConfidenceValue(NamedTuple):
     """One stated confidence, and whether it came true; None when nobody knows."""
 
     score: float
@@ -41,7 +41,7 @@ class Observation(NamedTuple):
     subject: str
     metric: str
     at: datetime
-    value: Hit | StatedConfidence | Occurrence
+    value: Hit | ConfidenceValue | Occurrence
 
 
 class PointSource(msgspec.Struct, frozen=True):

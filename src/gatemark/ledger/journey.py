@@ -64,7 +64,7 @@ class FurtherChecks(NamedTuple):
     rescore: Rescorer
 
 
-def verify(
+def verify_by(
     context: LedgerContext,
     request: VerifyRequest,
     further: FurtherChecks,

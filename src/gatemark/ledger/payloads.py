@@ -1,4 +1,4 @@
-"""Payloads that the ledger reads: its own, and the fields of others that an auditor relies on.
+"""Payloads that the ledger reads of its own events.
 
 Whoever writes these events may add fields; the fields named here must be there and mean this.
 Digests are ``sha256:…`` texts, moments are UTC with Z. The actor of an event is the one who did
@@ -8,8 +8,7 @@ it: the approver of an approval, the author's own login of a registration.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -28,30 +27,6 @@ DECIDED_BY: Final = "decided_by"
 SYSTEM: Final = "system"
 """The actor of what the machine does by itself."""
 
-RANK: Final = {
-    "draft": 0,
-    "rejected": 0,
-    "demoted": 0,
-    "rolled_back": 0,
-    "retired": 0,
-    "superseded": 0,
-    "evaluating": 1,
-    "eligible": 2,
-    "shadow": 3,
-    "canary_1": 4,
-    "canary_5": 5,
-    "canary_25": 6,
-    "enabled": 7,
-}
-"""How much authority a stage carries. A step to a higher rank above evaluating needs evidence."""
-
-EVIDENCE_FROM: Final = RANK["eligible"]
-APPROVED_STAGES: Final = frozenset({"canary_1", "enabled"})
-"""Stages that are entered from below only with an approval bound to them."""
-
-ROLLBACK: Final = "rollback"
-"""The cause of a return to a version that was enabled before; nobody waits for an approval."""
-
 
 class ResultSealed(msgspec.Struct, frozen=True):
     """Payload of ``result_sealed``: a result entered the store, or was reached once more.
@@ -69,61 +44,6 @@ class ResultSealed(msgspec.Struct, frozen=True):
     policy_digest: str
     occasion: dict[str, Any]
     result_format: str = FIRST_RESULT_FORMAT
-
-
-class AssetRegistered(msgspec.Struct, frozen=True):
-    """Payload of ``asset_registered``; the subject is the asset, ``digest`` names the version."""
-
-    version: str
-    digest: str
-    author: str
-
-
-class ApprovalPayload(msgspec.Struct, frozen=True):
-    """Payload of ``approval``: the actor's decision, bound to exactly this."""
-
-    candidate_digest: str
-    result_ids: tuple[str, ...]
-    policy_digest: str
-    stage: str
-    decision: Literal["approve", "reject", "abstain"]
-    expires_at: datetime
-
-
-class TransitionMade(msgspec.Struct, frozen=True):
-    """Payload of ``transition``: a version of the subject moved from one stage to another.
-
-    ``result_ids`` are the citations; ``approvals`` and ``windows`` are the numbers of the approval
-    and canary events that the step rests on. A cause of ``break_glass`` needs an event of that
-    kind about the same version before it.
-    """
-
-    version: str
-    candidate_digest: str
-    before: str
-    after: str
-    cause: str
-    result_ids: tuple[str, ...] = ()
-    approvals: tuple[int, ...] = ()
-    windows: tuple[int, ...] = ()
-    policy_digest: str | None = None
-    environment: str = "production"
-
-
-class WindowVerdict(msgspec.Struct, frozen=True):
-    """Payload of ``canary_judged``: how one window of a canary came out."""
-
-    version: str
-    stage: str
-    state: str
-
-
-class BreakGlassPayload(msgspec.Struct, frozen=True):
-    """Payload of ``break_glass``: who acts without approvals, and until when."""
-
-    version: str
-    until: datetime
-    environment: str = "production"
 
 
 class KeyAdded(msgspec.Struct, frozen=True):

@@ -135,7 +135,7 @@ def _database_bytes(place: StorePlace, connection: sa.Connection) -> int:
     return int(connection.execute(sa.text(size + own)).scalar_one())
 
 
-def upgrade_store(
+def upgrade_by(
     context: LedgerContext,
     request: UpgradeRequest,
     cover_rows: Callable[[], Event | None],

@@ -84,7 +84,7 @@ class KnownResults:
             said = convert_stored(payload, ResultSealed)
             at = msgspec.convert(said.occasion.get("finished_at"), datetime)
         except msgspec.ValidationError:
-            # The ledger's own auditor reports this.
+            # The check of sealed results reports this.
             return
         self._told.add(said.result_id)
         times = self._sealed.setdefault(event.subject or "", {})

@@ -40,7 +40,7 @@ from gatemark.review.labelling import (
     propose,
     settle,
 )
-from gatemark.review.open_stores import labels_of
+from gatemark.review.open_stores import label_sets_of
 from gatemark.workspace import Workspace
 
 __all__ = [
@@ -115,37 +115,39 @@ def create_labels(
         check_words(item.id, "an id")
     if len(items) > MAX_ITEMS:
         raise InvalidValueError(f"a label set holds at most {MAX_ITEMS} items, got {len(items)}")
-    labels_of(workspace).create(plan, items, by=workspace.actor, at=workspace.clock())
+    label_sets_of(workspace).create(plan, items, by=workspace.actor, at=workspace.clock())
     return len(items)
 
 
 def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | None:
     """The next sample before a reviewer; what others said is not told."""
-    plan = labels_of(workspace).get(name)
+    plan = label_sets_of(workspace).get(name)
     _require_reviewer(plan, reviewer)
-    numbers = list(labels_of(workspace).ids(name).values())
-    number = next_item(reviewer, numbers, labels_of(workspace).marks(name), plan.labels_per_item)
-    return None if number is None else labels_of(workspace).item(name, number)
+    numbers = list(label_sets_of(workspace).ids(name).values())
+    number = next_item(
+        reviewer, numbers, label_sets_of(workspace).marks(name), plan.labels_per_item
+    )
+    return None if number is None else label_sets_of(workspace).item(name, number)
 
 
 def give_label(workspace: Workspace, request: GiveLabel) -> int:
     """Keep a label, or a changed one; gives its version."""
-    plan = labels_of(workspace).get(request.labels)
+    plan = label_sets_of(workspace).get(request.labels)
     _require_reviewer(plan, request.reviewer)
     if request.label not in plan.labels:
         raise UsageError(f"{request.label!r} is no label of {plan.name}: {', '.join(plan.labels)}")
     check_words(request.note, "a note")
     number = _number(workspace, request.labels, request.item)
     mark = LabelMark(number, request.reviewer, 0, request.label, request.note)
-    return labels_of(workspace).mark(request.labels, mark, workspace.clock())
+    return label_sets_of(workspace).mark(request.labels, mark, workspace.clock())
 
 
 def label_status(workspace: Workspace, name: str) -> LabelStatus:
     """How far a set is, and how well people agree."""
-    plan = labels_of(workspace).get(name)
-    ids = labels_of(workspace).ids(name)
-    marks = labels_of(workspace).marks(name)
-    accepted = labels_of(workspace).accepted(name)
+    plan = label_sets_of(workspace).get(name)
+    ids = label_sets_of(workspace).ids(name)
+    marks = label_sets_of(workspace).marks(name)
+    accepted = label_sets_of(workspace).accepted(name)
     proposals = _proposals(plan, ids, marks, {})
     reviewers: dict[str, int] = {}
     for mark in marks:
@@ -169,15 +171,15 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
 def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     """Accept what is agreed upon; only a pack_owner may, and not alone about own labels."""
     name = request.labels
-    plan = labels_of(workspace).get(name)
+    plan = label_sets_of(workspace).get(name)
     require_role(
         read_state(workspace, "*").governance, workspace.actor, ("pack_owner",), "accept labels"
     )
-    ids = labels_of(workspace).ids(name)
+    ids = label_sets_of(workspace).ids(name)
     for item in request.chosen:
         _number(workspace, name, item)
-    before = labels_of(workspace).accepted(name)
-    proposals = _proposals(plan, ids, labels_of(workspace).marks(name), request.chosen)
+    before = label_sets_of(workspace).accepted(name)
+    proposals = _proposals(plan, ids, label_sets_of(workspace).marks(name), request.chosen)
     now = workspace.clock()
     fresh: list[Acceptance] = []
     waiting: dict[str, str] = {}
@@ -205,7 +207,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     after = before | {one.number: one for one in fresh}
     dataset = None
     if fresh:
-        data = dataset_rows(plan, labels_of(workspace).items(name), list(after.values()))
+        data = dataset_rows(plan, label_sets_of(workspace).items(name), list(after.values()))
         dataset = workspace.blobs.put(data)
         payload = {
             "labels": name,
@@ -215,7 +217,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
             "in_all_count": len(after),
         }
         draft = EventDraft(LABELS_ACCEPTED, now, workspace.actor, _subject(name), payload)
-        labels_of(workspace).accept(
+        label_sets_of(workspace).accept(
             name, fresh, before, lambda connection: tell_ledger(workspace, connection, draft)
         )
     return Accepted(
@@ -229,11 +231,11 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
 
 def accepted_rows(workspace: Workspace, name: str) -> bytes:
     """The accepted labels as a data set, checked against what the ledger says was accepted."""
-    plan = labels_of(workspace).get(name)
-    accepted = labels_of(workspace).accepted(name)
+    plan = label_sets_of(workspace).get(name)
+    accepted = label_sets_of(workspace).accepted(name)
     if not accepted:
         raise RefusedError(f"no label of {name} is accepted yet; a pack_owner must")
-    data = dataset_rows(plan, labels_of(workspace).items(name), list(accepted.values()))
+    data = dataset_rows(plan, label_sets_of(workspace).items(name), list(accepted.values()))
     told: Any = None
     for event, payload in workspace.events.events(subject=_subject(name)):
         if event.kind == LABELS_ACCEPTED and payload is not None:
@@ -274,7 +276,7 @@ def _agreement(marks: list[LabelMark]) -> tuple[Measurement, ...]:
 
 
 def _number(workspace: Workspace, name: str, item: str) -> int:
-    ids = labels_of(workspace).ids(name)
+    ids = label_sets_of(workspace).ids(name)
     if item not in ids:
         raise UnknownNameError(f"{name} has no item {item!r}")
     return ids[item]

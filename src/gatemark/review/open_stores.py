@@ -12,6 +12,6 @@ def reviews_of(workspace: Workspace) -> SqlReviews:
     return workspace.store_of(SqlReviews)
 
 
-def labels_of(workspace: Workspace) -> SqlLabels:
+def label_sets_of(workspace: Workspace) -> SqlLabels:
     """Return the labels that people gave to samples."""
     return workspace.store_of(SqlLabels)

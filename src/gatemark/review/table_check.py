@@ -13,7 +13,7 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
 from gatemark.ledger.stored_rows import Finding, finding, plain_json
 from gatemark.review.label_rows import AcceptedSet, label_findings
-from gatemark.review.open_stores import labels_of, reviews_of
+from gatemark.review.open_stores import label_sets_of, reviews_of
 from gatemark.review.plan import PairKind, ReviewPair
 from gatemark.review.sealed_rows import (
     TITLE,
@@ -119,7 +119,7 @@ class ReviewTables:
 
     def labels(self) -> Iterator[Finding]:
         """Rows of label sets that are not what was accepted."""
-        stored = labels_of(self._workspace)
+        stored = label_sets_of(self._workspace)
         self._unsealed = []
         for name in sorted({*stored.stored_names(), *self._labels}):
             rows = stored.stored_rows(name)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import UNSET
 
-from gatemark.evidence.observations import Observation, Occurrence, PointSource, StatedConfidence
+from gatemark.evidence.observations import ConfidenceValue, Observation, Occurrence, PointSource
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.source import find_sources
 from gatemark.evidence.whole_file import admitted_batches
@@ -17,7 +17,7 @@ from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.records import SCHEMA
 
 
-def read(
+def _read(
     paths: Sequence[str], choices: ReadingChoices
 ) -> Iterator[tuple[str, Iterator[Observation]]]:
     """Read files of decisions one by one."""
@@ -26,12 +26,12 @@ def read(
         for source in find_sources(paths, choices.limits, Path(folder)):
             batches = admitted_batches(source, form, choices)
             found = (
-                one for batch in batches for _, decision in batch for one in observations(decision)
+                one for batch in batches for _, decision in batch for one in _observations(decision)
             )
             yield source.name, found
 
 
-def observations(decision: AdvisoryDecision) -> Iterator[Observation]:
+def _observations(decision: AdvisoryDecision) -> Iterator[Observation]:
     """A decision's error, its confidence, and whether that came true."""
     name, moment = decision.service.name, datetime.fromisoformat(decision.timestamp)
     error = decision.outcome.error_type
@@ -40,10 +40,10 @@ def observations(decision: AdvisoryDecision) -> Iterator[Observation]:
     score = decision.confidence.score
     if score is None or score is UNSET:
         return
-    yield Observation(name, "confidence_kl", moment, StatedConfidence(score))
+    yield Observation(name, "confidence_kl", moment, ConfidenceValue(score))
     if decision.outcome.comparison in ("agree", "disagree"):
         is_correct = decision.outcome.comparison == "agree"
-        yield Observation(name, "calibration_ece", moment, StatedConfidence(score, is_correct))
+        yield Observation(name, "calibration_ece", moment, ConfidenceValue(score, is_correct))
 
 
-POINTS = PointSource("advisory", read)
+POINTS = PointSource("advisory", _read)

@@ -11,15 +11,15 @@ from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.files import read_run_log
 
 
-def read(
+def _read(
     paths: Sequence[str], choices: ReadingChoices
 ) -> Iterator[tuple[str, Iterator[Observation]]]:
     """Read run logs one by one."""
     for path in paths:
-        yield path, observations(read_run_log(path, choices=choices))
+        yield path, _observations(read_run_log(path, choices=choices))
 
 
-def observations(log: RunLog) -> Iterator[Observation]:
+def _observations(log: RunLog) -> Iterator[Observation]:
     """Texts that were held back are blocks; summaries that fail their schema are rejections."""
     for decision in log.decisions:
         hit = Hit(decision.decision != "summarize")
@@ -30,4 +30,4 @@ def observations(log: RunLog) -> Iterator[Observation]:
         yield Observation(event.variant_id, "rejection_ratio", moment, Hit(not event.schema_ok))
 
 
-POINTS = PointSource("runlog", read)
+POINTS = PointSource("runlog", _read)

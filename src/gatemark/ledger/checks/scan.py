@@ -14,14 +14,15 @@ from gatemark.core.formats import FORMAT, is_newer, newer_format, parse_format
 from gatemark.core.result import RESULT_FORMAT
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.chain import checked_payload, event_of, row_bytes
-from gatemark.ledger.checks.audit import AUDITED, Auditor
 from gatemark.ledger.checks.report import MOST_KEPT, TroubleList
+from gatemark.ledger.checks.results import SealedResults
 from gatemark.ledger.event import EMPTY, Event, Head
 from gatemark.ledger.event_kinds import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
     PAYLOAD_ERASED,
     RESULT_SEALED,
+    TRANSITION,
     check_payload_format,
     find_kind,
     is_kept,
@@ -94,7 +95,7 @@ class TreeCheck:
 
 GENESIS_BYTES: Final = bytes(32)
 PROGRESS_STEP: Final = 5_000
-_READ_FURTHER: Final = AUDITED | KEY_KINDS | {PAYLOAD_ERASED, BLOB_ERASED}
+_READ_FURTHER: Final = KEY_KINDS | {RESULT_SEALED, PAYLOAD_ERASED, BLOB_ERASED}
 
 
 class FurtherLook(Protocol):
@@ -140,7 +141,8 @@ class EventScan:
     ) -> None:
         self.troubles = troubles
         self.ring = ring
-        self.auditor = Auditor()
+        self.results = SealedResults()
+        self.decision_count = 0
         self._further = further
         self.judged_until: int | None = None
         self.newer_from: int | None = None
@@ -269,16 +271,18 @@ class EventScan:
             self._stop_judging(row.seq - 1)
             self.troubles.add(row.seq, "payload", str(error))
             return
-        if payload is None or self._is_newer(row, payload) or row.kind not in self._wanted:
+        if payload is None or self._is_newer(row, payload):
+            return
+        self.decision_count += row.kind == TRANSITION and self.newer_from is None
+        if row.kind not in self._wanted:
             return
         event = event_of(row)
         if self._further is not None and row.kind in self._further.kinds:
             self._tell(self._further.step(event, payload))
-        if row.kind in AUDITED and (self.newer_from is None or row.kind == RESULT_SEALED):
-            for why in self.auditor.step(event, payload):
-                self.troubles.add(row.seq, "decision", f"event {row.seq}: {why}")
+        if row.kind == RESULT_SEALED:
+            self._tell((row.seq, why) for why in self.results.learn(event, payload))
             return
-        if row.kind not in _READ_FURTHER or row.kind in AUDITED:
+        if row.kind not in _READ_FURTHER:
             return
         try:
             if row.kind in KEY_KINDS:
@@ -321,7 +325,7 @@ class EventScan:
             self.troubles.add(seq, "result", f"event {seq}: {name!r} is not a format of results")
 
     def _note_rules(self, seq: int, payload: Mapping[str, Any]) -> None:
-        """The lifecycle reports newer rules itself; the ledger's own auditor has to stop."""
+        """The lifecycle reports newer rules itself; decisions are counted up to there."""
         if not is_by_newer_rules(payload):
             return
         if self._further is None:

@@ -2,10 +2,10 @@
 
 (1) Every event gives its digest, follows the one before without a gap, and time does not fall.
 (2) Every payload is the one that was named, or has a tombstone. (3) The kept tree is the tree over
-these events. (4) Every decision rests on what it cites, every key on the key before. (5) Every
-checkpoint is of this ledger, signed by a key that may, and its root is the root at its size.
-(6) Every result and every blob is what the events say. Whatever is wrong is told with the number
-of the first event that it concerns.
+these events. (4) Every key rests on the key before. Whether every decision follows from the rules
+is for the further look that is handed in. (5) Every checkpoint is of this ledger, signed by a key
+that may, and its root is the root at its size. (6) Every result and every blob is what the
+events say. Whatever is wrong is told with the number of the first event that it concerns.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class LedgerCheck:
 
     def seq_of_result(self, result_id: str) -> int | None:
         """The event that told of a result."""
-        sealed = self._scan.auditor.results.get(result_id)
+        sealed = self._scan.results.get(result_id)
         return None if sealed is None else sealed.seq
 
     def signing_keys(self) -> list[VerifierKey]:
@@ -138,7 +138,7 @@ class LedgerCheck:
             payloads_erased=scan.erased_count,
             results=self._result_count,
             blobs=sum(self._blobs.values()),
-            decisions=scan.auditor.decision_count,
+            decisions=scan.decision_count,
             checkpoints=len(self._signed),
             keys=tuple(str(tenure.key) for tenure in self._ring.tenures),
             troubles=troubles,
@@ -237,7 +237,7 @@ class LedgerCheck:
         return True
 
     def _check_results(self) -> None:
-        sealed = self._scan.auditor.results
+        sealed = self._scan.results
         found = set()
         for result_id, document in self._store.results.documents():
             found.add(result_id)
@@ -267,7 +267,7 @@ class LedgerCheck:
                 self.troubles.add(seq, "result", message)
 
     def _compare(self, seq: int, result: Result) -> None:
-        said = self._scan.auditor.results[result.id].said
+        said = self._scan.results[result.id].said
         pairs = (
             ("stamp", said.stamp, result.stamp),
             ("verdict", said.verdict, result.verdict),

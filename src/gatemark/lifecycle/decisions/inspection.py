@@ -309,7 +309,8 @@ def _moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:
     yield at
     known = [one for one in (state.governance.last_at, state.asset.last_at) if one is not None]
     last = max(known, default=at)
-    yield from sorted({max(at - SKEW, last), last} - {at}, reverse=True)
+    # Never before that: an approval that had expired by then must stay expired.
+    yield from {max(at - SKEW, last)} - {at}
 
 
 def _first_difference(
@@ -324,7 +325,7 @@ def _first_difference(
             return EventFinding(lines[-1].seq, missing, breaks_off=True)
         line = lines[number]
         if line.fact.compared != fact.compared:
-            return EventFinding(line.seq, f"says {_words(line.fact)}, the rules say {_words(fact)}")
+            return EventFinding(line.seq, _other_words(line.fact, fact))
         for field in fact.declared.deadlines:
             limit: datetime = getattr(fact, field)
             said: datetime = getattr(line.fact, field)
@@ -332,6 +333,14 @@ def _first_difference(
                 message = f"{field} must be {limit.isoformat()} at the latest, got {said}"
                 return EventFinding(line.seq, message)
     return None
+
+
+def _other_words(said: Fact, ruled: Fact) -> str:
+    words = f"says {_words(said)}, the rules say {_words(ruled)}"
+    if _words(said) != _words(ruled):
+        return words
+    names = [name for name, value in ruled.compared.items() if said.compared[name] != value]
+    return f"{words} with other {', '.join(names)}"
 
 
 def _words(fact: Fact) -> str:

@@ -88,13 +88,13 @@ class Fact(Noun, frozen=True, kw_only=True):
         return (command(actor=actor, **{name: getattr(self, name) for name in shared}),)
 
     @property
-    def compared(self) -> tuple[object, ...]:
-        """What must be the same when the rules decide again."""
+    def compared(self) -> dict[str, object]:
+        """What must be the same when the rules decide again, by name."""
         kind = self.declared
         fields = kind.compared or tuple(
             name for name in self.__struct_fields__ if name not in {"note", *kind.deadlines}
         )
-        return kind.name, *(getattr(self, name) for name in fields)
+        return {"kind": kind.name, **{name: getattr(self, name) for name in fields}}
 
 
 class GovernanceFact(Fact, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from gatemark.review.labels import (
     label_status,
     next_sample,
 )
-from gatemark.review.open_stores import labels_of
+from gatemark.review.open_stores import label_sets_of
 from gatemark.web.areas.reviews import (
     JUDGES,
     names_after,
@@ -131,9 +131,11 @@ def label_list(
     workspace: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> LabelList:
     """Label sets older than one, the newest first."""
-    shown, more = names_after(labels_of(workspace).names(), after, limit, "label set")
+    shown, more = names_after(label_sets_of(workspace).names(), after, limit, "label set")
     return LabelList(
-        items=tuple(_line(workspace, identity, labels_of(workspace).get(name)) for name in shown),
+        items=tuple(
+            _line(workspace, identity, label_sets_of(workspace).get(name)) for name in shown
+        ),
         next=more,
     )
 
@@ -142,14 +144,14 @@ def waiting_labels(
     workspace: Workspace, identity: Identity, limit: int
 ) -> tuple[LabelSetLine, ...]:
     """Of the newest label sets, those that wait for somebody."""
-    names = labels_of(workspace).names()[:limit]
-    lines = (_line(workspace, identity, labels_of(workspace).get(name)) for name in names)
+    names = label_sets_of(workspace).names()[:limit]
+    lines = (_line(workspace, identity, label_sets_of(workspace).get(name)) for name in names)
     return tuple(line for line in lines if line.waits)
 
 
 def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard:
     """What somebody may know of a label set."""
-    plan = labels_of(workspace).get(name)
+    plan = label_sets_of(workspace).get(name)
     status = label_status(workspace, name)
     is_owner = OWNER in identity.roles
     return LabelCard(
@@ -167,7 +169,7 @@ def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard
 
 def label_desk(workspace: Workspace, identity: Identity, name: str) -> LabelDesk:
     """The next sample of whoever is signed in."""
-    plan = labels_of(workspace).get(name)
+    plan = label_sets_of(workspace).get(name)
     require_judge(identity, plan.reviewers)
     item = next_sample(workspace, name, identity.person)
     line = _line(workspace, identity, plan)
@@ -178,7 +180,7 @@ def label(
     workspace: Workspace, identity: Identity, name: str, item: str, said: tuple[str, str]
 ) -> GivenLabel:
     """Keep a label of whoever is signed in."""
-    plan = labels_of(workspace).get(name)
+    plan = label_sets_of(workspace).get(name)
     require_judge(identity, plan.reviewers)
     chosen, note = said
     request = GiveLabel(
@@ -216,22 +218,22 @@ def label_rows(
     workspace: Workspace, identity: Identity, name: str, *, after: int = 0, limit: int = 50
 ) -> LabelPage:
     """Items with their versions: an owner sees everybody's, others only their own."""
-    plan = labels_of(workspace).get(name)
-    ids = labels_of(workspace).ids(name)
+    plan = label_sets_of(workspace).get(name)
+    ids = label_sets_of(workspace).ids(name)
     numbers = sorted(number for number in ids.values() if number > after)
     shown = numbers[:limit]
     is_owner = OWNER in identity.roles
     newest: dict[int, list[LabelMark]] = {}
-    for mark in labels_of(workspace).marks(name):
+    for mark in label_sets_of(workspace).marks(name):
         newest.setdefault(mark.number, []).append(mark)
     history: dict[int, list[MarkLine]] = {}
-    for mark, at in labels_of(workspace).history(name, shown):
+    for mark, at in label_sets_of(workspace).history(name, shown):
         if is_owner or mark.reviewer == identity.person:
             history.setdefault(mark.number, []).append(_told(mark, at))
-    accepted = labels_of(workspace).accepted(name)
+    accepted = label_sets_of(workspace).accepted(name)
     rows = []
     for number in shown:
-        item = labels_of(workspace).item(name, number)
+        item = label_sets_of(workspace).item(name, number)
         proposal = propose(plan, number, newest.get(number, []))
         rows.append(
             LabelRow(
@@ -257,8 +259,8 @@ def _told(mark: LabelMark, at: datetime) -> MarkLine:
 
 def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSetLine:
     name, person = plan.name, identity.person
-    numbers = list(labels_of(workspace).ids(name).values())
-    marks = labels_of(workspace).marks(name)
+    numbers = list(label_sets_of(workspace).ids(name).values())
+    marks = label_sets_of(workspace).marks(name)
     answered = sum(mark.reviewer == person for mark in marks)
     why_not = None
     if plan.reviewers and person not in plan.reviewers:
@@ -277,7 +279,7 @@ def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSet
         question=plan.question,
         source=plan.source,
         items=len(numbers),
-        accepted=len(labels_of(workspace).accepted(name)),
+        accepted=len(label_sets_of(workspace).accepted(name)),
         answered=answered,
         total=answered + (free if why_not is None else 0),
         waits=why_not is None and free > 0,
