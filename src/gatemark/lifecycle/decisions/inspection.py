@@ -323,7 +323,7 @@ def _first_difference(
             missing = f"the act lacks its event {_words(fact)}"
             return EventFinding(lines[-1].seq, missing, breaks_off=True)
         line = lines[number]
-        if line.fact.compared != fact.compared:
+        if type(line.fact) is not type(fact) or line.fact.compared != fact.compared:
             return EventFinding(line.seq, f"says {_words(line.fact)}, the rules say {_words(fact)}")
         for field in fact.declared.deadlines:
             limit: datetime = getattr(fact, field)

@@ -88,13 +88,11 @@ class Fact(Noun, frozen=True, kw_only=True):
         return (command(actor=actor, **{name: getattr(self, name) for name in shared}),)
 
     @property
-    def compared(self) -> tuple[object, ...]:
-        """What must be the same when the rules decide again."""
-        kind = self.declared
-        fields = kind.compared or tuple(
-            name for name in self.__struct_fields__ if name not in {"note", *kind.deadlines}
-        )
-        return kind.name, *(getattr(self, name) for name in fields)
+    def compared(self) -> dict[str, object]:
+        """The fields that must be the same when the rules decide again."""
+        left_out = {"note", *self.declared.deadlines}
+        names = self.declared.compared or self.__struct_fields__
+        return {name: getattr(self, name) for name in names if name not in left_out}
 
 
 class GovernanceFact(Fact, frozen=True, kw_only=True):
