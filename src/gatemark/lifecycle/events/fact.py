@@ -100,11 +100,9 @@ class GovernanceFact(Fact, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """The whole workspace."""
         return WORKSPACE_SUBJECT
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
-        """Change the governance, and note how far it was read."""
         self.apply(state.governance, event)
         state.governance.revision = event.seq
         state.governance.last_at = event.at
@@ -120,16 +118,13 @@ class AssetFact(Fact, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """The asset."""
         return self.asset
 
     @property
     def label(self) -> str:
-        """The asset."""
         return self.asset
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
-        """Change the asset, and note how far it was read."""
         if self.asset != state.asset.name:
             raise IntegrityError(f"event {event.seq} is about {self.asset}, not {state.asset.name}")
         state.asset.revision = event.seq
@@ -149,7 +144,6 @@ class VersionFact(AssetFact, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The version, as people write it."""
         return f"{self.asset}@{self.version}"
 
 
