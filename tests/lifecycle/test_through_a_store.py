@@ -486,7 +486,7 @@ def test_unknown_digits_of_a_result_are_refused_and_other_words_are_bad_input(si
     assert result_ids(site.workspace, [digest("nowhere")]) == (digest("nowhere"),)
     with pytest.raises(RefusedError, match="holds no result"):
         result_ids(site.workspace, ["deadbeef"])
-    with pytest.raises(UsageError, match="is no result id"):
+    with pytest.raises(UsageError, match="is not a result id"):
         result_ids(site.workspace, ["latest"])
 
 

@@ -40,12 +40,10 @@ class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=Fal
 
     @property
     def sentence(self) -> str:
-        """The metric and its level."""
         return f"drift of {self.metric}: {self.level}"
 
     @property
     def is_shown(self) -> bool:
-        """Only what is not well."""
         return self.level not in ("OK", "INFO")
 
 

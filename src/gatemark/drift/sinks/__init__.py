@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib
 import threading
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from gatemark.core.errors import GatemarkError
 from gatemark.drift.alert import Alert, AnySink
-
-_MODULES: Final = {"webhook": "webhook", "file": "file", "command": "command", "mail": "mail"}
 
 
 class DeliveryError(GatemarkError):
@@ -18,14 +16,14 @@ class DeliveryError(GatemarkError):
 
 
 def deliver(alert: Alert, sink: AnySink) -> None:
-    """Hand an alert to a sink within its time limit, or raise DeliveryError.
+    """Send an alert to a sink within its time limit, or raise DeliveryError.
 
-    The sink works in a thread of its own: one that hangs is left behind and cannot hold us up.
+    The sink runs in a thread of its own; one that hangs is abandoned.
     """
     kind = str(sink.__struct_config__.tag)
     send = cast(
         "Callable[[Alert, Any], None]",
-        importlib.import_module(f"gatemark.drift.sinks.{_MODULES[kind]}").send,
+        importlib.import_module(f"gatemark.drift.sinks.{kind}").send,
     )
     outcome: list[str | None] = []
 

@@ -60,7 +60,6 @@ class ApprovalGiven(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The vote, and until when it counts."""
         until = f"{self.expires_at:%Y-%m-%d %H:%MZ}"
         return f"{_VERBS[self.decision]} for {self.stage}, counts until {until}"
 
@@ -98,7 +97,6 @@ class GateWaived(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The gate, and until when it is waived."""
         return f"{self.gate} is waived until {self.expires_at:%Y-%m-%d %H:%MZ}"
 
 
@@ -123,7 +121,6 @@ class GateOverridden(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The gate, the stage, and why the gate stood against it."""
         return f"{self.gate} was overridden on the way to {self.stage}: {self.reason}"
 
 
@@ -157,7 +154,6 @@ class BreakGlassUsed(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The incident, and when the review is due."""
         return f"BREAK-GLASS for {self.incident}, review it before {self.until:%Y-%m-%d %H:%MZ}"
 
 
@@ -183,5 +179,4 @@ class BreakGlassReviewed(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The incident."""
         return f"the break-glass act of {self.incident} was reviewed"

@@ -62,7 +62,6 @@ class WindowPushed(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The window, and how much was measured."""
         count = len(self.metrics) + len(self.invariants)
         return f"window {self.start:%Y-%m-%d %H:%MZ}, {count} measurements"
 
@@ -113,13 +112,11 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The window, its verdict and the reasons."""
         where = f"window {self.start:%Y-%m-%d %H:%MZ} at {self.stage}"
         return f"{where} is {self.state}: {'; '.join(self.reasons)}"
 
     @property
     def tone(self) -> Tone:
-        """Whatever is not clean is something to look at."""
         return "note" if self.state == "clean" else "flag"
 
 
@@ -144,7 +141,6 @@ class WatchClosed(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """How the windows of the watch came out."""
         counts = f"{self.clean_count} clean windows, {self.other_count} others"
         return f"the watch is over, {counts}"
 
@@ -186,5 +182,4 @@ class ServiceReported(AssetFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The numbers, and up to when."""
         return f"{self.good} of {self.total} good to {self.end:%Y-%m-%d %H:%MZ}"

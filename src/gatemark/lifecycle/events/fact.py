@@ -8,19 +8,32 @@ declared kind by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar, Final, Literal, TypeVar
+from typing import ClassVar
+from typing import Final
+from typing import Literal
+from typing import TypeVar
 
 import msgspec
 
 from gatemark.core.errors import IntegrityError
-from gatemark.ledger.event_kinds import EventKind, declare, event_kinds, find_kind
+from gatemark.ledger.event_kinds import EventKind
+from gatemark.ledger.event_kinds import declare
+from gatemark.ledger.event_kinds import event_kinds
+from gatemark.ledger.event_kinds import find_kind
 from gatemark.ledger.payloads import DecidedBy
 from gatemark.lifecycle.commands import Command
-from gatemark.lifecycle.model.nouns import AssetName, Noun, Role, VersionName
-from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
+from gatemark.lifecycle.model.nouns import AssetName
+from gatemark.lifecycle.model.nouns import Noun
+from gatemark.lifecycle.model.nouns import Role
+from gatemark.lifecycle.model.nouns import VersionName
+from gatemark.lifecycle.model.state import Asset
+from gatemark.lifecycle.model.state import GovernanceState
+from gatemark.lifecycle.model.state import LifecycleState
 
 Tone = Literal["up", "down", "flag", "note"]
 WORKSPACE_SUBJECT: Final = "*"
@@ -102,11 +115,9 @@ class GovernanceFact(Fact, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """The whole workspace."""
         return WORKSPACE_SUBJECT
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
-        """Change the governance, and note how far it was read."""
         self.apply(state.governance, event)
         state.governance.revision = event.seq
         state.governance.last_at = event.at
@@ -122,16 +133,13 @@ class AssetFact(Fact, frozen=True, kw_only=True):
 
     @property
     def subject(self) -> str:
-        """The asset."""
         return self.asset
 
     @property
     def label(self) -> str:
-        """The asset."""
         return self.asset
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
-        """Change the asset, and note how far it was read."""
         if self.asset != state.asset.name:
             raise IntegrityError(f"event {event.seq} is about {self.asset}, not {state.asset.name}")
         state.asset.revision = event.seq
@@ -151,7 +159,6 @@ class VersionFact(AssetFact, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The version, as people write it."""
         return f"{self.asset}@{self.version}"
 
 

@@ -38,12 +38,10 @@ class RolesGranted(GovernanceFact, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The person."""
         return self.actor
 
     @property
     def sentence(self) -> str:
-        """The roles."""
         return ", ".join(self.roles) or "no role any more"
 
 
@@ -74,10 +72,8 @@ class PolicyAdopted(GovernanceFact, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """What it is about."""
         return "release policy"
 
     @property
     def sentence(self) -> str:
-        """The name of the policy and its digest."""
         return f"{self.policy['name']}, {self.policy_digest}"

@@ -132,12 +132,10 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """From where to where, and why."""
         return f"{self.before} → {self.after} ({self.cause})"
 
     @property
     def tone(self) -> Tone:
-        """Up, down, or out of the way."""
         if self.after in ("superseded", "retired"):
             return "note"
         falls = self.cause in ("demote", "rollback") and self.after != "enabled"
@@ -180,10 +178,8 @@ class VersionPaused(VersionFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """What was done, and the reason."""
         return "resumed" if self.reason is None else f"paused ({self.reason})"
 
     @property
     def tone(self) -> Tone:
-        """A pause is something to look at."""
         return "note" if self.reason is None else "flag"

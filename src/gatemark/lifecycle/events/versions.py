@@ -52,12 +52,10 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The version, as people write it."""
         return f"{self.asset}@{self.version}"
 
     @property
     def sentence(self) -> str:
-        """The author, and what the version was made from."""
         origin = f", made from {self.parent}" if self.parent else ""
         return f"added by {self.author}{origin}, {self.digest}"
 
@@ -75,5 +73,4 @@ class ExamSet(AssetFact, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """The pack and its version."""
         return f"the full pack is {self.exam.pack} v{self.exam.version}"
