@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.drift.policy_file import drift_policy
-from gatemark.lifecycle.assets import set_exam
 from gatemark.lifecycle.journey import AdoptPolicy, act
 from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from
 from gatemark.web.api.accounts import Body
@@ -19,7 +18,8 @@ from gatemark.web.api.assets import AssetPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Tag, move_done
-from gatemark.web.moves import acted_document, locked
+from gatemark.web.areas.assets import set_full_pack
+from gatemark.web.areas.moves import acted_document
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import caller, site_of
 
@@ -95,9 +95,5 @@ def post_full_pack(
     """Make one of the server's packs the full pack of an asset."""
     identity = caller(request, "act", in_person=True)
     site = site_of(request)
-    path = site.board.path_of(body.pack)
-
-    def do(_: int) -> Any:
-        return set_exam(site.workspace, asset, path, actor=identity.person, note=body.note)
-
-    return move_done(request, asset, locked(site.workspace, asset, tag, do))
+    acted = set_full_pack(site, identity, asset, body.pack, note=body.note, tag=tag)
+    return move_done(request, asset, acted)

@@ -16,9 +16,8 @@ from gatemark.web.areas.attributions import (
     judge_proposals,
     sealed_attribution,
 )
-from gatemark.web.pages.results import download
-from gatemark.web.pages.reviews import as_text
-from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.areas.results import download
+from gatemark.web.render import as_text, back, form, member, one, page, part
 from gatemark.web.site import site_of
 
 router = APIRouter()
