@@ -23,8 +23,8 @@ from gatemark.targets.port import (
     Reply,
     Target,
     TargetError,
+    checked,
 )
-from gatemark.targets.replies import checked
 
 # A target that never awaits would otherwise keep Ctrl-C waiting.
 _YIELD_EVERY_S = 0.02

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 from tests.exams.advisory.decisions import LANE, decision, good_lane
 
-from gatemark.evidence.folds import fold_cache, fold_files
-from gatemark.evidence.folds.fold_cache import FactsKeeper, Stamp, settled_stamp
-from gatemark.evidence.folds.fold_files import CachePolicy
+from gatemark.evidence.folds import fold_files
+from gatemark.evidence.folds.fold_files import CachePolicy, FactsKeeper, Stamp, settled_stamp
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.exams.advisory.journey import examine_advisory
 from gatemark.workspace import Workspace
@@ -21,7 +20,6 @@ LATER = datetime.now(UTC) + timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def small_files_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fold_cache, "MIN_BYTES", 1)
     monkeypatch.setattr(fold_files, "MIN_BYTES", 1)
     monkeypatch.setattr(fold_files, "SHARD_BYTES", 40_000)
 
@@ -110,13 +108,13 @@ def test_a_change_that_kept_its_times_is_found_by_the_checksum(
     desk: Desk, file: Path, reads: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = desk.score(file)
-    before = fold_cache.stamp_of(
+    before = fold_files.stamp_of(
         fold_files.Source(str(file), str(file), "none", file.stat().st_size)
     )
     file.write_bytes(
         file.read_bytes().replace(b'"can_write_memory": false', b'"can_write_memory":  true', 1)
     )
-    monkeypatch.setattr(fold_cache, "stamp_of", lambda _: before)
+    monkeypatch.setattr(fold_files, "stamp_of", lambda _: before)
     reads.clear()
     assert desk.score(file) != first
     assert "Shard" in reads
@@ -234,7 +232,6 @@ def test_a_young_file_is_known_by_its_digest_only() -> None:
 def test_small_files_leave_no_facts(
     desk: Desk, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fold_cache, "MIN_BYTES", 1 << 30)
     monkeypatch.setattr(fold_files, "MIN_BYTES", 1 << 30)
     desk.score(file)
     assert not desk.folder.exists()

@@ -1,37 +1,167 @@
-"""Fold evidence files into an exam's state: shard by shard on an engine, or from the cache."""
+"""Fold evidence files into an exam's state, shard by shard on an engine, or from the cache.
+
+The cache keeps the facts of large clean files, so that scoring a file again need not read it
+again. A file is recognised by the SHA-256 of its bytes. Where the operating system says that it is
+the same file, unchanged since its digest was taken, and its fast checksum agrees, the digest is not
+computed again. A damaged entry, or one for another question, is ignored.
+"""
 
 from __future__ import annotations
 
 import gc
+import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import lru_cache, partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, Literal
 
 import msgspec
 import xxhash
 
-from gatemark.core.canonical import digest
-from gatemark.core.errors import UsageError
+from gatemark.core.atomic import write_whole
+from gatemark.core.canonical import DIGEST_PREFIX, digest, same_digest
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.exam import Exam, ExamSuite
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.evidence.engines.port import Engine
-from gatemark.evidence.folds.fold_cache import (
-    MIN_BYTES,
-    FactsKeeper,
-    Kept,
-    Stamp,
-    checksum_of,
-    evidence_file,
-    settled_stamp,
-    stamp_of,
-)
 from gatemark.evidence.plugins import measures, schemas, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader, RefusedLine
 from gatemark.evidence.source import Shard, Source, digest_source, read_blocks, split_sources
+
+MIN_BYTES: Final = 16 * 1024 * 1024
+"""Reading smaller files again is faster than looking up their facts."""
+_SETTLED: Final = timedelta(seconds=2)
+_SEAL_BYTES: Final = 32
+_PIECE: Final = 1 << 20
+
+
+class Stamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the operating system says of a file; any write changes it."""
+
+    device: int
+    inode: int
+    byte_count: int
+    modified_ns: int
+    changed_ns: int
+
+
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The facts of one file: the columns of its ids and times, and its counted cells.
+
+    ``key`` names how it was read and for which exam. ``stamp`` is missing when the file was so
+    young that a write could have gone unnoticed.
+    """
+
+    format: Literal["gatemark.facts/1"]
+    key: str
+    digest: str
+    byte_count: int
+    checksum: str
+    stamp: Stamp | None
+    line_count: int
+    accepted: int
+    ids: bytes
+    state: bytes
+
+
+class FactsKeeper:
+    """A folder of cached facts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, source: Source, key: str) -> Kept | None:
+        """The facts of a file as it is now, or None."""
+        if source.byte_count < MIN_BYTES or not self._folder.is_dir():
+            return None
+        names = sorted(self._folder.glob(f"{source.byte_count}-*-{_short(key)}.facts"))
+        candidates = [kept for name in names if (kept := _read(name, source, key)) is not None]
+        if not candidates:
+            return None
+        stamp = stamp_of(source)
+        for kept in candidates:
+            if kept.stamp == stamp and kept.checksum == checksum_of(source):
+                return kept
+        found = digest_source(source).digest
+        return next((kept for kept in candidates if same_digest(kept.digest, found)), None)
+
+    def keep(self, kept: Kept) -> None:
+        """Write facts, over any of the same file; a store that cannot be written is no error."""
+        data = msgspec.msgpack.encode(kept)
+        name = (
+            f"{kept.byte_count}-{kept.digest.removeprefix(DIGEST_PREFIX)}-{_short(kept.key)}.facts"
+        )
+        try:
+            write_whole(self._folder / name, [hashlib.sha256(data).digest(), data])
+        except BadInputError:
+            return
+
+
+def stamp_of(source: Source) -> Stamp | None:
+    """What the operating system says of a file now; None when it is gone."""
+    try:
+        info = os.stat(source.path)  # noqa: PTH116
+    except OSError:
+        return None
+    return Stamp(
+        device=info.st_dev,
+        inode=info.st_ino,
+        byte_count=info.st_size,
+        modified_ns=info.st_mtime_ns,
+        changed_ns=info.st_ctime_ns,
+    )
+
+
+def settled_stamp(before: Stamp | None, after: Stamp | None, now: datetime) -> Stamp | None:
+    """The stamp of a file that did not change while it was read and is not brand new."""
+    if before is None or before != after:
+        return None
+    settled_before = (now - _SETTLED).timestamp() * 1e9
+    return before if max(before.modified_ns, before.changed_ns) < settled_before else None
+
+
+def checksum_of(source: Source) -> str:
+    """A fast checksum; it finds accidents, and is no proof against intent."""
+    found = xxhash.xxh3_128()
+    with open(source.path, "rb", buffering=0) as stream:  # noqa: PTH123
+        while piece := stream.read(_PIECE):
+            found.update(piece)
+    return found.hexdigest()
+
+
+def evidence_file(kept: Kept, source: Source) -> EvidenceFile:
+    """The file as the evidence account names it."""
+    return EvidenceFile(name=source.name, digest=kept.digest, byte_count=kept.byte_count)
+
+
+def _read(path: Path, source: Source, key: str) -> Kept | None:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    seal, payload = data[:_SEAL_BYTES], data[_SEAL_BYTES:]
+    if hashlib.sha256(payload).digest() != seal:
+        return None
+    try:
+        kept = msgspec.msgpack.decode(payload, type=Kept)
+    except msgspec.MsgspecError:
+        return None
+    fits = (
+        kept.key == key
+        and kept.byte_count == source.byte_count
+        and len(kept.ids) == 8 * kept.accepted
+        and path.name.split("-")[1] == kept.digest.removeprefix(DIGEST_PREFIX)
+    )
+    return kept if fits else None
+
+
+def _short(key: str) -> str:
+    return key.removeprefix(DIGEST_PREFIX)[:16]
 
 
 class ExamJob(msgspec.Struct, frozen=True):

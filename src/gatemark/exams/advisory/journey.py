@@ -14,8 +14,7 @@ from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.progress import Progress
-from gatemark.evidence.folds.fold_cache import FactsKeeper
-from gatemark.evidence.folds.fold_files import CachePolicy
+from gatemark.evidence.folds.fold_files import CachePolicy, FactsKeeper
 from gatemark.evidence.folds.run_exam import (
     SITTING,
     ExamOutcome,

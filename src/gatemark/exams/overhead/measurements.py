@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
 from gatemark.exams.overhead.estimates import LEVEL, PairedOverhead, count_overhead, loss_overhead
-from gatemark.statistics.estimate import zero_width_caveat
+from gatemark.statistics.proportion import zero_width_caveat
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES
 
 Basis = Literal["loss", "count"]
