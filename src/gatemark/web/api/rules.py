@@ -65,11 +65,11 @@ def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response
     headers = {"ETag": f'"{before.revision}"'}
     found = _TAG.match(tag or "")
     if tag is None:
-        told = "say what you looked at: If-Match with the ETag of the policy"
-        raise ProblemResponse(HTTPStatus.PRECONDITION_REQUIRED, told)
+        message = "missing If-Match header; send the ETag of the policy"
+        raise ProblemResponse(HTTPStatus.PRECONDITION_REQUIRED, message)
     if found is None or int(found[1]) != before.revision:
-        told = "the rules of the workspace changed since you looked; look again and decide anew"
-        raise ProblemResponse(HTTPStatus.PRECONDITION_FAILED, told, headers=headers)
+        message = "the rules changed since you loaded them; reload and try again"
+        raise ProblemResponse(HTTPStatus.PRECONDITION_FAILED, message, headers=headers)
     command = AdoptPolicy(
         actor=identity.person,
         policy=release_policy_from(body.policy, "policy"),

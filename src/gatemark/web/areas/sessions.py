@@ -32,7 +32,7 @@ def check_rate(site: Site, request: Request, name: str, what: str = "address") -
     if max(waits) > 0:
         raise ProblemResponse(
             HTTPStatus.TOO_MANY_REQUESTS,
-            "too many tries; wait a little",
+            "too many attempts; try again later",
             headers={"Retry-After": str(ceil(max(waits)))},
         )
 
