@@ -60,7 +60,7 @@ import sys
 import uvicorn
 from gatemark.workspace import Workspace
 from gatemark.web.app import create_app
-from gatemark.web.protocol import protocol_with_timeout
+from gatemark.web.serving import protocol_with_timeout
 from gatemark.web.settings import ServerSettings
 
 settings = ServerSettings(visits_per_address=10**7, visits_per_person=10**6)

@@ -118,7 +118,9 @@ def test_what_is_no_regular_file_is_refused_before_it_is_opened(tmp_path: Path) 
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     for path in (str(pipe), "/dev/zero", "/dev/null"):
-        with pytest.raises(BadInputError, match="is no regular file; '-' reads standard input"):
+        with pytest.raises(
+            BadInputError, match="expected a regular file; '-' reads standard input"
+        ):
             inspect_source(path)
 
 

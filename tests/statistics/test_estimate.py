@@ -6,7 +6,7 @@ import pytest
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
-from gatemark.statistics.estimate import Bootstrap, Estimate, IntervalEstimate, zero_width_caveat
+from gatemark.statistics.proportion import Bootstrap, Estimate, IntervalEstimate, zero_width_caveat
 
 POINT = Interval(low=1.0, high=1.0, level=0.95, method="analytic")
 

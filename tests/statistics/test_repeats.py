@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.estimate import Estimate
+from gatemark.statistics.proportion import Estimate
 from gatemark.statistics.repeats import (
     mean_pass_at_k,
     mean_pass_hat_k,

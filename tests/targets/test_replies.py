@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.targets.port import Reply, TargetError
-from gatemark.targets.replies import checked, plain_json, reply_from_fields
+from gatemark.targets.port import Reply, TargetError, checked, plain_json, reply_from_fields
 
 JSON = st.recursive(
     st.none()

@@ -31,7 +31,7 @@ from gatemark.lifecycle.exam_identity import exam_of
 from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import ExamRef
 from gatemark.web.app import create_app
-from gatemark.web.protocol import protocol_with_timeout
+from gatemark.web.serving import protocol_with_timeout
 from gatemark.web.settings import ServerSettings
 from gatemark.workspace import Workspace
 

@@ -11,7 +11,7 @@ from tests.web.scene import Scene
 
 from gatemark.lifecycle import journey
 from gatemark.web.app import PAGES
-from gatemark.web.moves import VERBS
+from gatemark.web.areas.moves import VERBS
 
 API = "/api/v1"
 VERSION = "/assets/{asset}/versions/{version}"

@@ -12,15 +12,15 @@ _DURATION: Final = re.compile(r"([1-9]\d{0,8})([smhdw])\Z")
 
 
 def seconds_of(text: str) -> int:
-    """How many seconds a length of time has."""
+    """Return a duration in seconds."""
     found = _DURATION.match(text)
     if not found:
-        raise InvalidValueError(f"{text!r} is no length of time (such as 15m, 1d or 2w)")
+        raise InvalidValueError(f"{text!r} is not a duration (such as 15m, 1d or 2w)")
     return int(found[1]) * SECONDS[found[2]]
 
 
 def words_of(seconds: int) -> str:
-    """A number of seconds in the largest unit that fits."""
+    """Return seconds in the largest unit that fits."""
     for unit, size in sorted(SECONDS.items(), key=lambda item: -item[1]):
         if seconds and seconds % size == 0:
             return f"{seconds // size} {unit}"

@@ -66,7 +66,7 @@ def inspect_source(path: str, *, name: str | None = None) -> Source:
             raise BadInputError(f"{shown}: is a directory, expected a file")
         if not stat.S_ISREG(info.st_mode):
             # Evidence is read more than once, and a pipe may keep its reader waiting for ever.
-            raise BadInputError(f"{shown}: is no regular file; '-' reads standard input")
+            raise BadInputError(f"{shown}: expected a regular file; '-' reads standard input")
         with open(path, "rb") as stream:  # noqa: PTH123
             head = stream.read(4)
     except OSError as error:

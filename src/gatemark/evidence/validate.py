@@ -86,7 +86,7 @@ def read_schema_file(path: str) -> SchemaFile:
         validator = jsonschema_rs.validator_for(document, retriever=_refuse)
     except (jsonschema_rs.ValidationError, ValueError, TypeError) as error:
         first = str(error).splitlines()[0]
-        raise BadInputError(f"{path}: is no JSON Schema that can be used: {first}") from error
+        raise BadInputError(f"{path}: not a usable JSON Schema: {first}") from error
     return SchemaFile(name=path, shape=DocumentShape(validator), known=_known(path, document))
 
 

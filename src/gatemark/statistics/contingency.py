@@ -1,9 +1,10 @@
-"""Agreement of two raters from the square table of their label pairs.
+"""Agreement between raters: two raters from the square table of their labels, or any number.
 
-Rows are the first rater's labels, columns the second's. Every formula is written in whole counts
-(products of counts over products of counts), so results are exact up to the last division and do
-not depend on the order of the labels. The ``…_each`` forms take a stack of tables, answer one
-number per table, and mark an undefined one with NaN; the plain forms answer an ``Estimate``.
+In a table of two raters, rows are the first rater's labels and columns the second's. Every formula
+is written in whole counts (products of counts over products of counts), so results are exact up to
+the last division and do not depend on the order of the labels. The ``…_each`` forms take a stack of
+tables, return one number per table, and mark an undefined one with NaN; the plain forms return an
+``Estimate``. Krippendorff's alpha takes nominal labels from any number of raters.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ import numpy.typing as npt
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
-from gatemark.statistics.estimate import Bootstrap, Estimate, IntervalEstimate
-from gatemark.statistics.proportion import two_sided_z
+from gatemark.statistics.proportion import Bootstrap, Estimate, IntervalEstimate, two_sided_z
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -236,3 +236,54 @@ def _divide(numerator: Floats, denominator: Floats) -> Floats:
     quotient = np.full(np.shape(numerator), np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator != 0)
     return quotient
+
+
+NO_PAIRS = "no item has two ratings to compare"
+NO_EXPECTED_DISAGREEMENT = (
+    "expected disagreement is 0: every comparable rating is one and the same label"
+)
+
+
+def nominal_alpha(units: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Estimate:
+    """Alpha from how often each category (column) was given to each unit (row).
+
+    ``weights`` says how many units each row stands for, one when not given. A unit with fewer
+    than two ratings has no pair and is left out.
+    """
+    counts = np.asarray(units)
+    if counts.ndim != 2:
+        raise InvalidValueError(f"alpha needs a units by categories table, got {counts.ndim} axes")
+    repeats = np.ones(counts.shape[0], dtype=np.int64) if weights is None else np.asarray(weights)
+    if repeats.shape != counts.shape[:1]:
+        raise InvalidValueError(f"alpha needs {counts.shape[0]} weights, got {repeats.shape}")
+    for name, array in (("ratings", counts), ("weights", repeats)):
+        if array.size and (not np.issubdtype(array.dtype, np.integer) or array.min() < 0):
+            raise InvalidValueError(f"alpha needs whole, non-negative counts of {name}")
+    if not repeats[counts.sum(axis=1) >= 2].any():
+        return Estimate(None, NO_PAIRS)
+    value = float(nominal_alpha_each(repeats[np.newaxis], counts)[0])
+    return Estimate(None, NO_EXPECTED_DISAGREEMENT) if np.isnan(value) else Estimate(value)
+
+
+def nominal_alpha_each(weights: Counts, units: Counts) -> Floats:
+    """Alpha for each row of ``weights`` over the same units; NaN where undefined.
+
+    A unit with m ratings brings ``sum of c * (m - c)`` disagreeing ordered pairs, each weighing
+    ``1 / (m - 1)``. Pairs are summed per m in whole numbers before that division, so that the
+    result does not depend on the order of the units.
+    """
+    ratings = units.sum(axis=1)
+    paired = ratings >= 2
+    counts, sizes = units[paired].astype(np.float64), ratings[paired]
+    repeats = weights[:, paired].astype(np.float64)
+    disagreeing = (counts * (sizes[:, np.newaxis] - counts)).sum(axis=1)
+    distinct_sizes, group = np.unique(sizes, return_inverse=True)
+    pairs_by_size = np.zeros((sizes.size, distinct_sizes.size))
+    pairs_by_size[np.arange(sizes.size), group] = disagreeing
+    observed = ((repeats @ pairs_by_size) / (distinct_sizes - 1)).sum(axis=1)
+    totals = repeats @ counts
+    n = totals.sum(axis=1)
+    expected = (totals * (n[:, np.newaxis] - totals)).sum(axis=1)
+    share = np.full(n.shape, np.nan)
+    np.divide((n - 1) * observed, expected, out=share, where=expected != 0)
+    return 1 - share

@@ -13,7 +13,7 @@ from math import comb
 from typing import Final, Literal
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.estimate import Estimate
+from gatemark.statistics.proportion import Estimate
 
 MAX_ATTEMPTS: Final = 10_000
 NO_ITEMS: Final = "no items to repeat"

@@ -30,8 +30,7 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.targets.child import Child, start_child
-from gatemark.targets.port import Call, CallPart, Reply, TargetError
-from gatemark.targets.replies import bad_reply, reply_from_fields
+from gatemark.targets.port import Call, CallPart, Reply, TargetError, bad_reply, reply_from_fields
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0

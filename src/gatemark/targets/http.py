@@ -7,8 +7,7 @@ from typing import Any
 
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.paths import follow
-from gatemark.targets.port import Call, Reply
-from gatemark.targets.replies import bad_reply
+from gatemark.targets.port import Call, Reply, bad_reply
 from gatemark.targets.transport import Transport
 
 Clock = Callable[[], float]

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gatemark.targets.network_specs import OpenAISpec
-from gatemark.targets.port import Call, Reply, TargetError
-from gatemark.targets.replies import bad_reply
+from gatemark.targets.port import Call, Reply, TargetError, bad_reply
 from gatemark.targets.template import as_text
 from gatemark.targets.transport import Transport
 

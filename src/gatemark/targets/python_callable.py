@@ -25,8 +25,15 @@ from typing import Any, Final
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.targets.port import Call, CallPart, ForeignCode, Reply, TargetError
-from gatemark.targets.replies import bad_reply, reply_from_fields
+from gatemark.targets.port import (
+    Call,
+    CallPart,
+    ForeignCode,
+    Reply,
+    TargetError,
+    bad_reply,
+    reply_from_fields,
+)
 
 MAX_SOURCE_BYTES = 16 * 1024 * 1024
 

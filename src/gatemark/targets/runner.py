@@ -24,8 +24,8 @@ from gatemark.targets.port import (
     Reply,
     Target,
     TargetError,
+    checked,
 )
-from gatemark.targets.replies import checked
 
 logger = logging.getLogger(__name__)
 

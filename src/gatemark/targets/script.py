@@ -19,8 +19,7 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.targets.child import start_child
-from gatemark.targets.port import Call, CallPart, Reply, TargetError
-from gatemark.targets.replies import bad_reply
+from gatemark.targets.port import Call, CallPart, Reply, TargetError, bad_reply
 
 Clock = Callable[[], float]
 

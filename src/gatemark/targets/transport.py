@@ -15,8 +15,7 @@ from gatemark import __version__
 from gatemark.core.errors import UsageError
 from gatemark.targets.connections import NETWORK_ERRORS, new_pool
 from gatemark.targets.network_specs import Endpoint
-from gatemark.targets.port import TargetError
-from gatemark.targets.replies import bad_reply
+from gatemark.targets.port import TargetError, bad_reply
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 ERROR_BODY_BYTES: Final = 4_096

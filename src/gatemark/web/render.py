@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader
 from gatemark import __version__
 from gatemark.accounts.journey import Identity
 from gatemark.accounts.nouns import form_mark, new_secret
+from gatemark.core.canonical import json_text
 from gatemark.lifecycle.views.text import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
@@ -139,6 +140,23 @@ async def form(request: Request) -> dict[str, list[str]]:
 def one(fields: dict[str, list[str]], name: str) -> str:
     """One field, empty when it is not there."""
     return fields.get(name, [""])[0].strip() if name != "password" else fields.get(name, [""])[0]
+
+
+def as_text(content: Any) -> str:
+    """Return text as it is and anything else as JSON, for a template that escapes it."""
+    if isinstance(content, str):
+        return content
+    return json_text(content)
+
+
+def limited(fields: dict[str, list[str]], *names: str) -> dict[str, str]:
+    """Return the fields that were filled in."""
+    return {name: value for name in names if (value := one(fields, name))}
+
+
+def names_in(text: str) -> list[str]:
+    """Return names between blanks or commas."""
+    return text.replace(",", " ").split()
 
 
 def page(

@@ -86,8 +86,8 @@ def test_a_document_nobody_knows_decides_alone(
     ("text", "complaint"),
     [
         ("{", "not JSON"),
-        ('{"type": "nonsense"}', "is no JSON Schema that can be used"),
-        ('{"$ref": "https://example.org/other.json"}', "is no JSON Schema that can be used"),
+        ('{"type": "nonsense"}', "not a usable JSON Schema"),
+        ('{"$ref": "https://example.org/other.json"}', "not a usable JSON Schema"),
         ('{"type": 1, "type": 2}', "appears more than once"),
     ],
 )

@@ -7,17 +7,118 @@ the rules themselves.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
 from urllib.parse import unquote
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.hygiene.personal import personal_data
-from gatemark.evidence.hygiene.secrets import may_hold_secret, secret_kinds
+
+# Every dotted address would count as one; addresses are no secrets.
+_NOT_SECRET: Final = frozenset(("IPPublicDetector",))
+_EXPLAINED: Final = re.compile(
+    r"sha256:[0-9a-f]{64}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])"
+)
+_WORD: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
+_HEX: Final = re.compile(r"[0-9a-fA-F]{32,}")
+_LONG: Final = 32
+_MIXED: Final = 20
+# Names made of words, such as paths, models and codes: nobody's secret is spelled like this.
+_ORDINARY: Final = re.compile(
+    r"[+/_=-]*(?:(?:[A-Z]?[a-z]{1,20}[0-9]{0,6}[a-z]{0,3}|[A-Z]{1,12}[0-9]{0,6}[a-z]{0,3}"
+    r"|[0-9]{1,8}(?:[A-Za-z]{1,3}[0-9]{0,4})?)(?![A-Za-z0-9])[+/_=-]*)+"
+)
+_MARKS: Final = re.compile(
+    r"://[^/\s]*@|eyJ|xox|k_live_|-us[0-9]|gl[a-z]{2,5}-|gh[pousr]_|hooks\.slack|SG\.|sq0csp|T3BlbkFJ"
+    r"|pypi-Ag|authToken|PRIVATE KEY|PuTTY|[0-9]{8}:|\.[\w-]{6}\.[\w-]{27}"
+)
+_NAMED: Final = re.compile(r"key|pass|pwd|pw|secret|token|contrase", re.IGNORECASE)
+_GIVEN: Final = re.compile(r"[:='\"(`]|[A-Za-z0-9_+/-]{24}")
+_KEY_BLOCK: Final = re.compile(r"BEGIN [A-Z0-9 ]*PRIVATE KEY")
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether a detector could find something; errs only by saying yes."""
+    if not text.isascii() or _MARKS.search(text):
+        return True
+    if _NAMED.search(text) and _GIVEN.search(text):
+        return True
+    return any(_odd_words(text))
+
+
+def secret_kinds(text: str) -> tuple[str, ...]:
+    """Which kinds of secrets a text seems to hold."""
+    regexes, keyword, (base64, hexadecimal) = _detectors()
+    found = [
+        detector.secret_type
+        for detector in regexes
+        if any(pattern.search(text) for pattern in detector.denylist)
+    ]
+    if any(keyword.analyze_string(text, _keyword_patterns())):
+        found.append(keyword.secret_type)
+    if _KEY_BLOCK.search(text):
+        found.append("Private Key")
+    for word in _odd_words(text):
+        mixed = word not in (word.lower(), word.upper())
+        if (len(word) >= _LONG or (mixed and len(word) >= _MIXED)) and _is_random(word, base64):
+            found.append(base64.secret_type)
+        if any(_is_random(digits, hexadecimal) for digits in _HEX.findall(word)):
+            found.append(hexadecimal.secret_type)
+    return tuple(dict.fromkeys(found))
+
+
+def _odd_words(text: str) -> Iterator[str]:
+    """Long words, and shorter ones in capitals, that are neither ids nor made of names."""
+    for word in _WORD.findall(_EXPLAINED.sub(" ", text)):
+        if (len(word) >= _LONG or word != word.lower()) and not _ORDINARY.fullmatch(word):
+            yield word
+
+
+def _is_random(word: str, detector: Any) -> bool:
+    return bool(detector.calculate_shannon_entropy(word) > detector.entropy_limit)
+
+
+@cache
+def _detectors() -> tuple[tuple[Any, ...], Any, tuple[Any, Any]]:
+    """The detectors, loaded when the first text is suspicious: they bring an HTTP client along."""
+    plugins = importlib.import_module("detect_secrets.plugins")
+    base = importlib.import_module("detect_secrets.plugins.base").RegexBasedDetector
+    regexes = []
+    for found in pkgutil.iter_modules(plugins.__path__):
+        module = importlib.import_module(f"detect_secrets.plugins.{found.name}")
+        regexes += [
+            value()
+            for name, value in sorted(vars(module).items())
+            if isinstance(value, type)
+            and issubclass(value, base)
+            and value is not base
+            and value.__module__ == module.__name__
+            and name not in _NOT_SECRET
+        ]
+    entropy = importlib.import_module("detect_secrets.plugins.high_entropy_strings")
+    keyword = importlib.import_module("detect_secrets.plugins.keyword")
+    return (
+        tuple(regexes),
+        keyword.KeywordDetector(),
+        (entropy.Base64HighEntropyString(), entropy.HexHighEntropyString()),
+    )
+
+
+@cache
+def _keyword_patterns() -> Any:
+    """The patterns for settings files: they find a password without quotes around it."""
+    keyword = importlib.import_module("detect_secrets.plugins.keyword")
+    return keyword.CONFIG_DENYLIST_REGEX_TO_GROUP
+
 
 REMEMBERED: Final = 50_000
 _ALIKE: Final = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + bytes(

@@ -14,8 +14,13 @@ import numpy as np
 from gatemark.core.errors import BadInputError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.statistics.contingency import Counts, affordable_resamples, multinomial_bootstrap
-from gatemark.statistics.krippendorff import nominal_alpha, nominal_alpha_each
+from gatemark.statistics.contingency import (
+    Counts,
+    affordable_resamples,
+    multinomial_bootstrap,
+    nominal_alpha,
+    nominal_alpha_each,
+)
 
 BOOTSTRAP_SEED = 20_261_102
 """Fixed, so that the same counts give the same interval on every run."""

@@ -25,8 +25,7 @@ from gatemark.statistics.contingency import (
     labels_of,
     multinomial_bootstrap,
 )
-from gatemark.statistics.estimate import zero_width_caveat
-from gatemark.statistics.proportion import wilson
+from gatemark.statistics.proportion import wilson, zero_width_caveat
 
 BOOTSTRAP_SEED = 20_261_101
 """Fixed, so that the same counts give the same intervals on every run."""

@@ -7,44 +7,24 @@ rules is refused here as it would have been then, with the same message.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-from datetime import datetime
-from datetime import timedelta
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError
-from gatemark.core.errors import InvalidValueError
-from gatemark.core.errors import NewerFormatError
-from gatemark.core.errors import RefusedError
+from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
 from gatemark.ledger.payloads import SYSTEM
-from gatemark.lifecycle.commands import Command
-from gatemark.lifecycle.commands import Demote
-from gatemark.lifecycle.commands import Promote
-from gatemark.lifecycle.commands import RollBack
-from gatemark.lifecycle.commands import Tick
-from gatemark.lifecycle.decisions.decide import Decide
-from gatemark.lifecycle.decisions.decide import RULE_BOOKS
-from gatemark.lifecycle.decisions.decide import RuleBook
+from gatemark.lifecycle.commands import Command, Demote, Promote, RollBack, Tick
+from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide, RuleBook
 from gatemark.lifecycle.decisions.decision import DecisionMoment
-from gatemark.lifecycle.events.approvals import BreakGlassUsed
-from gatemark.lifecycle.events.approvals import GateOverridden
+from gatemark.lifecycle.events.approvals import BreakGlassUsed, GateOverridden
 from gatemark.lifecycle.events.canary import WindowJudged
-from gatemark.lifecycle.events.fact import Fact
-from gatemark.lifecycle.events.fact import LifecycleEvent
-from gatemark.lifecycle.events.fact import advance
+from gatemark.lifecycle.events.fact import Fact, LifecycleEvent, advance
 from gatemark.lifecycle.events.governance import PolicyAdopted
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import Cited
-from gatemark.lifecycle.model.state import Asset
-from gatemark.lifecycle.model.state import GovernanceState
-from gatemark.lifecycle.model.state import LifecycleState
+from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 
 SKEW: Final = timedelta(seconds=10)
 """How far the ledger may have moved an event on from when it was decided."""

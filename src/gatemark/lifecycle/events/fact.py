@@ -8,32 +8,19 @@ declared kind by themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
-from typing import Final
-from typing import Literal
-from typing import TypeVar
+from typing import ClassVar, Final, Literal, TypeVar
 
 import msgspec
 
 from gatemark.core.errors import IntegrityError
-from gatemark.ledger.event_kinds import EventKind
-from gatemark.ledger.event_kinds import declare
-from gatemark.ledger.event_kinds import event_kinds
-from gatemark.ledger.event_kinds import find_kind
+from gatemark.ledger.event_kinds import EventKind, declare, event_kinds, find_kind
 from gatemark.ledger.payloads import DecidedBy
 from gatemark.lifecycle.commands import Command
-from gatemark.lifecycle.model.nouns import AssetName
-from gatemark.lifecycle.model.nouns import Noun
-from gatemark.lifecycle.model.nouns import Role
-from gatemark.lifecycle.model.nouns import VersionName
-from gatemark.lifecycle.model.state import Asset
-from gatemark.lifecycle.model.state import GovernanceState
-from gatemark.lifecycle.model.state import LifecycleState
+from gatemark.lifecycle.model.nouns import AssetName, Noun, Role, VersionName
+from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 
 Tone = Literal["up", "down", "flag", "note"]
 WORKSPACE_SUBJECT: Final = "*"

@@ -5,7 +5,7 @@ the margin and its lower bound is above zero. Anything else needs more items or 
 rule, which looks at the drop alone, is always reported beside it.
 
 Bounds hold their level whatever the truth, not only for large n: melded exact bounds for right or
-wrong answers (:mod:`paired_proportion`), and Gaffke bounds for graded scores in [0, 1]
+wrong answers (:mod:`mcnemar`), and Gaffke bounds for graded scores in [0, 1]
 (:mod:`bounded_mean`). In simulations at alpha 0.05 and n = 30, t bounds let graded candidates that
 were worse by the whole margin pass 14 % of the time, BCa 11 %, and both 40 % when a rare item
 collapsed; Tango's score bound lets 6.8 % pass on rare losses at n = 133. Equal models

@@ -27,8 +27,7 @@ from gatemark.accounts.journey import (
 from gatemark.accounts.nouns import Token, form_mark
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
-from gatemark.web.pages.accounts import join_address
-from gatemark.web.pages.auth import address_of, check_rate, let_in
+from gatemark.web.areas.sessions import address_of, check_rate, join_address, let_in
 from gatemark.web.site import caller, check_origin, site_of
 
 router = APIRouter(tags=["accounts"], route_class=KeyedRoute)

@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from gatemark.drift.policy_file import drift_policy
-from gatemark.drift.view import drift_view
 from gatemark.drift.views.views import DriftView
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
@@ -18,6 +16,7 @@ from gatemark.lifecycle.views.why import why
 from gatemark.schedule.journey import ScheduleLine, list_schedules, read_plan
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.areas.assets import asset_drift
 from gatemark.web.areas.overview import asset_etag, open_steps, overview
 from gatemark.web.areas.views import OpenStep, Overview
 from gatemark.web.site import caller, site_of
@@ -90,9 +89,7 @@ def get_canary(request: Request, asset: AssetPath, environment: Place = PRODUCTI
 def get_drift(request: Request, asset: AssetPath) -> Response:
     """The watched metrics of an asset."""
     caller(request)
-    site = site_of(request)
-    policy = drift_policy(site.settings.drift_policy)
-    return reply(drift_view(site.workspace, policy, asset, site.workspace.clock()))
+    return reply(asset_drift(site_of(request), asset))
 
 
 @router.get("/steps", responses=answers(tuple[OpenStep, ...]))

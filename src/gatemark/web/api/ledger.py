@@ -10,9 +10,8 @@ from gatemark.ledger.checks.report import LedgerReport
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.results import Cursor
-from gatemark.web.areas.ledger import MAX_PAGE, event_page, ledger_head, make_checkpoint
+from gatemark.web.areas.ledger import MAX_PAGE, event_page, ledger_head, make_checkpoint, verified
 from gatemark.web.areas.views import CheckpointView, EventPage, LedgerHead
-from gatemark.web.pages.ledger import verified
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["ledger"], route_class=KeyedRoute)

@@ -16,8 +16,8 @@ from gatemark.web.api.accounts import Body
 from gatemark.web.api.assets import NAME, AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
+from gatemark.web.areas.moves import MoveRequest, acted_document, cast_vote, move
 from gatemark.web.areas.overview import ApprovalForm, asset_etag
-from gatemark.web.moves import MoveRequest, acted_document, cast_vote, move
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["moves"], route_class=KeyedRoute)

@@ -14,11 +14,11 @@ from gatemark.web.areas.results import (
     blob_pieces,
     check_result,
     compare_results,
+    download,
     get_result,
     result_page,
 )
 from gatemark.web.areas.views import ResultCheck, ResultDelta, ResultPage
-from gatemark.web.pages.results import download
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["results"], route_class=KeyedRoute)

@@ -23,13 +23,13 @@ from gatemark.web.areas.reviews import (
     desk,
     end_review,
     interim_look,
+    kept_outcome,
     make_review,
     review_card,
     review_list,
     sealed_key,
     vote,
 )
-from gatemark.web.pages.reviews import kept_outcome
 from gatemark.web.site import caller, site_of
 
 router = APIRouter(tags=["reviews"], route_class=KeyedRoute)
@@ -161,7 +161,7 @@ def post_closing(request: Request, name: ReviewPath, body: CloseReviewBody) -> R
 def get_outcome(request: Request, name: ReviewPath) -> Response:
     """What a closed review came to."""
     caller(request)
-    return reply(kept_outcome(request, name))
+    return reply(kept_outcome(site_of(request), name))
 
 
 @router.get("/reviews/{name}/key", responses=answers(SealedKey))

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
 from gatemark.drift.policy_file import drift_policy
-from gatemark.lifecycle.assets import set_exam
 from gatemark.lifecycle.commands import AdoptPolicy
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.policy_file import PolicyInForce, policy_in_force, release_policy_from
@@ -20,7 +19,8 @@ from gatemark.web.api.assets import AssetPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Tag, move_done
-from gatemark.web.moves import acted_document, locked
+from gatemark.web.areas.assets import set_full_pack
+from gatemark.web.areas.moves import acted_document
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import caller, site_of
 
@@ -66,11 +66,11 @@ def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response
     headers = {"ETag": f'"{before.revision}"'}
     found = _TAG.match(tag or "")
     if tag is None:
-        told = "say what you looked at: If-Match with the ETag of the policy"
-        raise ProblemResponse(HTTPStatus.PRECONDITION_REQUIRED, told)
+        message = "missing If-Match header; send the ETag of the policy"
+        raise ProblemResponse(HTTPStatus.PRECONDITION_REQUIRED, message)
     if found is None or int(found[1]) != before.revision:
-        told = "the rules of the workspace changed since you looked; look again and decide anew"
-        raise ProblemResponse(HTTPStatus.PRECONDITION_FAILED, told, headers=headers)
+        message = "the rules changed since you loaded them; reload and try again"
+        raise ProblemResponse(HTTPStatus.PRECONDITION_FAILED, message, headers=headers)
     command = AdoptPolicy(
         actor=identity.person,
         policy=release_policy_from(body.policy, "policy"),
@@ -96,9 +96,5 @@ def post_full_pack(
     """Make one of the server's packs the full pack of an asset."""
     identity = caller(request, "act", in_person=True)
     site = site_of(request)
-    path = site.board.path_of(body.pack)
-
-    def do(_: int) -> Any:
-        return set_exam(site.workspace, asset, path, actor=identity.person, note=body.note)
-
-    return move_done(request, asset, locked(site.workspace, asset, tag, do))
+    acted = set_full_pack(site, identity, asset, body.pack, note=body.note, tag=tag)
+    return move_done(request, asset, acted)

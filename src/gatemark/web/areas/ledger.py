@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from itertools import islice
 from typing import Any, Final
 
 from gatemark.accounts.journey import Identity, tell
 from gatemark.core.errors import NotAllowedError, RefusedError
+from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (
     CHECKPOINT_ASKED,
@@ -16,10 +18,13 @@ from gatemark.ledger.event_kinds import (
     REVIEW_LOOKED_AT,
     REVIEW_UNBLINDED,
 )
+from gatemark.ledger.journey import VerifyRequest, verify
 from gatemark.ledger.keys import sign_checkpoint
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.web.areas.views import CheckpointView, EventPage, EventView, LedgerHead
+from gatemark.web.problems import ProblemResponse
+from gatemark.web.site import Site
 from gatemark.workspace import Workspace
 
 MAX_PAGE: Final = 200
@@ -56,6 +61,20 @@ def make_checkpoint(workspace: Workspace, identity: Identity, key: str | None) -
     note = sign_checkpoint(workspace, key)
     size = workspace.events.checkpoints()[-1][0]
     return CheckpointView(size=size, note=note)
+
+
+def verified(site: Site) -> LedgerReport:
+    """Check the whole ledger; refuse while another check runs."""
+    if not site.verifying.acquire(blocking=False):
+        raise ProblemResponse(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "the ledger is being checked right now",
+            headers={"Retry-After": "5"},
+        )
+    try:
+        return verify(site.workspace, VerifyRequest())
+    finally:
+        site.verifying.release()
 
 
 def event_page(

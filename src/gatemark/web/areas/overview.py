@@ -313,7 +313,7 @@ def vote(
         raise UnknownNameError(f"{ballot.asset} has no version {ballot.version}")
     seen = (ballot.candidate_digest, ballot.policy_digest)
     if seen != (known.digest, state.governance.policy_digest):
-        raise ConflictError("the candidate or the release policy changed since you looked")
+        raise ConflictError("the candidate or the release policy changed since you loaded the page")
     command = Approve(
         actor=identity.person,
         asset=ballot.asset,

@@ -6,6 +6,9 @@ import hashlib
 from collections.abc import Iterator
 from typing import Final
 
+from fastapi import Response
+from fastapi.responses import StreamingResponse
+
 from gatemark.core.canonical import DIGEST_PREFIX, same_digest
 from gatemark.core.errors import GatemarkError, IntegrityError, InvalidValueError, UnknownNameError
 from gatemark.core.measurement import Measurement
@@ -63,6 +66,16 @@ def blob_pieces(workspace: Workspace, reference: str, digest: str) -> Iterator[b
     if not workspace.blobs.has(digest):
         raise UnknownNameError(f"the file {digest} is not in the store")
     return workspace.blobs.pieces(digest)
+
+
+def download(pieces: Iterator[bytes], digest: str) -> Response:
+    """Return bytes as a download that no browser runs."""
+    name = digest.removeprefix("sha256:")[:16]
+    headers = {
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+    return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
 
 def check_result(workspace: Workspace, reference: str) -> ResultCheck:

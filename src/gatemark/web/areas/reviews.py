@@ -15,7 +15,7 @@ import msgspec
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownNameError
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review
+from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review, review_outcome
 from gatemark.review.create import (
     CreateReview,
     ReviewCreated,
@@ -35,6 +35,7 @@ from gatemark.review.queue import PairProgress, is_complete, missing_counts
 from gatemark.review.status import review_status
 from gatemark.web.areas.runs import RUNNERS
 from gatemark.web.areas.temp_files import files_of
+from gatemark.web.site import Site
 from gatemark.workspace import Workspace
 
 JUDGES: Final = frozenset(
@@ -281,6 +282,15 @@ def end_review(
         raise NotAllowedError(f"{identity.person} must be one of {wanted} to close {name}")
     request = CloseReview(review=name, early=early or None)
     return close_review(workspace.acting_as(identity.person), request)
+
+
+def kept_outcome(site: Site, name: str) -> ReviewOutcome:
+    """Return the outcome of a closed review; it is judged at most once a minute."""
+
+    def judge() -> ReviewOutcome:
+        return review_outcome(site.workspace, name, may_seal=False)
+
+    return site.kept("outcome", f"review:{name}", judge)
 
 
 def sealed_key(workspace: Workspace, name: str) -> SealedKey:

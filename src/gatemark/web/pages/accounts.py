@@ -20,17 +20,13 @@ from gatemark.accounts.journey import (
 )
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.nouns import Role
+from gatemark.web.areas.sessions import join_address
 from gatemark.web.render import back, form, one, page, person
-from gatemark.web.site import Site, site_of
+from gatemark.web.site import site_of
 
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
 ROLES = tuple(role for role in get_args(Role) if role != "system")
-
-
-def join_address(site: Site, secret: str) -> str:
-    """The link that works once."""
-    return f"{site.settings.base_url}/join/{secret}"
 
 
 @router.get("/people")
@@ -76,7 +72,7 @@ def person_post(request: Request, name: str, verb: str, fields: Fields) -> Respo
     elif verb == "close":
         close_person(site.workspace, identity, name)
     else:
-        raise UnknownNameError(f"nothing here is called {verb}")
+        raise UnknownNameError(f"unknown action {verb}")
     return back("/people", "saved")
 
 

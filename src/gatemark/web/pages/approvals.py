@@ -6,8 +6,8 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from gatemark.web.areas.moves import cast_vote
 from gatemark.web.areas.overview import ApprovalForm, open_step, open_steps
-from gatemark.web.moves import cast_vote
 from gatemark.web.render import back, form, member, one, page
 from gatemark.web.site import site_of
 

@@ -8,32 +8,19 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.core.errors import UnknownNameError, UsageError
 from gatemark.core.result import AssetKind
-from gatemark.drift.policy_file import drift_policy
-from gatemark.drift.view import drift_view
 from gatemark.drift.views.page import drift_context
-from gatemark.drift.views.views import DriftView
-from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
-from gatemark.lifecycle.canary import CanaryState, canary_state
-from gatemark.lifecycle.model.nouns import PRODUCTION, Gate, VersionRef, parse_version_ref
-from gatemark.lifecycle.routing import route
+from gatemark.lifecycle.assets import NewVersion, add_version
+from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.page import history_context, why_context
-from gatemark.lifecycle.views.timeline import ramp, timeline
-from gatemark.lifecycle.views.views import asset_card
 from gatemark.lifecycle.views.why import why
-from gatemark.web.areas.overview import asset_etag, offered_results, sealed_results
-from gatemark.web.moves import VERBS, MoveRequest, locked, move
+from gatemark.web.areas.assets import asset_context, asset_drift, set_full_pack
+from gatemark.web.areas.moves import VERBS, MoveRequest, move
 from gatemark.web.render import back, form, member, one, page, part
-from gatemark.web.site import site_of
-from gatemark.workspace import Workspace
+from gatemark.web.site import Site, site_of
 
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
-HISTORY_SHOWN = 15
-SHOWN = 8
-"""Versions with their forms on the page; of older ones only those that serve."""
-LIVE = ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
-TARGETS = ("evaluating", "rejected", "eligible", "shadow", "canary", "enabled", "retired")
 FALLS = ("demote", "rollback")
 
 
@@ -45,66 +32,10 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     context = site.kept(
         f"asset in {environment}", asset, lambda: asset_context(site.workspace, asset, environment)
     )
-    policy = drift_policy(site.settings.drift_policy)
-    drift = site.kept("drift", asset, lambda: _drift_context(site.workspace, asset, policy))
+    drift = site.kept("drift", asset, lambda: _drift(site, asset))
     packs = site.board.packs() if "pack_owner" in identity.roles else ()
     more = {"drift": drift, "roles": set(identity.roles), "packs": packs}
     return page(request, "asset.html", identity, {**context, **more})
-
-
-def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[str, Any]:
-    """What the page of an asset is filled with."""
-    tag = asset_etag(workspace, asset)
-    card = asset_card(workspace, asset, environment)
-    history = asset_history(workspace, asset, limit=HISTORY_SHOWN)
-    shown = [line for at, line in enumerate(card.versions) if at < SHOWN or line.stage in LIVE]
-    going = [line for line in shown if line.stage not in ("retired", "superseded")]
-    sealed = sealed_results(workspace, asset)
-    offered = {
-        line.version: offered_results(sealed, line.digest, line.result_ids) for line in going
-    }
-    canary = _canary(workspace, asset, environment)
-    fallen = [line for line in card.versions if line.stage in ("demoted", "rolled_back")]
-    return {
-        "title": asset,
-        "card": card,
-        "tag": tag,
-        "history": history,
-        "picture": timeline(history.segments, history.at),
-        "route": route(workspace, asset, environment),
-        "canary": canary,
-        "ramp": None if canary is None else ramp(canary.stage, is_watch=canary.is_watch),
-        "offered": offered,
-        "fallen": fallen[0] if fallen and card.enabled != fallen[0].version else None,
-        "why": {
-            line.version: why(workspace, VersionRef(asset=asset, version=line.version), environment)
-            for line in going
-            if line.stage in LIVE
-        },
-        "shown": shown,
-        "others": [line for line in card.versions if line not in shown],
-        "targets": TARGETS,
-        "gates": get_args(Gate),
-    }
-
-
-def _canary(workspace: Workspace, asset: str, environment: str) -> CanaryState | None:
-    try:
-        return canary_state(workspace, asset, environment)
-    except UnknownNameError:
-        return None
-
-
-def _drift_context(workspace: Workspace, asset: str, policy: Any) -> dict[str, Any] | None:
-    view = _drift(workspace, asset, policy)
-    return None if view is None else drift_context(view)
-
-
-def _drift(workspace: Workspace, asset: str, policy: Any) -> DriftView | None:
-    try:
-        return drift_view(workspace, policy, asset, workspace.clock())
-    except UsageError:
-        return None
 
 
 @router.get("/assets/{asset}/history")
@@ -131,12 +62,17 @@ def drift_page(request: Request, asset: str) -> Response:
     """The watched metrics of an asset, their episodes and what was done."""
     identity = member(request)
     site = site_of(request)
-    policy = drift_policy(site.settings.drift_policy)
-    view = _drift(site.workspace, asset, policy)
-    if view is None:
+    drift = _drift(site, asset)
+    if drift is None:
         raise UnknownNameError(f"no metric of {asset} was ever pushed")
-    context = {**drift_context(view), "asset_of_page": asset}
-    return page(request, "drift.html", identity, context)
+    return page(request, "drift.html", identity, {**drift, "asset_of_page": asset})
+
+
+def _drift(site: Site, asset: str) -> dict[str, Any] | None:
+    try:
+        return drift_context(asset_drift(site, asset))
+    except UsageError:
+        return None
 
 
 @router.post("/assets/{asset}/{verb}")
@@ -144,7 +80,7 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
     """Move a version, or take it back."""
     identity = member(request)
     if verb not in VERBS:
-        raise UnknownNameError(f"nothing here is called {verb}")
+        raise UnknownNameError(f"unknown action {verb}")
     days = one(fields, "days")
     wish = MoveRequest(
         asset=asset,
@@ -194,12 +130,6 @@ def exam_post(request: Request, asset: str, fields: Fields) -> Response:
     """Make one of the server's packs the full pack of an asset."""
     identity = member(request)
     site = site_of(request)
-    path = site.board.path_of(one(fields, "pack"))
-
-    def do(_: int) -> Any:
-        return set_exam(
-            site.workspace, asset, path, actor=identity.person, note=one(fields, "note")
-        )
-
-    locked(site.workspace, asset, one(fields, "tag"), do)
+    pack, note = one(fields, "pack"), one(fields, "note")
+    set_full_pack(site, identity, asset, pack, note=note, tag=one(fields, "tag"))
     return back(f"/assets/{part(asset)}", "saved")

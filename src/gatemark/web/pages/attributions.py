@@ -10,9 +10,8 @@ from gatemark.attribution.nouns import ProposalKind
 from gatemark.attribution.review import JUDGES, Verdict, accepted_items, sealed_attribution
 from gatemark.attribution.views import attribution_context
 from gatemark.web.areas.attributions import attribution_card, attribution_list, judge_proposals
-from gatemark.web.pages.results import download
-from gatemark.web.pages.reviews import as_text
-from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.areas.results import download
+from gatemark.web.render import as_text, back, form, member, one, page, part
 from gatemark.web.site import site_of
 
 router = APIRouter()

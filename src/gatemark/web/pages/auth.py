@@ -1,9 +1,8 @@
-"""The door: signing in and out, joining by a link, and the overview behind it."""
+"""Sign in and out, join by a link, and the overview."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from math import ceil
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -12,9 +11,10 @@ from fastapi.responses import RedirectResponse
 from gatemark.accounts.journey import join, link_holder, sign_in, sign_out
 from gatemark.core.errors import GatemarkError, InvalidValueError
 from gatemark.web.areas.overview import overview
+from gatemark.web.areas.sessions import address_of, check_rate, let_in
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.render import form, member, one, page
-from gatemark.web.site import Site, site_of, visitor
+from gatemark.web.site import site_of, visitor
 
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
@@ -103,37 +103,6 @@ def join_post(request: Request, secret: str, fields: Fields) -> Response:
 def _check_twice(fields: dict[str, list[str]]) -> None:
     if fields.get("password") != fields.get("again"):
         raise InvalidValueError("the two passwords differ")
-
-
-def let_in(site: Site, response: Response, secret: str) -> Response:
-    """Hand over the session."""
-    response.set_cookie(
-        site.cookie,
-        secret,
-        path="/",
-        secure=site.settings.is_https,
-        httponly=True,
-        samesite="lax",
-    )
-    return response
-
-
-def check_rate(site: Site, request: Request, name: str, what: str = "address") -> None:
-    """Refuse too many tries, by name and by address."""
-    waits = [site.sign_ins.take(f"{what} {address_of(request)}")]
-    if name:
-        waits.append(site.sign_ins.take(f"name {name[:64]}"))
-    if max(waits) > 0:
-        raise ProblemResponse(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "too many tries; wait a little",
-            headers={"Retry-After": str(ceil(max(waits)))},
-        )
-
-
-def address_of(request: Request) -> str:
-    """Where a request comes from."""
-    return request.client.host if request.client else "unknown"
 
 
 def inside(address: str) -> str:

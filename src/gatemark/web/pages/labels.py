@@ -20,8 +20,7 @@ from gatemark.web.areas.labels import (
     make_labels,
 )
 from gatemark.web.areas.runs import RUNNERS
-from gatemark.web.pages.reviews import as_text, limited, names_in
-from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.render import as_text, back, form, limited, member, names_in, one, page, part
 from gatemark.web.site import site_of
 
 router = APIRouter()

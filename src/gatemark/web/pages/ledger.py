@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.canonical import json_text
-from gatemark.integrity import verify
-from gatemark.ledger.journey import VerifyRequest
-from gatemark.web.areas.ledger import event_page, ledger_head, make_checkpoint, may_sign
-from gatemark.web.problems import ProblemResponse
+from gatemark.web.areas.ledger import event_page, ledger_head, make_checkpoint, may_sign, verified
 from gatemark.web.render import back, form, member, page
 from gatemark.web.site import Site, site_of
 
@@ -68,17 +64,3 @@ def checkpoint_post(request: Request) -> Response:
     site = site_of(request)
     make_checkpoint(site.workspace, identity, site.settings.signing_key)
     return back("/ledger", "signed")
-
-
-def verified(site: Site) -> Any:
-    """The report of a check; while one runs, no second is started."""
-    if not site.verifying.acquire(blocking=False):
-        raise ProblemResponse(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "the ledger is being checked right now",
-            headers={"Retry-After": "5"},
-        )
-    try:
-        return verify(site.workspace, VerifyRequest())
-    finally:
-        site.verifying.release()

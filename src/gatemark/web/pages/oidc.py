@@ -11,7 +11,8 @@ from fastapi.responses import RedirectResponse
 from gatemark.accounts.oidc import Return, begin, finish
 from gatemark.accounts.oidc_file import SignInWay
 from gatemark.core.errors import GatemarkError, NotAllowedError
-from gatemark.web.pages.auth import address_of, check_rate, inside, let_in, sign_in_again
+from gatemark.web.areas.sessions import address_of, check_rate, let_in
+from gatemark.web.pages.auth import inside, sign_in_again
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.site import Site, site_of
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import StreamingResponse
 
 from gatemark.report.html import result_context
 from gatemark.web.areas.results import (
     blob_pieces,
     check_result,
     compare_results,
+    download,
     get_result,
     result_page,
 )
@@ -67,16 +67,6 @@ def file_page(request: Request, reference: str, digest: str) -> Response:
     member(request)
     pieces = blob_pieces(site_of(request).workspace, reference, digest)
     return download(pieces, digest)
-
-
-def download(pieces: Any, digest: str) -> Response:
-    """Bytes that no browser may run."""
-    name = digest.removeprefix("sha256:")[:16]
-    headers = {
-        "Content-Disposition": f'attachment; filename="{name}"',
-        "Content-Security-Policy": "sandbox; default-src 'none'",
-    }
-    return StreamingResponse(pieces, media_type="application/octet-stream", headers=headers)
 
 
 @router.get("/compare")

@@ -8,9 +8,8 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from gatemark.accounts.journey import Identity
-from gatemark.core.canonical import json_text
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.review.close import ReviewOutcome, review_outcome
+from gatemark.review.close import ReviewOutcome
 from gatemark.web.areas.ledger import event_page
 from gatemark.web.areas.reviews import (
     ReviewCard,
@@ -18,13 +17,14 @@ from gatemark.web.areas.reviews import (
     desk,
     end_review,
     interim_look,
+    kept_outcome,
     make_review,
     review_card,
     review_list,
     vote,
 )
 from gatemark.web.areas.runs import RUNNERS
-from gatemark.web.render import back, form, member, one, page, part
+from gatemark.web.render import as_text, back, form, limited, member, names_in, one, page, part
 from gatemark.web.site import site_of
 
 router = APIRouter()
@@ -39,23 +39,6 @@ BUTTONS: Final = (
 )
 BAR: Final = 240
 """Width of the picture of a win rate, in its own units."""
-
-
-def as_text(content: Any) -> str:
-    """Text as it is; anything else as JSON. The template shows it as text, whatever it holds."""
-    if isinstance(content, str):
-        return content
-    return json_text(content)
-
-
-def limited(fields: dict[str, list[str]], *names: str) -> dict[str, str]:
-    """The fields that were filled in."""
-    return {name: value for name in names if (value := one(fields, name))}
-
-
-def names_in(text: str) -> list[str]:
-    """Names between blanks or commas."""
-    return text.replace(",", " ").split()
 
 
 @router.get("/reviews")
@@ -108,23 +91,13 @@ def review_page(request: Request, name: str, begin: str = "", pair: str | None =
     workspace = site_of(request).workspace
     card = review_card(workspace, identity, name)
     if card.line.state == "closed":
-        outcome = kept_outcome(request, name)
+        outcome = kept_outcome(site_of(request), name)
         return page(request, "review_closed.html", identity, _closed(request, card, outcome))
     mine = card.line.mine
     votes_now = mine.why_not is None and (mine.is_named or mine.has_begun or bool(begin))
     if not votes_now:
         return page(request, "review.html", identity, _open(card))
     return _desk_page(request, identity, card, pair)
-
-
-def kept_outcome(request: Request, name: str) -> ReviewOutcome:
-    """The outcome of a closed review, judged once in a while and not at every look."""
-    site = site_of(request)
-
-    def judge() -> ReviewOutcome:
-        return review_outcome(site.workspace, name, may_seal=False)
-
-    return site.kept("outcome", f"review:{name}", judge)
 
 
 def _open(card: ReviewCard) -> dict[str, Any]:

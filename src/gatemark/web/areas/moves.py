@@ -48,7 +48,7 @@ def locked(
         if needs:
             raise ProblemResponse(
                 HTTPStatus.PRECONDITION_REQUIRED,
-                "say what you looked at: If-Match with the ETag of the asset",
+                "missing If-Match header; send the ETag of the asset",
             )
         tag = asset_etag(workspace, asset)
     found = _TAG.match(tag)
@@ -70,7 +70,7 @@ def _changed(workspace: Workspace, asset: str) -> ProblemResponse:
         return ProblemResponse(HTTPStatus.NOT_FOUND, str(error))
     return ProblemResponse(
         HTTPStatus.PRECONDITION_FAILED,
-        f"{asset} changed since you looked; look again and decide anew",
+        f"{asset} changed since you loaded it; reload and try again",
         headers=headers,
     )
 

@@ -1,0 +1,91 @@
+"""One asset: what a page shows of it, its drift, and its full pack."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from gatemark.accounts.journey import Identity
+from gatemark.core.errors import UnknownNameError
+from gatemark.drift.policy_file import drift_policy
+from gatemark.drift.view import drift_view
+from gatemark.drift.views.views import DriftView
+from gatemark.lifecycle.assets import set_exam
+from gatemark.lifecycle.canary import CanaryState, canary_state
+from gatemark.lifecycle.journey import CommandResult
+from gatemark.lifecycle.model.nouns import Gate, VersionRef
+from gatemark.lifecycle.routing import route
+from gatemark.lifecycle.views.history import asset_history
+from gatemark.lifecycle.views.timeline import ramp, timeline
+from gatemark.lifecycle.views.views import asset_card
+from gatemark.lifecycle.views.why import why
+from gatemark.web.areas.moves import locked
+from gatemark.web.areas.overview import asset_etag, offered_results, sealed_results
+from gatemark.web.site import Site
+from gatemark.workspace import Workspace
+
+HISTORY_SHOWN = 15
+SHOWN = 8
+"""Versions with their forms on the page; of older ones only those that serve."""
+LIVE = ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
+TARGETS = ("evaluating", "rejected", "eligible", "shadow", "canary", "enabled", "retired")
+
+
+def asset_drift(site: Site, asset: str) -> DriftView:
+    """Return the drift of an asset under the server's policy."""
+    policy = drift_policy(site.settings.drift_policy)
+    return drift_view(site.workspace, policy, asset, site.workspace.clock())
+
+
+def set_full_pack(
+    site: Site, identity: Identity, asset: str, pack: str, *, note: str, tag: str | None
+) -> CommandResult:
+    """Make one of the server's packs the full pack of an asset, under its lock."""
+    path = site.board.path_of(pack)
+
+    def do(_: int) -> CommandResult:
+        return set_exam(site.workspace, asset, path, actor=identity.person, note=note)
+
+    return locked(site.workspace, asset, tag, do)
+
+
+def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[str, Any]:
+    """Return what the page of an asset shows."""
+    tag = asset_etag(workspace, asset)
+    card = asset_card(workspace, asset, environment)
+    history = asset_history(workspace, asset, limit=HISTORY_SHOWN)
+    shown = [line for at, line in enumerate(card.versions) if at < SHOWN or line.stage in LIVE]
+    going = [line for line in shown if line.stage not in ("retired", "superseded")]
+    sealed = sealed_results(workspace, asset)
+    offered = {
+        line.version: offered_results(sealed, line.digest, line.result_ids) for line in going
+    }
+    canary = _canary(workspace, asset, environment)
+    fallen = [line for line in card.versions if line.stage in ("demoted", "rolled_back")]
+    return {
+        "title": asset,
+        "card": card,
+        "tag": tag,
+        "history": history,
+        "picture": timeline(history.segments, history.at),
+        "route": route(workspace, asset, environment),
+        "canary": canary,
+        "ramp": None if canary is None else ramp(canary.stage, is_watch=canary.is_watch),
+        "offered": offered,
+        "fallen": fallen[0] if fallen and card.enabled != fallen[0].version else None,
+        "why": {
+            line.version: why(workspace, VersionRef(asset=asset, version=line.version), environment)
+            for line in going
+            if line.stage in LIVE
+        },
+        "shown": shown,
+        "others": [line for line in card.versions if line not in shown],
+        "targets": TARGETS,
+        "gates": get_args(Gate),
+    }
+
+
+def _canary(workspace: Workspace, asset: str, environment: str) -> CanaryState | None:
+    try:
+        return canary_state(workspace, asset, environment)
+    except UnknownNameError:
+        return None
