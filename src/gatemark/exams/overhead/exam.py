@@ -16,7 +16,14 @@ from gatemark.core.policy import Policy
 from gatemark.core.registry import Registry
 from gatemark.core.verdict import Verdict
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline
-from gatemark.exams.overhead.costs import NOT_MEASURED, Costs, OverheadCosts, schedule_digest, spent
+from gatemark.exams.overhead.costs import (
+    NOT_MEASURED,
+    Costs,
+    OverheadCosts,
+    schedule_digest,
+    spent,
+    unknown_costs,
+)
 from gatemark.exams.overhead.document import ArmPart, CostsPart
 from gatemark.exams.overhead.measure import (
     BARE,
@@ -31,8 +38,6 @@ from gatemark.exams.overhead.measure import (
 from gatemark.exams.overhead.pairing import WindowPairing, prove
 from gatemark.exams.overhead.policy import (
     DEFECTS,
-    LATENCY,
-    MEMORY,
     NOISE,
     PROFILES,
     OverheadOptions,
@@ -119,7 +124,7 @@ class OverheadExam(Exam[OverheadExamState]):
             noise_defects=noise_defects,
             expected=pairing.expected_count,
             schedule=schedule_digest(bare),
-            spent=_nothing_spent(UNPAIRED) if pairing.defects else spent(costs, bare, resampling),
+            spent=unknown_costs(UNPAIRED) if pairing.defects else spent(costs, bare, resampling),
             costs=costs_file,
             repeated_contents=len(bare.contents) - len(set(bare.contents)),
         )
@@ -179,7 +184,7 @@ class OverheadExam(Exam[OverheadExamState]):
         numbers = [
             *self._with_caveats(quality, bare, header.repeated_contents if header else 0),
             _defect_count(header, len(rows)),
-            *(header.spent if header else _nothing_spent(NOT_MEASURED)).measurements,
+            *(header.spent if header else unknown_costs(NOT_MEASURED)).measurements,
         ]
         noise: Measurement | None = None
         noise_overhead: float | None = None
@@ -192,7 +197,7 @@ class OverheadExam(Exam[OverheadExamState]):
             arms=arms,
             defects=_defects(header, quality, len(rows)),
             schedule=header.schedule if header else None,
-            spent=header.spent if header else _nothing_spent(NOT_MEASURED),
+            spent=header.spent if header else unknown_costs(NOT_MEASURED),
             windows=len(rows),
             weight=int(sum(row.weight for row in rows)),
             worst=_worst(rows, quality),
@@ -290,12 +295,6 @@ def _arm_part(arm: ArmFile) -> ArmPart:
         plan=meta.get("plan"),
         guards=None if guards is None else tuple(guards),
         windows=len(arm.ids),
-    )
-
-
-def _nothing_spent(reason: str) -> OverheadCosts:
-    return OverheadCosts(
-        tuple(unmeasured(name, reason, direction="lower_is_better") for name in (LATENCY, MEMORY))
     )
 
 
