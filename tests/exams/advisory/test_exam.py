@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.figure import Stacks, Table
-from gatemark.exams.advisory import measure
+from gatemark.exams.advisory import measure, metrics
 from gatemark.exams.advisory.categories import CATEGORIES, COMPARABLE, SEVERITIES
 from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS, bucket_of
 from gatemark.exams.advisory.findings import PastRun
@@ -358,3 +358,50 @@ def test_the_picture_of_confidence_adds_up_to_every_lanes_records() -> None:
     table = report.figures[0]
     assert isinstance(table, Table)
     assert lanes == {row[0]: row[1] for row in table.rows}
+
+
+FELL = {"occurred": True, "kind": "cpu", "reason": "no_npu", "expected": False}
+ONE_FACT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "lane": ({}, {"service.name": "other"}),
+    "timed": ({}, {"latency.total_ms": None}),
+    "noted": ({}, NORMAL),
+    "authority": ({}, {"authority_flags.can_route_atlas": True}),
+    "side_effect": ({}, {"actual_action.performed": True}),
+    "privacy": ({}, {"privacy.payload_logged": True}),
+    "no_reason": ({"fallback": FELL}, {"fallback": FELL | {"reason": None}}),
+    "mode": ({}, {"service.mode": "shadow"}),
+    "source_kind": ({}, {"source.kind": "manual_label"}),
+    "label": ({}, {"recommendation.label": "log"}),
+    "severity": ({}, {"recommendation.severity": "low"}),
+    "reference_source": ({}, {"human_or_atlas_decision.source": "human_label"}),
+    "reference_label": ({}, {"human_or_atlas_decision.label": "log"}),
+    "reference_severity": ({}, {"human_or_atlas_decision.severity": "low"}),
+    "bucket": ({}, {"confidence.bucket": "very_high"}),
+    "bucket_rule": ({}, {"confidence.bucket_rule": "own_rule"}),
+    "comparison": ({}, {"outcome.comparison": "uncertain"}),
+    "error_type": ({}, {"outcome.error_type": "latency_slo_miss"}),
+    "promotion_blocker": ({}, {"outcome.promotion_blocker": True}),
+    "proof_mode": ({}, {"npu_proof.proof_mode": "service_reported_delta"}),
+    "proof_ok": ({}, {"npu_proof.proof_ok": False}),
+    "inference_ran": ({}, {"npu_proof.inference_ran": False}),
+    "timeout": ({}, {"latency.timeout": True}),
+    "fallback": ({"fallback": FELL}, {"fallback": FELL | {"kind": "offline"}}),
+    "fallback_expected": ({"fallback": FELL}, {"fallback": FELL | {"expected": True}}),
+}
+
+
+def test_every_fact_of_a_kind_is_tested() -> None:
+    assert set(ONE_FACT) == set(metrics.Kind.__struct_fields__)
+
+
+@pytest.mark.parametrize("fact", ONE_FACT)
+def test_records_that_differ_in_one_fact_are_counted_apart(fact: str) -> None:
+    exam = exam_of()
+    fixed = {"outcome.comparison": "agree", "notes": []}
+    batch = [decision(number, fixed | change) for number, change in enumerate(ONE_FACT[fact])]
+    state = exam.finalize_shard(exam.step(exam.zero(0), typed(batch)))
+    left, right = state.kinds
+    differing = [
+        name for name in left.__struct_fields__ if getattr(left, name) != getattr(right, name)
+    ]
+    assert differing == [fact]

@@ -2,8 +2,7 @@
 
 The nouns of ``npu_advisory_decision_v1``. A key that the document calls optional may be absent or
 null; every other key must be there. Types only say what can be read: what a record must not say
-is in the rules below. Fields are in the document's order, in which they are found
-fastest.
+is in the rules below. Fields are in the document's order, in which they are found fastest.
 """
 
 from __future__ import annotations

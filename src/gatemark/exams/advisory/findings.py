@@ -241,7 +241,7 @@ def _inputs_number(lane: str, counts: Counts, sure: Mapping[str, int], lost: int
     metric = METRIC["comparable_inputs"]
     n = counts.records
     if not sure:
-        # Sealed results state this reason with the unit of a ratio, so it keeps it.
+        # This reason has always had the default unit, and measurements are sealed: it stays.
         why = "there are too many runs to tell them apart"
         missing = unmeasured(metric.name, why, direction=metric.direction, n=n, lane=lane)
         return Number(missing, 0, None)

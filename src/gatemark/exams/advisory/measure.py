@@ -117,8 +117,7 @@ class Profiler:
     """Looks at batches; remembers the parts that records share, and the last batch.
 
     Reading asks whether any record of a batch contradicts itself; then the exam asks what kinds
-    of records it has. Both need the same fields. With ``last`` they are read once; without, a
-    tenth more time goes into scoring (``bench/advisory_plain.py``).
+    of records it has. Both need the same fields, so the last profile is kept.
     """
 
     def __init__(self) -> None:

@@ -93,11 +93,11 @@ def schedule_digest(arm: ArmFile) -> str | None:
 def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> OverheadCosts:
     """What the guards cost in time and memory, or why nobody can tell."""
     if costs is None:
-        return _unknown(NOT_MEASURED)
+        return unknown_costs(NOT_MEASURED)
     if costs.schedule_digest != schedule_digest(bare):
-        return _unknown("the recorded costs belong to other windows")
+        return unknown_costs("the recorded costs belong to other windows")
     if set(costs.arms) != {"bare", "guarded"}:
-        return _unknown("the recorded costs lack an arm")
+        return unknown_costs("the recorded costs lack an arm")
     before, after = (_fastest(costs.arms[side], len(bare.ids)) for side in ("bare", "guarded"))
     sides = (costs.arms["bare"], costs.arms["guarded"])
     return OverheadCosts(
@@ -107,7 +107,8 @@ def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> Overhea
     )
 
 
-def _unknown(reason: str) -> OverheadCosts:
+def unknown_costs(reason: str) -> OverheadCosts:
+    """Costs that were not measured, and why."""
     return OverheadCosts(
         tuple(unmeasured(name, reason, direction="lower_is_better") for name in (LATENCY, MEMORY))
     )

@@ -5,50 +5,31 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.exams.overhead.targets.port import OverheadTarget, PassSeeds
 
-_LET_THROUGH: Final[tuple[type[BaseException], ...]] = (
-    GatemarkError,
-    KeyboardInterrupt,
-    GeneratorExit,
-)
+_LET_THROUGH: Final = (GatemarkError, KeyboardInterrupt, GeneratorExit)
 
 
-class TargetCode:
-    """A ``with`` block around code of a target; ``doing`` says what it was asked for."""
-
-    def __init__(self, doing: str) -> None:
-        self._doing = doing
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None or isinstance(error, _LET_THROUGH):
-            return
+@contextmanager
+def target_code(doing: str) -> Iterator[None]:
+    """Turn whatever a target raises into an error with a place; ``doing`` is what was asked."""
+    try:
+        yield
+    except _LET_THROUGH:
+        raise
+    except BaseException as error:
+        *_, last = traceback.extract_tb(error.__traceback__)
+        place = f"{Path(last.filename).name}:{last.lineno}"
         raise BadInputError(
-            f"overhead target: {self._doing} raised {type(error).__name__}: {error}{_place(trace)}"
+            f"overhead target: {doing} raised {type(error).__name__}: {error} ({place})"
         ) from error
-
-
-def _place(trace: TracebackType | None) -> str:
-    if trace is None:
-        return ""
-    while trace.tb_next is not None:
-        trace = trace.tb_next
-    return f" ({Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno})"
 
 
 EXAMPLES: Final[Mapping[str, str]] = {"numpy_lm": "gatemark.exams.overhead.targets.numpy_lm:build"}
@@ -79,7 +60,7 @@ def build_target(
         raise UsageError(f"target must name an example or a python function, got {dict(spec)}")
     with _importable(folder):
         builder = _load(reference)
-        with TargetCode(f"{reference}(options, seeds)"):
+        with target_code(f"{reference}(options, seeds)"):
             target = builder(options, seeds)
     missing = [name for name in _MEMBERS if not hasattr(target, name)]
     if missing:
@@ -96,7 +77,7 @@ def _load(reference: str) -> Builder:
         raise UsageError(f"target must look like 'module:function', got {reference!r}")
     module_name, function_name = match.groups()
     try:
-        with TargetCode(f"importing {module_name}"):
+        with target_code(f"importing {module_name}"):
             module = _imported(module_name)
     except BadInputError as error:
         cause = error.__cause__

@@ -23,7 +23,7 @@ import numpy as np
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError, IncomparableError
 from gatemark.core.progress import Progress
-from gatemark.exams.overhead.targets.loading import TargetCode
+from gatemark.exams.overhead.targets.loading import target_code
 from gatemark.exams.overhead.targets.port import (
     MAX_COUNT,
     AccuracyCounts,
@@ -194,7 +194,7 @@ def run_arms(
 
 def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
     """Windows named by content, place and plan, so that no two plans share a name."""
-    with TargetCode("windows()"):
+    with target_code("windows()"):
         windows = tuple(target.windows())
     if not windows:
         raise BadInputError("overhead target: windows() must give at least one window, got none")
@@ -225,7 +225,7 @@ class _Runner:
         self._windows = windows
         self._clock = clock
         self.state_hash = self._fingerprint()
-        with TargetCode("snapshot()"):
+        with target_code("snapshot()"):
             self._snapshot = target.snapshot()
         self._restore("the snapshot")
         self._warm_up()
@@ -262,11 +262,11 @@ class _Runner:
         shown = self._windows[:MEMORY_WINDOWS]
         target = self._target
         if isinstance(target, MemoryMeter):
-            with TargetCode("start_memory()"):
+            with target_code("start_memory()"):
                 target.start_memory()
             for window in shown:
                 self._evaluate(arm, window)
-            with TargetCode("peak_memory()"):
+            with target_code("peak_memory()"):
                 peak = target.peak_memory()
             return checked_memory(peak)
         tracemalloc.start()
@@ -286,11 +286,11 @@ class _Runner:
 
     def _prepare(self, arm: Any) -> None:
         self._reseed()
-        with TargetCode(f"toggle(guarded={arm == 'guarded'})"):
+        with target_code(f"toggle(guarded={arm == 'guarded'})"):
             self._target.toggle(guarded=arm == "guarded")
 
     def _restore(self, around: str) -> str:
-        with TargetCode("restore()"):
+        with target_code("restore()"):
             self._target.toggle(guarded=False)
             self._target.restore(self._snapshot)
         found = self._fingerprint()
@@ -302,7 +302,7 @@ class _Runner:
         return found
 
     def _fingerprint(self) -> str:
-        with TargetCode("fingerprint()"):
+        with target_code("fingerprint()"):
             found = str(self._target.fingerprint())
         if not found.strip() or len(found) > MAX_TEXT:
             raise BadInputError(
@@ -322,11 +322,11 @@ class _Runner:
         if seeds.torch is not None and torch is not None:
             torch.manual_seed(seeds.torch)
         if isinstance(self._target, Reseedable):
-            with TargetCode("reseed()"):
+            with target_code("reseed()"):
                 self._target.reseed(seeds)
 
     def _evaluate(self, arm: Any, window: NamedWindow) -> Loss | AccuracyCounts:
-        with TargetCode(f"evaluate() of window {window.window_id} in the {arm} arm"):
+        with target_code(f"evaluate() of window {window.window_id} in the {arm} arm"):
             return self._target.evaluate(window.window)
 
 

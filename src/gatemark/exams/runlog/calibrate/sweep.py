@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.exams.runlog.metrics.case import mean
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.replay.token_gate import GateSettings, TokenGate
 from gatemark.exams.runlog.traces.trace import ReplayEvent, Trace, replay
@@ -266,21 +267,17 @@ def policy_sweep(policy: GatePolicy, found: Sequence[CaseSweep]) -> PolicySweep:
         ttff_p50_ms=at_share(ttff, 0.5),
         ttff_p95_ms=at_share(ttff, 0.95),
         ttff_trace_p50_ms=at_share(column("ttff_trace_ms"), 0.5),
-        flushes_mean=_mean(column("flush_count")) or 0.0,
+        flushes_mean=mean(column("flush_count")) or 0.0,
         chunk_p50=at_share(column("chunk_p50"), 0.5),
         chunk_p90=at_share(column("chunk_p90"), 0.5),
         chunk_p95=max(column("chunk_p95"), default=None),
         chunk_max=max(column("chunk_max"), default=None),
         wait_p95_ms=at_share(column("wait_p95_ms"), 0.95),
         wait_max_ms=max(column("wait_max_ms"), default=None),
-        spam_rate=_mean(column("spam_rate")),
-        timer_rate=_mean(column("timer_rate")),
-        timer_under_min_rate=_mean(column("timer_under_min_rate")),
+        spam_rate=mean(column("spam_rate")),
+        timer_rate=mean(column("timer_rate")),
+        timer_under_min_rate=mean(column("timer_under_min_rate")),
     )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 def judged(found: PolicySweep, config: SweepConfig, reach_p95_ms: float | None) -> PolicySweep:
