@@ -2,64 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from collections.abc import Sequence
-from typing import Any
-from typing import Final
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Evidence
-from gatemark.core.measurement import Measurement
-from gatemark.core.measurement import measured
-from gatemark.core.measurement import unmeasured
-from gatemark.core.policy import Policy
-from gatemark.core.policy import Verdict
+from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Verdict
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import DocumentType
-from gatemark.evidence.exam import EvidenceRole
-from gatemark.evidence.exam import Exam
-from gatemark.evidence.exam import ExamReport
-from gatemark.evidence.exam import ExamSuite
-from gatemark.exams.overhead.arms import ArmFile
-from gatemark.exams.overhead.arms import Defect
-from gatemark.exams.overhead.arms import Role
-from gatemark.exams.overhead.arms import defect
-from gatemark.exams.overhead.arms import headline
-from gatemark.exams.overhead.costs import Costs
-from gatemark.exams.overhead.costs import NOT_MEASURED
-from gatemark.exams.overhead.costs import OverheadCosts
-from gatemark.exams.overhead.costs import schedule_digest
-from gatemark.exams.overhead.costs import spent
-from gatemark.exams.overhead.costs import unknown_costs
-from gatemark.exams.overhead.document import ArmPart
-from gatemark.exams.overhead.document import CostsPart
-from gatemark.exams.overhead.document import OverheadReport
-from gatemark.exams.overhead.measure import BARE
-from gatemark.exams.overhead.measure import Basis
-from gatemark.exams.overhead.measure import GUARDED
-from gatemark.exams.overhead.measure import OVERHEAD
-from gatemark.exams.overhead.measure import Quality
-from gatemark.exams.overhead.measure import Resampling
-from gatemark.exams.overhead.measure import measure_quality
-from gatemark.exams.overhead.measure import quality_unmeasured
-from gatemark.exams.overhead.pairing import WindowPairing
-from gatemark.exams.overhead.pairing import prove
-from gatemark.exams.overhead.policy import DEFECTS
-from gatemark.exams.overhead.policy import NOISE
-from gatemark.exams.overhead.policy import OverheadOptions
-from gatemark.exams.overhead.policy import PROFILES
-from gatemark.exams.overhead.policy import judging_policy
-from gatemark.exams.overhead.policy import loosens
-from gatemark.exams.overhead.policy import resolve
+from gatemark.evidence.exam import DocumentType, EvidenceRole, Exam, ExamReport, ExamSuite
+from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline
+from gatemark.exams.overhead.costs import (
+    NOT_MEASURED,
+    Costs,
+    OverheadCosts,
+    schedule_digest,
+    spent,
+    unknown_costs,
+)
+from gatemark.exams.overhead.document import ArmPart, CostsPart, OverheadReport
+from gatemark.exams.overhead.measure import (
+    BARE,
+    GUARDED,
+    OVERHEAD,
+    Basis,
+    Quality,
+    Resampling,
+    measure_quality,
+    quality_unmeasured,
+)
+from gatemark.exams.overhead.pairing import WindowPairing, prove
+from gatemark.exams.overhead.policy import (
+    DEFECTS,
+    NOISE,
+    PROFILES,
+    OverheadOptions,
+    judging_policy,
+    loosens,
+    resolve,
+)
 from gatemark.exams.overhead.run_exam import examine_arms
 from gatemark.exams.overhead.summary import summary_document
-from gatemark.exams.overhead.views import Facts
-from gatemark.exams.overhead.views import Worst
-from gatemark.exams.overhead.views import figures_of
+from gatemark.exams.overhead.views import Facts, Worst, figures_of
 from gatemark.scorers.scorer import truncate
 
 WORST_WINDOWS: Final = 10

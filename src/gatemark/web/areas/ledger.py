@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gatemark.accounts.journey import Identity, tell
 from gatemark.core.errors import NotAllowedError, RefusedError
+from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (
@@ -18,7 +19,7 @@ from gatemark.ledger.event_kinds import (
     REVIEW_LOOKED_AT,
     REVIEW_UNBLINDED,
 )
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.ledger.keys import sign_checkpoint
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
