@@ -14,9 +14,9 @@ from gatemark.accounts.journey import Identity, Scope, books_mark, by_session, b
 from gatemark.accounts.nouns import form_mark, same_hash
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import NotAllowedError
-from gatemark.web.areas.runs import RunBoard
 from gatemark.web.guards import SAFE, Limiter
 from gatemark.web.problems import ProblemResponse
+from gatemark.web.run_board import RunBoard
 from gatemark.web.settings import ServerSettings
 from gatemark.web.workspaces import OpenWorkspace, Workspaces
 from gatemark.workspace import Workspace

@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 from fastapi import Request
 from fastapi.responses import StreamingResponse
 
-from gatemark.web.areas.runs import GOING, RunStep
+from gatemark.web.run_board import GOING, RunStep
 from gatemark.web.site import Site, caller, site_of
 
 LOOK_EVERY_S: Final = 0.2

@@ -23,8 +23,8 @@ from gatemark.web.areas.reviews import (
     review_list,
     vote,
 )
-from gatemark.web.areas.runs import RUNNERS
 from gatemark.web.render import as_text, back, form, limited, member, names_in, one, page, part
+from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
 
 router = APIRouter()

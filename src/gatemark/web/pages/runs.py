@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.web.areas.runs import GOING, RUNNERS
 from gatemark.web.render import form, member, one, page
+from gatemark.web.run_board import GOING, RUNNERS
 from gatemark.web.site import site_of
 from gatemark.web.stream import stream_steps
 
