@@ -16,14 +16,15 @@ SECTION = re.compile(r"^### (?P<title>[^\n]+)\n(?P<body>.*?)(?=^##)", re.DOTALL 
 DIFF = re.compile(r"^```diff\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 MOST_FILES = {
     "A new kind of lifecycle event: three files": 3,
-    "A new field of the advisory record: four files": 4,
+    "A new field of the advisory record: two files": 4,
     "A new column on a page: three files": 3,
 }
 THROUGH_A_STORE = """
 import sys
 from pathlib import Path
 from lifecycle.test_through_a_store import ASSET, Site
-from gatemark.ledger.journey import VerifyRequest, verify
+from gatemark.integrity import verify
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.lifecycle.events.versions import ChangeRisk
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.state_cache import replay
@@ -62,7 +63,7 @@ def test_a_change_touches_few_files(title: str, most: int) -> None:
 def copy(tmp_path: Path) -> Path:
     """A copy of the package, its tests and the makers of its pages."""
     ignored = shutil.ignore_patterns("__pycache__", "fixtures")
-    for folder in ("src/gatemark", "tests/lifecycle", "tests/web", "tools"):
+    for folder in ("src/gatemark", "tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
         ignore = ignored if folder.startswith("tests") else shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignore)
     shutil.copy(ROOT / "tests/conftest.py", tmp_path / "tests/conftest.py")
@@ -104,6 +105,12 @@ def test_a_new_event_is_known_everywhere(copy: Path) -> None:
         "| operator |"
     )
     assert verified == "0"
+
+
+def test_a_new_field_is_read(copy: Path) -> None:
+    apply(copy, diffs()["A new field of the advisory record: two files"])
+    name = "tests/exams/advisory/test_records.py::test_a_region_may_be_named"
+    python(copy, "-m", "pytest", "-q", "-p", "no:cacheprovider", name)
 
 
 def test_a_new_column_is_shown(copy: Path) -> None:

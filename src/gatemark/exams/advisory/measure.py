@@ -127,15 +127,15 @@ class Profiler:
         self._numbers = itertools.count(1)
         self._last: tuple[Sequence[Any], Profile] = ((), Profile(True, [], [], []))  # noqa: FBT003
 
-    def look(self, batch: Sequence[AdvisoryDecision]) -> Profile:
+    def profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         """The profile of a batch, which must not change between two looks at it."""
         seen, found = self._last
         if seen is not batch:
-            found = self._look(batch)
+            found = self._profile(batch)
             self._last = (batch, found)
         return found
 
-    def _look(self, batch: Sequence[AdvisoryDecision]) -> Profile:
+    def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         parts: list[SharedPart] = []
         common: list[Any] = []
         singular: list[str] = []
@@ -216,7 +216,7 @@ def all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
     moments = [record.timestamp for record in batch]
     moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
     return (
-        _profiler.look(batch).sound
+        _profiler.profile(batch).sound
         and _ids_are_whole([record.decision_id for record in batch])
         and _moments_exist(moments)
         and _hashes_are_whole([text for record in batch if (text := record.source.content_hash)])
@@ -373,7 +373,7 @@ class Collector:
 
     def collect(self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision]) -> None:
         """Add a batch to the columns of a state, and its violations."""
-        profile = _profiler.look(batch)
+        profile = _profiler.profile(batch)
         codes = [part.number for part in profile.parts]
         violations: list[Violation] = []
         for place in self._places_to_read(batch, profile, codes):
