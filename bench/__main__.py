@@ -23,6 +23,7 @@ SECTIONS = {
     "lifecycle": "lifecycle.lines",
     "drift": "drift.lines",
     "web": "web.lines",
+    "error-rates": "error_rates.lines",
 }
 
 

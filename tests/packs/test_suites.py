@@ -378,17 +378,17 @@ def verdict(rng: np.random.Generator, true_drop: float, n: int) -> str:
 
 
 @pytest.mark.slow
-def test_error_rates_of_one_suite_over_five_hundred_simulations() -> None:
+def test_error_rates_of_one_suite_over_two_hundred_simulations() -> None:
     """Equal models must not fail, and models worse by the whole margin must not pass, too often."""
     rng = np.random.default_rng(2026)
-    equal = [verdict(rng, 0.0, 400) for _ in range(500)]
-    worse = [verdict(rng, 0.05, 400) for _ in range(500)]
-    much_worse = [verdict(rng, 0.15, 400) for _ in range(500)]
-    allowed = 0.05 + 2.33 * (0.05 * 0.95 / 500) ** 0.5
-    assert equal.count("fail") / 500 <= allowed
-    assert worse.count("pass") / 500 <= allowed
-    assert much_worse.count("fail") / 500 >= 0.9
-    assert equal.count("pass") / 500 >= 0.8
+    equal = [verdict(rng, 0.0, 400) for _ in range(200)]
+    worse = [verdict(rng, 0.05, 400) for _ in range(200)]
+    much_worse = [verdict(rng, 0.15, 400) for _ in range(200)]
+    allowed = 0.05 + 2.33 * (0.05 * 0.95 / 200) ** 0.5
+    assert equal.count("fail") / 200 <= allowed
+    assert worse.count("pass") / 200 <= allowed
+    assert much_worse.count("fail") / 200 >= 0.9
+    assert equal.count("pass") / 200 >= 0.8
 
 
 @pytest.mark.parametrize(
