@@ -155,7 +155,7 @@ import gatemark
 from gatemark.drift.detectors.registry import detectors
 from gatemark.evidence.plugins import measures, schemas
 from gatemark.samples.importer import importers
-from gatemark.scorers.registry import scorers
+from gatemark.scorers.scorer import scorers
 
 report = gatemark.score("deliveries", "trips.jsonl", min_share=0.9)
 assert report.verdict == "pass", report.document

@@ -35,7 +35,7 @@ def _row(number: int, draw: random.Random, stray_citation_rate: float) -> dict[s
     hour = draw.randint(2, 11)
     claim = sentence.format(h=hour, k=hour + draw.randint(1, 12))
     page = f"{topic.replace(' ', '-')}#{draw.randint(1, 6)}"
-    retrieved = [page, f"{topic.replace(' ', '-')}#{draw.randint(7, 9)}", "workspace-rules#1"]
+    retrieved = [page, f"{topic.replace(' ', '-')}#{draw.randint(7, 9)}", "house-rules#1"]
     answer = {"claim": claim, "citations": [page], "constraints_echo": [claim]}
     flags = {"provenance_violation": False, "constraints_mismatch": False}
     kind = draw.choices(("answer", "refusal", "broken"), (70, 20, 10))[0]

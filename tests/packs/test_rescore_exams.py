@@ -176,7 +176,7 @@ def test_an_absent_arm_leaves_an_overhead_result_unjudged(
     assert ran.code in (1, 3), ran.err
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["troubles"]) == (3, [])
-    assert "an arm was not there" in ran.json["unjudged"][0]
+    assert "an evidence file was not there" in ran.json["unjudged"][0]
 
 
 @pytest.mark.parametrize("change", [{"left_out": 0}, {"left_out": 5}])

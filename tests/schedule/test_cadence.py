@@ -208,8 +208,8 @@ def test_at_most_one_run_is_ever_due_and_nothing_is_owed_twice(
         ({"cron": "0 0 31 2 *"}, "cron line|come true"),
         ({"tz": "Mars/Olympus"}, "no time zone 'Mars/Olympus'"),
         ({"tz": "../etc/passwd"}, "no time zone"),
-        ({"catch_up": "soon"}, "no length of time"),
-        ({"time_limit": "0s"}, "no length of time"),
+        ({"catch_up": "soon"}, "is not a duration"),
+        ({"time_limit": "0s"}, "is not a duration"),
     ],
 )
 def test_a_schedule_that_makes_no_sense_cannot_be(fields: dict[str, Any], finding: str) -> None:

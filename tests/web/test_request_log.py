@@ -12,6 +12,7 @@ import pytest
 from httpx import Client
 from tests.web.scene import PASSWORD, Scene
 
+from gatemark.accounts.open_stores import people_of
 from gatemark.core.logs import configure_logs
 
 MADE = re.compile(r"[0-9a-f]{32}")
@@ -87,7 +88,7 @@ def test_a_failure_has_an_id_and_names_the_exception_only(
 
 def test_passwords_links_tokens_and_bodies_are_in_no_record(scene: Scene, log: io.StringIO) -> None:
     scene.account("ann")
-    link = scene.workspace.people.new_link("bob", scene.clock())
+    link = people_of(scene.workspace).new_link("bob", scene.clock())
     with scene.running() as client:
         client.get(f"/join/{link}")
         client.post("/sign-in", data={"name": "ann", "password": PASSWORD})

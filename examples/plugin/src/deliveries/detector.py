@@ -5,8 +5,13 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from gatemark.drift.judging.detector import Detector, KnownReading, Readings, SeriesSample
-from gatemark.drift.judging.detector import judge_values
+from gatemark.drift.judging.detector import (
+    Detector,
+    KnownReading,
+    Readings,
+    SeriesSample,
+    judge_values,
+)
 
 
 class LogSigmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,11 +9,10 @@ import msgspec
 
 from deliveries.measure import OnTimeState
 from deliveries.records import Trip
-from gatemark.core.measurement import Evidence
 from gatemark.core.fold import Measure
-from gatemark.core.policy import Policy, Rule
+from gatemark.core.measurement import Evidence
+from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
-from gatemark.core.policy import Verdict
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, option
 
 
