@@ -75,9 +75,14 @@ class Registry(Generic[T]):
     def __contains__(self, name: str) -> bool:
         return self._by_module_name(name) is not None or name in self._plugins()
 
-    def get(self, name: str) -> T:
-        """The plugin of that name, or an error that helps."""
+    def get(self, name: str, *, near: str | None = None) -> T:
+        """Return the plugin of that name, or raise an error that helps.
+
+        ``near`` is a package whose place is tried before all plugins are loaded.
+        """
         plugin = self._by_module_name(name)
+        if plugin is None and near is not None and self._loaded is None:
+            plugin = self._alone[name] = self._in_places(near).get(name)
         if plugin is not None:
             return plugin
         plugins = self._plugins()
@@ -96,20 +101,26 @@ class Registry(Generic[T]):
         if self._loaded is not None:
             return self._loaded.get(name)
         if name not in self._alone:
-            found: dict[str, T] = {}
             word = name.rpartition(".")[2].partition("/")[0].replace("-", "_")
-            for place in self._places if word.isidentifier() else ():
-                if "*" in place and _exists(place.replace("*", word, 1)):
-                    self._load(place.replace("*", word, 1), found, is_own=True)
+            found = self._in_places(word) if word.isidentifier() else {}
             self._alone[name] = found.get(name)
         return self._alone[name]
+
+    def _in_places(self, word: str) -> dict[str, T]:
+        """The plugins of the modules that places stand for with this word in them."""
+        found: dict[str, T] = {}
+        for place in self._places:
+            if "*" in place and _exists(place.replace("*", word, 1)):
+                self._load(place.replace("*", word, 1), found, is_own=True)
+        return found
 
     def _plugins(self) -> dict[str, T]:
         if self._loaded is None:
             loaded: dict[str, T] = {}
-            for place in self._places:
-                for module in _modules(place):
-                    self._load(module, loaded, is_own=True)
+            # Places may overlap.
+            own = dict.fromkeys(one for place in self._places for one in _modules(place))
+            for module in own:
+                self._load(module, loaded, is_own=True)
             for point in entry_points(group=ENTRY_POINT_GROUP):
                 if point.name.split(".", maxsplit=1)[0] == self.kind:
                     self._load(point.module, loaded)

@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.fold import Measure
 from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import Suite
+from gatemark.evidence.exam import Exam, Suite
 
 
 @cache
@@ -27,6 +27,11 @@ def schemas() -> Registry[RecordSchema]:
     )
 
 
+def schema_of(exam: Exam[Any]) -> RecordSchema:
+    """The schema of an exam's records; one beside the exam is found without loading all others."""
+    return schemas().get(exam.schema, near=type(exam).__module__.split(".")[-2])
+
+
 @cache
 def measures() -> Registry[Measure[Any]]:
     """The measures."""
@@ -35,8 +40,7 @@ def measures() -> Registry[Measure[Any]]:
         places=(
             "gatemark.*.measure",
             "gatemark.exams.*.measure",
-            "gatemark.exams.agreement.abstention",
-            "gatemark.exams.agreement.krippendorff",
+            "gatemark.exams.agreement.*",
         ),
         attribute="MEASURE",
         plugin_type=Measure,

@@ -27,7 +27,7 @@ from gatemark.evidence.fold_cache import (
     settled_stamp,
     stamp_of,
 )
-from gatemark.evidence.plugins import measures, schemas, suites
+from gatemark.evidence.plugins import measures, schema_of, suites
 from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader, RefusedLine
 from gatemark.evidence.source import Shard, Source, digest_source, read_blocks, split_sources
@@ -83,7 +83,7 @@ def build_exam(job: ExamJob) -> Exam[Any]:
 
 def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> RecordReader:
     """Return the reader for a job, of the exam's own form unless another is named."""
-    form = schemas().get(exam.schema).form(form_name or exam.form)
+    form = schema_of(exam).form(form_name or exam.form)
     if job.strict_pass:
         form = _closer_form(form, exam)
     return RecordReader(form, job.choices)
@@ -124,7 +124,7 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
     """Fold one shard; the answer travels as bytes."""
     exam = _exam_of(msgspec.msgpack.encode(job))
     reader = admission(job, exam)
-    name_of = schemas().get(exam.schema).form(exam.form).namer()
+    name_of = schema_of(exam).form(exam.form).namer()
     state = exam.zero(shard.index)
     ids = bytearray()
     # Records form no cycles, and looking for some costs a tenth of the time.

@@ -33,7 +33,7 @@ from gatemark.evidence.folds.fold_files import (
     fold_files,
     hash_ids,
 )
-from gatemark.evidence.plugins import schemas
+from gatemark.evidence.plugins import schema_of
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse, repeated_lines
 from gatemark.evidence.source import (
     Source,
@@ -128,7 +128,7 @@ def examine_files(
 ) -> ExamOutcome:
     """Run an exam whose records are complete in themselves."""
     exam = build_exam(job)
-    if expected_ids is not None and schemas().get(exam.schema).form(exam.form).unique is not None:
+    if expected_ids is not None and schema_of(exam).form(exam.form).unique is not None:
         raise UsageError(f"{job.kind}: records under compound keys cannot be pinned by one id")
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         # Step 1.
@@ -151,7 +151,7 @@ def examine_files(
             _refuse_strangers(places, expected_ids, choices)
             twice = {name: found for name, found in places.items() if len(found) > 1}
             if choices.on_duplicate == "error":
-                form = schemas().get(exam.schema).form(exam.form)
+                form = schema_of(exam).form(exam.form)
                 refuse(repeated_lines(twice.items(), form), choices)
             if twice:
                 keep = {
@@ -214,7 +214,7 @@ def _named_batches(
     job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
 ) -> Iterator[tuple[Source, Sequence[int], list[str], list[Any]]]:
     """Every batch of every file in order, with the lines and names of its records."""
-    name_of = schemas().get(exam.schema).form(exam.form).namer()
+    name_of = schema_of(exam).form(exam.form).namer()
     for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
         reader = admission(job, exam)
         for batch in reader.records(read_blocks(shard, job.choices.limits)):

@@ -14,7 +14,7 @@ from gatemark.core.measurement import Evidence
 from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun, NumberedRecord
 from gatemark.evidence.folds.fold_files import ExamJob, admission, build_exam
 from gatemark.evidence.folds.run_exam import exam_job, examine_files
-from gatemark.evidence.plugins import schemas
+from gatemark.evidence.plugins import schema_of
 from gatemark.evidence.reading_options import ReadingChoices, place, refuse, repeated_lines
 from gatemark.evidence.source import (
     Source,
@@ -66,7 +66,7 @@ class _Side:
     ) -> None:
         if exam.one_sided_form is None:
             raise UsageError(f"suite {job.kind} does not read one-sided records")
-        form = schemas().get(exam.schema).form(exam.one_sided_form)
+        form = schema_of(exam).form(exam.one_sided_form)
         name_of = form.namer()
         reader = admission(job, exam, form.name)
         (shard,) = split_sources((source,), parts=1, min_bytes=1)
@@ -118,7 +118,7 @@ def examine_joined(
         }
         refuse_changed(sources, marks)
     joined = exam.join({name: side.records for name, side in sides.items()})
-    name_of = schemas().get(exam.schema).form(exam.form).namer()
+    name_of = schema_of(exam).form(exam.form).namer()
     if choices.on_unpaired == "error":
         files_by_side = dict(zip(paths, (source.name for source in sources), strict=True))
         lonely = _lonely_words(joined.unmatched, files_by_side, name_of)
