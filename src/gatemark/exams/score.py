@@ -177,6 +177,17 @@ def score(
     verb = find_verb(kind)
     if verb is None:
         raise UsageError(f"no exam is called {kind!r} (known: {', '.join(verb_names())})")
+    asked = {
+        "seal": seal,
+        "title": title is not None,
+        "expected_ids": expected_ids is not None,
+        "waivers": bool(waivers),
+        "reading": reading is not None,
+    }
+    for name, is_asked in asked.items():
+        # A request that an exam ignores would look like one that was met.
+        if is_asked and ("seal" if name == "title" else name) not in verb.features:
+            raise UsageError(f"{kind} does not take {name}")
     files = [(_only_role(verb).name, fspath(path)) for path in paths]
     for role in verb.roles:
         value = given.pop(role.name, None)

@@ -94,10 +94,12 @@ def exam_job(kind: str, options: dict[str, Any], choices: ReadingChoices) -> Exa
 
 def run_exam(run: ExamRun) -> ExamOutcome:
     """Run an exam over its evidence as the exam declares it; nothing is judged yet."""
-    suite = exam_suite(run.kind)
-    if suite.examine is not None:
-        return suite.examine(run)
-    return fold_records(run)
+    examine = exam_suite(run.kind).examine or fold_records
+    outcome = examine(run)
+    if run.expected_ids is not None and outcome.evidence.expected is None:
+        # Ids that nobody looked for would hide evidence that is missing.
+        raise UsageError(f"{run.kind} does not heed expected ids")
+    return outcome
 
 
 def fold_records(run: ExamRun) -> ExamOutcome:

@@ -1,0 +1,70 @@
+"""What an exam would not heed is refused: a request that is ignored can pass falsely."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import gatemark
+from gatemark.core.errors import UsageError
+from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.folds import run_exam as running
+from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.workspace import Workspace
+
+
+@pytest.fixture
+def votes(tmp_path: Path) -> Path:
+    rows = [
+        {"item": f"i{n}", "reviewer": "bob", "choice": "candidate", "first": "candidate"}
+        for n in range(40)
+    ]
+    path = tmp_path / "votes.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"seal": True},
+        {"expected_ids": "ids.txt"},
+        {"reading": ReadingChoices(on_bad_line="exclude")},
+        {"waivers": (object(),)},
+        {"title": "votes"},
+    ],
+    ids=lambda asked: next(iter(asked)),
+)
+def test_what_an_exam_does_not_take_is_refused(votes: Path, asked: dict[str, Any]) -> None:
+    assert gatemark.score("preference", votes).verdict == "pass"
+    with pytest.raises(UsageError, match=f"preference does not take {next(iter(asked))}"):
+        gatemark.score("preference", votes, **asked)
+
+
+def test_an_exam_that_ignores_pinned_ids_is_refused(
+    votes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ExamRun(
+        kind="pairwise",
+        options={},
+        files=[("records", str(votes))],
+        reading=ReadingChoices(),
+        engine=Workspace(jobs=1).engine,
+        expected_ids=frozenset(f"i{n}" for n in range(50)),
+    )
+    assert running.run_exam(run).evidence.missing == 10
+    monkeypatch.setattr(running, "exam_suite", _heedless(running.exam_suite("pairwise")))
+    with pytest.raises(UsageError, match="does not heed expected ids"):
+        running.run_exam(run)
+
+
+def _heedless(suite: Any) -> Any:
+    def examine(run: ExamRun) -> Any:
+        return suite.examine(dataclasses.replace(run, expected_ids=None))
+
+    return lambda _kind: msgspec.structs.replace(suite, examine=examine)
