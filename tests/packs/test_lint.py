@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.packs.lint import least_items
+from gatemark.packs.predict import least_items
 
 Run = Callable[..., Any]
 
@@ -166,11 +166,11 @@ def test_lint_warns_of_items_that_can_never_be_scored(
     assert any(found.startswith(start) for found in warnings)
 
 
-@pytest.mark.parametrize(("n", "warns"), [(28, True), (29, False)])
+@pytest.mark.parametrize(("n", "warns"), [(29, True), (30, False)])
 def test_lint_tells_when_even_an_identical_candidate_would_stay_open(
     gatemark: Run, folder: Path, n: int, warns: bool
 ) -> None:
-    assert least_items(0.1, 0.05) == 29
+    assert least_items(0.1, 0.05) == 30
     path = written(folder, "dataset: g.jsonl", f"dataset: g.jsonl, sample: {{n: {n}}}")
     warnings = gatemark("lint", path, "--json").json["warnings"]
     told = f"{n} items cannot show that an identical candidate stays within regression_max 0.1"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,19 +27,16 @@ from gatemark.packs.exam_suites import check_exam
 from gatemark.packs.grading import judge_options
 from gatemark.packs.judge import check_rules
 from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
-from gatemark.packs.policy import margin_of, regression_mode
+from gatemark.packs.predict import blind_spots, predictions
 from gatemark.packs.qualification import METRIC as LICENCE
 from gatemark.packs.qualification import read_labels
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.scorer import Scorable, scorers
-from gatemark.statistics.paired.mcnemar import minimum_detectable_effect, non_inferiority_items
-from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts
 from gatemark.targets.spec import parse_spec
 
-OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", COVERAGE})
+OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", "bench_regression", COVERAGE})
 OF_EVERY_SUITE = frozenset({"score", "baseline_score", "error_rate", "baseline_error_rate"})
 AT_MOST_ONE = frozenset({"bench", "bench_baseline", "score", "baseline_score", COVERAGE})
-SMALLEST_MARGIN = 1e-6
 PROBE = "probe"
 TRIAL = "an answer that gives nothing away"
 SURE = 0.5
@@ -62,16 +58,6 @@ def unsatisfiable_rules(opened: OpenPack) -> Iterator[str]:
             yield f"suite {suite.id} can never have a score: {score.reason}"
     for rule in opened.pack.rules:
         yield from _vain(opened, rule, trials)
-
-
-def least_items(margin: float, alpha: float) -> int | None:
-    """The fewest items on which arms that never differ can be shown to be within the margin."""
-    if margin < SMALLEST_MARGIN:
-        return None
-    n = max(1, math.floor(-math.log(alpha) / margin) - 2)
-    while non_inferiority_of_counts(0, 0, n, margin=margin, alpha=alpha).outcome != "pass":
-        n += 1
-    return n
 
 
 def _trial(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
@@ -157,29 +143,33 @@ def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]
 
 
 DEFAULT_GATE = 0.6
-ASSUMED_DISCORDANCE = 0.10
-"""How often two similar models are taken to differ on an item while nothing is known."""
 
 
 class LintReport(msgspec.Struct, frozen=True):
-    """What is wrong with a pack, and what is doubtful about it."""
+    """What is wrong with a pack, what is doubtful about it, and what it would decide."""
 
     pack: str
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
+    predictions: tuple[str, ...] = ()
 
 
-def lint_pack(path: str) -> LintReport:
-    """Everything that can be said about a pack without calling its targets."""
+def lint_pack(path: str, *, discordance: float | None = None) -> LintReport:
+    """Everything that can be said about a pack without calling its targets.
+
+    ``discordance`` is the share of items on which similar models differ, where it is known.
+    """
     pack, folder = read_pack_file(path), Path(path).resolve().parent
     errors = [problem for check in _checks(pack, folder) for problem in _problems(check)]
     warnings = list(_impossible(pack))
+    foreseen: tuple[str, ...] = ()
     if not errors:
         opened = OpenPack(pack, folder, load_snapshots(pack, folder))
-        warnings.extend(_blind_spots(opened))
+        warnings.extend(blind_spots(opened))
+        foreseen = tuple(predictions(opened, discordance))
         warnings.extend(unsatisfiable_rules(opened))
         warnings.extend(_unlicensable(opened))
-    return LintReport(pack=path, errors=tuple(errors), warnings=tuple(warnings))
+    return LintReport(path, tuple(errors), tuple(warnings), foreseen)
 
 
 def _problems(check: Callable[[], object]) -> tuple[str, ...]:
@@ -250,6 +240,13 @@ def _impossible(pack: Pack) -> Iterator[str]:
     for suite in pack.suites:
         if suite.id in pack.required_suites and suite.min is None:
             yield f"suite {suite.id} is required but has no floor (min)"
+        if suite.min is not None and suite.id not in pack.required_suites and not suite.severity:
+            yield (
+                f"suite {suite.id}: its floor {suite.min:g} only warns, because the suite is not "
+                "required; add it to required_suites, or set severity: block (or warn)"
+            )
+        if suite.id in pack.required_suites and suite.severity == "warn":
+            yield f"suite {suite.id} is required: severity: warn has no effect on its floor"
         if suite.weight == 0 and suite.id not in pack.required_suites:
             yield (
                 f"suite {suite.id} has weight 0 and is not required: it adds nothing to the bench "
@@ -268,31 +265,4 @@ def _unlicensable(opened: OpenPack) -> Iterator[str]:
             yield (
                 f"judge {suite.judge} can never gate suite {suite.id}: people labelled "
                 f"{len(labelled.items)} answers, min_items is {judge.min_items}"
-            )
-
-
-def _blind_spots(opened: OpenPack) -> Iterator[str]:
-    """Margins that the suites are too small to judge."""
-    pack = opened.pack
-    for suite in pack.suites:
-        if not pack.has_baseline or suite.dataset is None:
-            continue
-        n, margin = len(opened.snapshots[suite.id].rows), margin_of(pack, suite)
-        mode = regression_mode(pack, suite, suite_plugin(suite).default_regression)
-        if mode != "non_inferiority":
-            continue
-        least = least_items(margin, pack.alpha)
-        if least is None or n < least:
-            wish = f"it takes {least}" if least else "no number of items would do"
-            yield (
-                f"suite {suite.id}: {n} items cannot show that an identical candidate stays within "
-                f"regression_max {margin:g} ({wish}); only one that is clearly better could pass"
-            )
-            continue
-        visible = minimum_detectable_effect(n, ASSUMED_DISCORDANCE)
-        if margin < visible:
-            needed = non_inferiority_items(margin, ASSUMED_DISCORDANCE)
-            yield (
-                f"suite {suite.id}: regression_max {margin:g} is below the smallest drop that "
-                f"{n} items can show ({visible:.3f} at 10 % discordance); about {needed} would do"
             )

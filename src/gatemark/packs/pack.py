@@ -16,6 +16,14 @@ from gatemark.evidence.rows import Sampling
 
 WEIGHT_TOLERANCE = 1e-9
 PACK_VERSION = 1
+FIRST_RULES = 1
+"""Those of 0.1.0: every suite is judged on its own, required ones by the point."""
+RULES = 2
+"""The version of the rules that judge packs: one pooled test, with a guard for each suite."""
+RULES_SETTING = "rules"
+EXAM_SETTING = "exam"
+"""Settings of a pack's policy: the version of its rules, and what names the exam in all builds,
+the digest of the policy that the first rules make of it."""
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -66,7 +74,10 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     are in ``baseline_evidence``, or the word ``none`` when there is nothing to compare with.
     ``reruns`` answers every item that often; ``fails_at`` is how many of them must fail before an
     adversarial probe counts as broken. ``errors_max`` is the share of items that may go wrong
-    without holding the verdict open.
+    without holding the verdict open. ``regression_max`` is how far this suite alone may drop;
+    without it the pack's ``guard_max`` holds. ``largest_drop`` declares how far the score of one
+    item can move. ``severity: block`` makes the floor of a suite that is not required block.
+    Slices with fewer than ``slice_min_items`` items are pooled.
     """
 
     id: Name
@@ -87,6 +98,10 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     errors_max: Share = 0.0
     slices: tuple[str, ...] = ()
     options: dict[str, Any] = {}
+    severity: Literal["block", "warn"] | None = None
+    largest_drop: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    slice_regression_max: Share | None = None
+    slice_min_items: Annotated[int, msgspec.Meta(ge=2, le=1_000_000)] | None = None
 
     def __post_init__(self) -> None:
         if sum(given is not None for given in (self.dataset, self.source, self.evidence)) != 1:
@@ -132,7 +147,11 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     "required_suites alpha rules"
 )
 class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole exam, frozen by its digest."""
+    """The whole exam, frozen by its digest.
+
+    ``regression_max`` is how far the bench may drop, ``guard_max`` how far any one suite may
+    (twice as far when it is not given).
+    """
 
     gatemark: Literal[1]
     name: Name
@@ -146,6 +165,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required_suites: tuple[str, ...] = ()
     alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
     rules: tuple[Rule, ...] = ()
+    guard_max: Share | None = None
 
     def __post_init__(self) -> None:
         problems = self.problems()
