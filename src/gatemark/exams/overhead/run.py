@@ -18,13 +18,13 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
 from gatemark.exams.score import ScoreRequest, score_exam
-from gatemark.packs.judge_exam import Scored
+from gatemark.gate.decide import Scored
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -12,10 +12,8 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import ExamOutcome, ExamRun
-from gatemark.evidence.folds.fold_files import build_exam
-from gatemark.evidence.folds.run_exam import exam_job
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN, digest_source, inspect_source
+from gatemark.evidence.run_exam import ExamJob, build_exam
+from gatemark.evidence.source import STDIN, ReadingChoices, digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.exams.overhead.arms import read_arm
 
@@ -50,7 +48,7 @@ def examine_overhead(
     if STDIN in paths.values():
         raise UsageError("arms must be files: they are read twice where something is wrong")
     has_noise = paths.get("noise") is not None
-    exam: Any = build_exam(exam_job("overhead", {**options, "noise": has_noise}, choices))
+    exam: Any = build_exam(ExamJob("overhead", {**options, "noise": has_noise}, choices))
     tick = _ticker(paths, on_progress)
     roles: tuple[Role, ...] = ("bare", "guarded", "noise") if has_noise else ("bare", "guarded")
     arms = {role: read_arm(role, paths.get(role), choices, tick) for role in roles}

@@ -17,12 +17,11 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
 from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import digest_source, inspect_source
+from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
 from gatemark.exams.overhead.run_exam import examine_overhead
-from gatemark.packs.judge_exam import judge_exam
+from gatemark.gate.decide import judge_exam
 from gatemark.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -140,7 +139,13 @@ def verify_overhead(
     # Step 3.
     started_at = workspace.clock()
     examined = examine_overhead(paths, options, choices)
-    summary = judge_exam("overhead", examined, workspace, started_at=started_at).summary
+    summary = judge_exam(
+        "overhead",
+        examined,
+        actor=workspace.actor,
+        started_at=started_at,
+        finished_at=workspace.clock(),
+    ).summary
     # Step 4.
     found.extend(_policy_digests(stored))
     for path, left, right in _differences(document, _plain(summary), ""):
