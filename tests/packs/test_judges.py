@@ -159,7 +159,7 @@ def test_lint_warns_when_too_few_answers_are_labelled(gatemark: Run, folder: Pat
     for count, warned in ((49, True), (50, False)):
         write(folder / "labels.jsonl", labelled(count))
         warnings = gatemark("lint", pack(folder), "--json").json["warnings"]
-        assert any(found.startswith(warning) for found in warnings) == warned
+        assert any(warning in found for found in warnings) == warned
 
 
 def test_too_few_labels_license_nobody(gatemark: Run, folder: Path) -> None:
