@@ -204,7 +204,10 @@ def test_memory_of_the_guards_is_seen() -> None:
         ({"guards": "clip"}, "guards must be a tuple of names, got 'clip'"),
         ({"guards": None}, "guards must be a tuple of names"),
         ({"fingerprint": lambda self: " "}, "fingerprint() must give a text of 1 to 512"),
-        ({"windows": lambda self: [1, 2]}, "must give EvidenceWindow(content=bytes, data=…), got int at 0"),
+        (
+            {"windows": lambda self: [1, 2]},
+            "must give EvidenceWindow(content=bytes, data=…), got int at 0",
+        ),
         ({"windows": lambda self: [EvidenceWindow("text", 1)]}, "without content in bytes"),
         (
             {"start_memory": lambda self: None, "peak_memory": lambda self: -1},
