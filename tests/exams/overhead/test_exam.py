@@ -14,9 +14,8 @@ from gatemark.core.figure import Shifts, Table
 from gatemark.evidence.exam import ExamSuite
 from gatemark.evidence.plugins import measures, suites
 from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.overhead.exam import OverheadExam, WindowPair
+from gatemark.exams.overhead.exam import OverheadExam, WindowPair, examine_overhead
 from gatemark.exams.overhead.policy import OverheadOptions
-from gatemark.exams.overhead.exam import examine_overhead
 from gatemark.exams.overhead.views import SHOWN_BINS
 from gatemark.testing.exams import check_exam
 
