@@ -206,7 +206,10 @@ def test_every_prompt_has_a_mark_of_its_own(gatemark: Run, folder: Path) -> None
     ("change", "words"),
     [
         (("name: judge, judge: grader", "name: judge"), "asked by no suite"),
-        (("name: judge, judge: grader", "name: exact, judge: grader"), "scorer exact: unknown key 'votes'"),
+        (
+            ("name: judge, judge: grader", "name: exact, judge: grader"),
+            "scorer exact: unknown key 'votes'",
+        ),
         (("judge: grader", "judge: stranger"), "not among the pack's judges"),
         (("labels: labels.jsonl", "labels: nowhere.jsonl"), "nowhere.jsonl"),
         (("labels: labels.jsonl\n", "\n"), "labels"),
