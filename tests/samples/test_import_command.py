@@ -119,7 +119,7 @@ def test_arms_are_listed(gatemark: Run, tmp_path: Path) -> None:
     assert listed[0] == {"name": "baseline", "row_count": 20}
     ran = gatemark("import", log)
     assert ran.code == 2
-    assert "name one with --arm: 'baseline', 'candidate'" in ran.err
+    assert "choose one with --arm, by name or number: 1: 'baseline', 2: 'candidate'" in ran.err
 
 
 def test_an_id_can_be_named_by_its_path(gatemark: Run, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_an_id_can_be_named_by_its_path(gatemark: Run, tmp_path: Path) -> None:
     assert "7+7" in {record["id"] for record in records(out)}
     missing = gatemark("import", *files, "--id", "doc.nothing", "-o", out)
     assert missing.code == 2
-    assert "no lm-eval sample could be read" in missing.err
+    assert "no lm-eval 0.4.13 sample could be read" in missing.err
 
 
 def test_refused_rows_keep_everything_from_being_written(gatemark: Run, tmp_path: Path) -> None:

@@ -89,8 +89,8 @@ def import_command(
     and traces in OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse.
     Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
     given. An item that errored is kept with its error. The tool's own aggregates are compared with
-    the rows. A run that was cut short (--limit, filters, crashes), or a log that contradicts its own
-    aggregates, is marked, and no comparison of it passes.
+    the rows. A run that was cut short (--limit, filters, crashes) and a log that contradicts its
+    own aggregates are marked, and no comparison of them passes.
 
     \b
     Examples:

@@ -21,7 +21,7 @@ def test_two_runs_in_one_frame_are_arms_with_four_lost_and_three_gained():
     rows = mlflow_rows(BASELINE, "run-a") + mlflow_rows(CANDIDATE, "run-b")
     arms = importers().get("mlflow").arms([file_of(rows)], ReadOptions())
     assert arms == (LogExperiment("run-a", COUNT), LogExperiment("run-b", COUNT))
-    with pytest.raises(BadInputError, match="'run-a', 'run-b'"):
+    with pytest.raises(BadInputError, match="1: 'run-a', 2: 'run-b'"):
         read("mlflow", rows)
     base, cand = (read("mlflow", rows, arm=arm) for arm in ("run-a", "run-b"))
     assert lost_and_gained(base, cand, "exact") == (COUNT, 4, 3)

@@ -83,6 +83,7 @@ class _Doc(msgspec.Struct):
     first: dict[str, object]
     row: _Row
     scores: dict[str, float | None]
+    written: dict[str, object]
 
 
 def sniff(head: bytes, _filename: str) -> bool:
@@ -202,14 +203,15 @@ def _docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
         except msgspec.ValidationError as error:
             gathering.refuse(Refusal(place, str(error)))
             continue
-        doc = docs.setdefault(row.doc_id, _Doc(place, whole, row, {}))
+        doc = docs.setdefault(row.doc_id, _Doc(place, whole, row, {}, {}))
         for metric in row.metrics:
             name = f"{metric}/{row.filter}"
             if name in doc.scores:
                 raise BadInputError(
                     f"{place}: doc_id {row.doc_id} has a second row for filter {row.filter!r}"
                 )
-            doc.scores[name] = score_number(whole.get(metric))
+            doc.written[name] = whole.get(metric)
+            doc.scores[name] = score_number(doc.written[name])
             if doc.scores[name] is None:
                 gathering.note(f"{name} is not one number per document; it is null")
     return docs
@@ -234,7 +236,7 @@ def _add(gathering: Gathering, doc: _Doc, *, own_ids: bool, task_hash: str | Non
         given=_prompt(row),
         target=row.target,
         output=_response(row),
-        scores=doc.scores,
+        scores=doc.written,
         tags=tags,
     )
 
