@@ -6,7 +6,6 @@ One answer is whether the verifier should have caught a step, and by which rule:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -210,7 +209,7 @@ def _proposals(
     found = []
     judgement = decision.judgement
     if judgement is not UNSET and judgement.expected is not UNSET:
-        content: dict[str, Any] = {
+        content: dict[str, object] = {
             "id": f"attributed-{decision.id}",
             "input": decision.input,
             "target": judgement.expected,

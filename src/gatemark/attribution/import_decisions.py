@@ -118,7 +118,7 @@ def _with_contents(decision: PlannedDecision, change: Callable[[Any], Any]) -> P
     )
 
 
-def _exact(value: Any) -> Any:
+def _exact(value: object) -> object:
     """The value with integers that lose digits in other programs as texts."""
     if isinstance(value, dict):
         return {key: _exact(item) for key, item in value.items()}

@@ -40,8 +40,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     reference: dict[str, str]
-    target: dict[str, Any] | None = None
-    accept: tuple[Any, ...] = ()
+    target: dict[str, object] | None = None
+    accept: tuple[object, ...] = ()
     repeats: Annotated[int, Meta(ge=1, le=10_000)] = 20
     seed: int = 0
     timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -89,7 +89,7 @@ class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: ProposalKind
     summary: str
-    content: dict[str, Any]
+    content: dict[str, object]
 
 
 class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

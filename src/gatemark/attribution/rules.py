@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -118,7 +118,7 @@ def _complaints(rule: OutputRule, decision: PlannedDecision, step: DecisionStep)
     if rule.between is not None:
         low, high = rule.between
         is_number = isinstance(output, int | float) and not isinstance(output, bool)
-        if not is_number or not low <= output <= high:
+        if not (isinstance(output, int | float) and is_number and low <= output <= high):
             yield f"the output must be a number in [{low:g}, {high:g}]"
     if rule.numbers_from_sources:
         strangers = sorted(_numbers(text) - _numbers(_read_by(decision, step)))
@@ -138,13 +138,13 @@ def _numbers(text: str) -> set[str]:
     }
 
 
-def _at(output: Any, path: str | None) -> Any:
+def _at(output: object, path: str | None) -> object:
     for key in path.split(".") if path else ():
         output = output.get(key) if isinstance(output, Mapping) else None
     return output
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()

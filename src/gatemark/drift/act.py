@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -112,7 +112,7 @@ def tell_levels(
         )
 
 
-def episode_payload(episode: Episode) -> dict[str, Any]:
+def episode_payload(episode: Episode) -> dict[str, object]:
     """What the ledger keeps of an episode: the signal, the baseline windows and their digest."""
     return {
         "signal": msgspec.to_builtins(episode.signal),
@@ -138,7 +138,7 @@ def _tell_closed(workspace: Workspace, episode: Episode, now: datetime) -> Actio
     return _kept(workspace, over, CLOSED, because, now, events=(event.seq,))
 
 
-def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, Any]) -> EventDraft:
+def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, object]) -> EventDraft:
     identity = about.id if isinstance(about, Episode) else about.episode
     payload = {
         "asset": about.asset,

@@ -302,7 +302,7 @@ def _examine(
     return msgspec.structs.replace(examined, evidence=evidence)
 
 
-def _options(opened: OpenedReview) -> dict[str, Any]:
+def _options(opened: OpenedReview) -> dict[str, object]:
     plan = opened.stored.plan
     return {
         # With several candidates one of them must not win by being one of many.

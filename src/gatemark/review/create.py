@@ -56,15 +56,15 @@ SHARE_MIN: Final = 0.9
 PAIRS_MIN: Final = 5
 
 
-def _ends_blank(answer: Any) -> bool:
+def _ends_blank(answer: object) -> bool:
     return isinstance(answer, str) and answer != answer.strip()
 
 
-def _is_object(answer: Any) -> bool:
+def _is_object(answer: object) -> bool:
     return not isinstance(answer, str)
 
 
-def _has_markup(answer: Any) -> bool:
+def _has_markup(answer: object) -> bool:
     return isinstance(answer, str) and any(mark in answer for mark in ("**", "```", "\n- ", "\n# "))
 
 
@@ -77,7 +77,7 @@ _TRAITS: Final[tuple[tuple[str, Callable[[Any], bool]], ...]] = (
 
 def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, ...]:
     """Traits by which a reviewer could learn to tell the arms apart, in words."""
-    answers: dict[str, list[Any]] = {arm: [] for arm in arms}
+    answers: dict[str, list[object]] = {arm: [] for arm in arms}
     for pair in pairs:
         if not pair.is_gold:
             for arm, answer in zip(pair.arms, pair.answers, strict=True):
@@ -97,7 +97,7 @@ def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, .
     return tuple(found)
 
 
-def _names(answer: Any, arms: Sequence[str]) -> bool:
+def _names(answer: object, arms: Sequence[str]) -> bool:
     """Whether a text names an arm; short and everyday names would be found everywhere."""
     text = str(answer).casefold()
     everyday = {"candidate", "baseline"}
@@ -158,9 +158,9 @@ class ShownPair(msgspec.Struct, frozen=True, kw_only=True):
     question: str
     token: str
     ordinal: int
-    input: Any
-    a: Any
-    b: Any
+    input: object
+    a: object
+    b: object
     answered: Answered | None = None
     reason: str = ""
 
@@ -309,7 +309,7 @@ def lookers(workspace: Workspace, name: str) -> frozenset[str]:
 
 
 def _event(
-    workspace: Workspace, kind: str, name: str, payload: Mapping[str, Any], *, at: datetime
+    workspace: Workspace, kind: str, name: str, payload: Mapping[str, object], *, at: datetime
 ) -> EventDraft:
     return EventDraft(kind, at, workspace.actor, subject_of_review(name), payload)
 
@@ -348,7 +348,7 @@ def _with_assets(
     return msgspec.structs.replace(request.plan, assets=assets) if assets else request.plan
 
 
-def _facts(created: ReviewCreated, matched: Matched) -> dict[str, Any]:
+def _facts(created: ReviewCreated, matched: Matched) -> dict[str, object]:
     listed = {reason: items[:MAX_SHOWN_LEFT_OUT] for reason, items in matched.left_out.items()}
     return {"left_out": created.left_out, "left_out_items": listed, "tells": list(created.tells)}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -30,8 +30,8 @@ SEARCHED_AT_ONCE: Final = 10
 class Told(NamedTuple):
     """What an arm answered to one item; ``error`` when it did not."""
 
-    input: Any
-    output: Any
+    input: object
+    output: object
     error: str | None = None
 
 
@@ -181,7 +181,7 @@ def read_gold(path: str, choices: ReadingChoices) -> list[ReviewPair]:
     return pairs
 
 
-def _gold_problem(row: Any, seen: set[str]) -> str | None:
+def _gold_problem(row: object, seen: set[str]) -> str | None:
     if not isinstance(row, dict):
         return row if isinstance(row, str) else "expected an object"
     if not isinstance(row.get("id"), str) or not row["id"].strip():
@@ -202,7 +202,7 @@ def _reason(told: Mapping[str, Told], arm_count: int) -> str | None:
     return "without_output" if any(one.output is None for one in told.values()) else None
 
 
-def _shown(output: Any, trim: bool) -> Any:
+def _shown(output: object, trim: bool) -> object:
     return output.strip() if trim and isinstance(output, str) else output
 
 

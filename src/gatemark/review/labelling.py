@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -52,8 +52,8 @@ class LabelItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """One sample to be labelled."""
 
     id: str
-    input: Any
-    output: Any
+    input: object
+    output: object
 
     def document(self) -> bytes:
         """The bytes that are kept."""
@@ -143,7 +143,7 @@ def dataset_rows(
     lines = []
     for acceptance in sorted(accepted, key=lambda one: items[one.number].id):
         item = items[acceptance.number]
-        row: dict[str, Any] = {"id": item.id, "input": item.input}
+        row: dict[str, object] = {"id": item.id, "input": item.input}
         if plan.field == "label":
             row["output"] = item.output
         row[plan.field] = acceptance.label

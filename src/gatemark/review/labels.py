@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from gatemark.core.canonical import digest_bytes, same_digest
@@ -236,10 +234,10 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
     if not accepted:
         raise RefusedError(f"no label of {name} is accepted yet; a pack_owner must")
     data = dataset_rows(plan, label_sets_of(workspace).items(name), list(accepted.values()))
-    told: Any = None
+    told: str | None = None
     for event, payload in workspace.events.events(subject=_subject(name)):
         if event.kind == LABELS_ACCEPTED and payload is not None:
-            told = payload["dataset_digest"]
+            told = str(payload["dataset_digest"])
     if told is None or not same_digest(digest_bytes(data), told):
         raise IntegrityError(f"label set {name} is not what the ledger says was accepted: {told}")
     return data

@@ -92,8 +92,8 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     item: str
     arms: tuple[str, str]
-    input: Any
-    answers: tuple[Any, Any]
+    input: object
+    answers: tuple[object, object]
     kind: PairKind = "pair"
 
     @property

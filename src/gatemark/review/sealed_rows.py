@@ -8,7 +8,7 @@ finds them as they were.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,7 @@ from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
-from gatemark.review.plan import ReviewPair
+from gatemark.review.plan import Answered, ReviewPair
 from gatemark.review.sealed_key import Sealed, commitment, places, token
 from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
 
@@ -68,7 +68,7 @@ class VoteRow(NamedTuple):
     reviewer: str
     ordinal: int
     version: int
-    answered: Any
+    answered: Answered
     reason: str
 
 
@@ -94,7 +94,7 @@ class LedgerFact(NamedTuple):
     """An event and its payload."""
 
     event: Event
-    payload: Mapping[str, Any]
+    payload: Mapping[str, object]
 
 
 class ReviewEvents:
@@ -165,7 +165,7 @@ def _review(row: ReviewRow, told: LedgerFact) -> Iterator[str]:
         yield f"was made at {told.event.at.isoformat()}, not at {row.created_at}"
 
 
-def is_key(row: ReviewRow, said: Mapping[str, Any]) -> bool:
+def is_key(row: ReviewRow, said: Mapping[str, object]) -> bool:
     """Whether the stored key is the one that was committed to."""
     sealed = Sealed(row.name, str(said.get("plan_digest")), str(said.get("manifest_digest")))
     try:
@@ -174,28 +174,28 @@ def is_key(row: ReviewRow, said: Mapping[str, Any]) -> bool:
         return False
 
 
-def _pairs(rows: Iterable[PairRow], said: Mapping[str, Any]) -> Iterator[str]:
+def _pairs(rows: Iterable[PairRow], said: Mapping[str, object]) -> Iterator[str]:
     digests = []
     for place, row in enumerate(rows, start=1):
         if row.number != place:
             yield f"pair {place} is missing"
             return
         # SQLite keeps texts in a column of bytes, too.
-        document: Any = row.document
+        document: str | bytes = row.document
         data = document.encode() if isinstance(document, str) else bytes(document)
         digests.append(digest_bytes(data))
         plain = plain_json(data)
         kind = plain.get("kind", "pair") if isinstance(plain, dict) else None
         if bool(row.is_gold) != (kind != "pair"):
             yield f"column is_gold of pair {place} says otherwise than its document"
-    made = sum(int(said.get(word, 0)) for word in ("pair_count", "gold_count"))
+    made = sum(int(str(said.get(word, 0))) for word in ("pair_count", "gold_count"))
     if len(digests) != made:
         yield f"has {len(digests)} pairs, was made with {made}"
     elif digest(digests) != said.get("manifest_digest"):
         yield "its pairs are not the ones that it was made with"
 
 
-def _shows(rows: ReviewRows, said: Mapping[str, Any]) -> Iterator[str]:
+def _shows(rows: ReviewRows, said: Mapping[str, object]) -> Iterator[str]:
     """Tokens are drawn from the key, so that each says which pair it stands for."""
     key = bytes(rows.review.sealed_key) if is_key(rows.review, said) else None
     last: dict[str, int] = {}

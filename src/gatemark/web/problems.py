@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from fastapi import Response
@@ -54,9 +54,9 @@ class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         self.headers = headers or {}
         self.reasons = reasons
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """The document that a program reads."""
-        plain: dict[str, Any] = {
+        plain: dict[str, object] = {
             "type": "about:blank",
             "title": self.status.phrase,
             "status": int(self.status),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from fastapi import Request
@@ -142,7 +143,7 @@ def one(fields: dict[str, list[str]], name: str) -> str:
     return fields.get(name, [""])[0].strip() if name != "password" else fields.get(name, [""])[0]
 
 
-def as_text(content: Any) -> str:
+def as_text(content: object) -> str:
     """Return text as it is and anything else as JSON, for a template that escapes it."""
     if isinstance(content, str):
         return content
@@ -163,7 +164,7 @@ def page(
     request: Request,
     template: str,
     identity: Identity | None,
-    context: dict[str, Any],
+    context: Mapping[str, object],
     status: int = 200,
 ) -> HTMLResponse:
     """A page in the shell."""

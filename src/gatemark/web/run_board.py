@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -29,6 +29,7 @@ from gatemark.core.errors import (
 )
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.packs.run import RunChoices, run_pack
+from gatemark.targets.runner import RunProgress
 from gatemark.workspace import Workspace
 
 RUNNERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
@@ -46,7 +47,7 @@ class RunStep(msgspec.Struct, frozen=True):
 
     number: int
     kind: str
-    data: dict[str, Any]
+    data: dict[str, object]
 
 
 class _Told:
@@ -57,12 +58,12 @@ class _Told:
         self._steps: list[RunStep] = []
         self._at: dict[str, float] = {}
 
-    def add(self, kind: str, data: dict[str, Any]) -> None:
+    def add(self, kind: str, data: dict[str, object]) -> None:
         with self._lock:
             if len(self._steps) < MAX_STEPS or kind == "state":
                 self._steps.append(RunStep(len(self._steps) + 1, kind, data))
 
-    def progress(self, name: str, progress: Any) -> None:
+    def progress(self, name: str, progress: RunProgress) -> None:
         """Tell of progress, not more often than anybody can see, but always of the end."""
         now = time.monotonic()
         is_end = progress.done >= progress.total

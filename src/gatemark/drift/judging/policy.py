@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -68,7 +68,7 @@ class Watch(
     max_missing: Few = 2
     clear_below: Positive = 1.5
     clear_windows: Few = 3
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
 
     def __post_init__(self) -> None:
         name = f"watch of {self.metric}"

@@ -128,7 +128,7 @@ class TickRecorder:
         table: str,
         columns: Sequence[str],
         key: Sequence[str],
-        rows: Sequence[tuple[Any, ...]],
+        rows: Sequence[tuple[object, ...]],
     ) -> None:
         if not rows:
             return
@@ -296,7 +296,7 @@ def watch_state(connection: sa.Connection) -> WatchState:
     )
 
 
-def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
+def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
     """Memories under the names of their series: numbers of series mean nothing elsewhere."""
     order = binary(connection)
     names = (SERIES.c.asset, SERIES.c.metric, MEMORIES.c.detector)

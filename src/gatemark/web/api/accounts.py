@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -196,8 +196,7 @@ def list_tokens(request: Request) -> Response:
 def new_token(request: Request, body: TokenRequest) -> Response:
     """A token; its secret is shown now and never again."""
     identity = caller(request, in_person=True)
-    scopes: Any = body.scopes
-    made = make_token(site_of(request).workspace, identity, body.label, scopes, body.days)
+    made = make_token(site_of(request).workspace, identity, body.label, body.scopes, body.days)
     return reply(made, 201)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
@@ -104,5 +104,5 @@ def get_schedules(request: Request) -> Response:
     """Every schedule and when it fires next."""
     caller(request)
     site = site_of(request)
-    plan: Any = read_plan(site.settings.schedules)
+    plan = read_plan(site.settings.schedules)
     return reply(list_schedules(site.workspace, plan, site.workspace.clock()))

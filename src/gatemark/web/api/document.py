@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from gatemark.web.problems import PROBLEM
 
-_DESCRIBED: Final[dict[str, Any]] = {}
+_DESCRIBED: Final[dict[str, object]] = {}
 _REF: Final = "#/components/schemas/{name}"
 PROBLEM_SCHEMA: Final = {
     "type": "object",
@@ -38,7 +38,7 @@ def answers(kind: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def reply(value: Any, status: int = 200, **headers: str) -> Response:
+def reply(value: object, status: int = 200, **headers: str) -> Response:
     """A view as a JSON document."""
     return Response(
         msgspec.json.encode(value),
@@ -51,7 +51,7 @@ def reply(value: Any, status: int = 200, **headers: str) -> Response:
 def describe(app: FastAPI) -> None:
     """Let the document tell of our views and of the ways to prove who one is."""
 
-    def document() -> dict[str, Any]:
+    def document() -> dict[str, object]:
         if app.openapi_schema is None:
             made = get_openapi(title=app.title, version=app.version, routes=app.routes)
             components = made.setdefault("components", {})

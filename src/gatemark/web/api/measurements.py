@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Request, Response
@@ -31,14 +31,14 @@ EpisodePath = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{8,64}$")]
 class WindowsBody(Body):
     """Windows as gatemark.canary/1 has them, one per arm."""
 
-    windows: list[dict[str, Any]] = Field(min_length=1, max_length=2_000)
+    windows: list[dict[str, object]] = Field(min_length=1, max_length=2_000)
     environment: Place = PRODUCTION
 
 
 class PointsBody(Body):
     """Points as gatemark.point/1 has them."""
 
-    points: list[dict[str, Any]] = Field(min_length=1, max_length=10_000)
+    points: list[dict[str, object]] = Field(min_length=1, max_length=10_000)
 
 
 class PlaceBody(Body):

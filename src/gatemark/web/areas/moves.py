@@ -75,7 +75,7 @@ def _changed(workspace: Workspace, asset: str) -> ProblemResponse:
     )
 
 
-def acted_document(acted: CommandResult) -> dict[str, Any]:
+def acted_document(acted: CommandResult) -> dict[str, object]:
     """What a move came to, for programs."""
     return {
         "changed": acted.is_change,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -113,7 +113,7 @@ class InterimLook(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of an open review whose plan allows looking; the look is in the ledger."""
 
     review: str
-    numbers: dict[str, Any]
+    numbers: dict[str, object]
 
 
 class SealedKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class SealedKey(msgspec.Struct, frozen=True, kw_only=True):
 class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A review that somebody wants: texts of sample files by arm, or the arms of a pack run."""
 
-    plan: dict[str, Any]
+    plan: dict[str, object]
     texts: dict[str, str] = {}
     result: str | None = None
     pack: str | None = None

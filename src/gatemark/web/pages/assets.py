@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -68,7 +68,7 @@ def drift_page(request: Request, asset: str) -> Response:
     return page(request, "drift.html", identity, {**drift, "asset_of_page": asset})
 
 
-def _drift(site: Site, asset: str) -> dict[str, Any] | None:
+def _drift(site: Site, asset: str) -> dict[str, object] | None:
     try:
         return drift_context(asset_drift(site, asset))
     except UsageError:
