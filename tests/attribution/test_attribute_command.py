@@ -274,7 +274,7 @@ def test_a_number_from_nowhere_is_objected_to(gatemark: Run, folder: Path) -> No
     (folder / "rules.yaml").write_text(json.dumps(pack))
     ran = run(gatemark, folder, "--replay", "--rules", folder / "rules.yaml")
     assert ran.json["verifier"]["rules"] == [
-        ["d@1/r", "1 numbers stand in nothing that the step read"]
+        ["d@1/r", "1 numbers are not in anything that the step read"]
     ]
 
 
@@ -319,7 +319,7 @@ def test_bad_decisions_are_refused(
         ("replay.yaml", "reference: [", "replay.yaml"),
         ("replay.yaml", "reference: {}\nrepeats: 0", "repeats"),
         ("decision.json", '{"id": "a", "id": "b"}', 'key "id" appears more than once'),
-        ("decision.json", "", "holds no decision"),
+        ("decision.json", "", "contains no decisions"),
         ("decision.json", "[1, 2", "not JSON"),
         ("decision.json", "[" * 100_000, "nested too deeply"),
         ("decision.json", json.dumps(decision(input=2**70)), "exceeds safe integer domain"),
@@ -391,7 +391,7 @@ def test_one_of_many_decisions_is_judged_on_the_way(gatemark: Run, folder: Path)
 def test_a_judgement_is_not_given_twice(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, "--judged-by", "dana")
     assert ran.code == 2
-    assert "has judged decision d1 already" in ran.err
+    assert "has already judged decision d1" in ran.err
 
 
 def test_a_missing_replay_plan_is_named(gatemark: Run, folder: Path) -> None:

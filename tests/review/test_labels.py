@@ -101,7 +101,9 @@ def test_owners_do_not_accept_what_only_they_said(acting: As, tmp_path: Path) ->
     olga = acting("olga")
     make_set(olga, tmp_path, count=1)
     give(olga, "olga", "q000", "good")
-    assert accept(olga).open == {"q000": "only olga gave this label; somebody else must too"}
+    assert accept(olga).open == {
+        "q000": "only olga gave this label; another reviewer must give it too"
+    }
     give(olga, "bob", "q000", "good")
     assert accept(olga).accepted_count == 1
 
@@ -113,7 +115,7 @@ def test_what_people_disagree_on_waits_for_a_choice(acting: As, tmp_path: Path) 
     assert label_status(olga, "tone").open["q000"] == "1 of 2 labels"
     give(olga, "cyd", "q000", "bad")
     assert accept(olga).open == {
-        "q000": "no majority between bad and good",
+        "q000": "no majority: bad and good",
         "q001": "0 of 2 labels",
     }
     assert accept(olga, q000="bad").accepted_count == 1

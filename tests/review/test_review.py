@@ -168,7 +168,7 @@ def test_only_pairs_that_were_shown_to_a_reviewer_can_be_voted_on(
     pair = next_pair(workspace, "letters", "bob")
     assert pair is not None
     for reviewer, token in (("cyd", pair.token), ("bob", "0" * 32), ("bob", "é")):
-        with pytest.raises(UsageError, match="was shown no pair"):
+        with pytest.raises(UsageError, match="has not seen pair"):
             cast_vote(
                 workspace,
                 VoteRequest(review="letters", reviewer=reviewer, token=token, answered="a"),
@@ -206,7 +206,7 @@ def test_an_early_end_is_refused_without_a_reason_and_holds_a_pass(
                 answered=prefers("new")(pair),  # type: ignore[arg-type]
             ),
         )
-    with pytest.raises(RefusedError, match="still wants votes on 1 pairs"):
+    with pytest.raises(RefusedError, match="still needs votes on 1 pairs"):
         close(workspace)
     outcome = close(workspace, early="the office moves")
     assert outcome.verdict == "inconclusive"

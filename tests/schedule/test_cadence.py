@@ -218,5 +218,5 @@ def test_a_schedule_that_makes_no_sense_cannot_be(fields: dict[str, Any], findin
 
 
 def test_two_schedules_of_one_name_cannot_be() -> None:
-    with pytest.raises(InvalidValueError, match="two schedules are called 'n'"):
+    with pytest.raises(InvalidValueError, match="two schedules have the id 'n'"):
         SchedulePlan((nightly(), nightly()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -44,7 +44,7 @@ class DecisionStep(Struct, frozen=True, forbid_unknown_fields=True):
     kind: StepKind
     name: Name
     sources: Annotated[tuple[Name, ...], Meta(max_length=MAX_STEPS)]
-    output: object = UNSET
+    output: Any = UNSET
     error: str | UnsetType = UNSET
     model: Pin | UnsetType = UNSET
     prompt: Pin | UnsetType = UNSET
@@ -78,7 +78,7 @@ class DecisionJudgement(Struct, frozen=True, forbid_unknown_fields=True):
     verdict: Literal["right", "wrong"]
     reviewer: Name
     at: datetime | UnsetType = UNSET
-    expected: object = UNSET
+    expected: Any = UNSET
     note: str | UnsetType = UNSET
 
 
@@ -86,8 +86,8 @@ class PlannedDecision(Struct, frozen=True, forbid_unknown_fields=True):
     """A decision with its whole plan."""
 
     id: Name
-    input: object
-    output: object
+    input: Any
+    output: Any
     steps: Annotated[tuple[DecisionStep, ...], Meta(min_length=1, max_length=MAX_STEPS)]
     schema: Literal["gatemark.decision/1"] | UnsetType = UNSET
     at: datetime | UnsetType = UNSET

@@ -20,7 +20,7 @@ def steps_follow_a_plan(decision: PlannedDecision) -> list[Problem]:
         if step.id in seen or step.id == QUESTION:
             problems.append(Problem(f"{place}.id", f"{step.id!r} is taken"))
         problems.extend(
-            Problem(f"{place}.sources", f"{source!r} is no earlier step and not {QUESTION!r}")
+            Problem(f"{place}.sources", f"{source!r} is neither an earlier step nor {QUESTION!r}")
             for source in step.sources
             if source != QUESTION and source not in seen
         )

@@ -1,4 +1,4 @@
-"""Counterfactual replay: what would have come out, had one step been made of reference parts.
+"""Counterfactual replay: the outcome if one step had used the reference versions.
 
 For a step, its output is taken anew with the reference versions, everything that rests on it is run
 again with the versions that were active, and an oracle looks at the end. The same is done with
@@ -28,7 +28,7 @@ from gatemark.targets.spec import build, parse_spec
 
 Judged = Literal["right", "wrong", "unknown"]
 Oracle = Callable[[Any], Judged]
-"""Says of a final output whether it is right; may not know."""
+"""Judges whether a final output is right; may not know."""
 
 
 class NotReplayable(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ Pins = Mapping[str, str]
 
 LEVEL = 0.95
 WHOLE_RUNS = 2
-"""How many times more often a whole plan is run than a step: all of its luck comes together."""
+"""How many times more often a whole plan is run than a step, because its noise adds up."""
 
 
 class RepeatTally(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Experiment(msgspec.Struct, frozen=True):
         rerun = self._repeat(step, {})
         repaired = self._repeat(step, changed) if changed else rerun
         if repaired.rate is None:
-            reason = repaired.reason or "the oracle knew no answer"
+            reason = repaired.reason or "the outcome could not be judged"
             return Effect(step.id, repaired, rerun, None, None, reason=reason)
         low, high = wilson(repaired.right, repaired.judged, LEVEL)
         effect = Effect(

@@ -1,4 +1,4 @@
-"""Rule packs that can be asked today about a decision of yesterday.
+"""Today's rule packs, applied to an earlier decision.
 
 A rule is a plain statement about a step's output; nothing in it is code.
 """
@@ -60,9 +60,11 @@ class OutputRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self.pinned,
         )
         if not any(asks):
-            raise InvalidValueError(f"rule {self.id} asks for nothing")
+            raise InvalidValueError(f"rule {self.id} has no condition")
         if self.between is not None and not self.between[0] <= self.between[1]:
-            raise InvalidValueError(f"rule {self.id}: between must rise, got {self.between}")
+            raise InvalidValueError(
+                f"rule {self.id}: between must be [low, high], got {self.between}"
+            )
 
 
 class RulePack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,7 +125,7 @@ def _complaints(rule: OutputRule, decision: PlannedDecision, step: DecisionStep)
     if rule.numbers_from_sources:
         strangers = sorted(_numbers(text) - _numbers(_read_by(decision, step)))
         if strangers:
-            yield f"{len(strangers)} numbers stand in nothing that the step read"
+            yield f"{len(strangers)} numbers are not in anything that the step read"
 
 
 def _read_by(decision: PlannedDecision, step: DecisionStep) -> str:

@@ -130,7 +130,7 @@ def _from_files(
 
 
 def _source_name(path: str) -> str:
-    """A file that grew comes again under its name, and corrects what it said before."""
+    """Name the source after its file, so that a file that grew corrects its earlier points."""
     return Path(path).name[:256]
 
 

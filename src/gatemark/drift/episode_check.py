@@ -25,13 +25,13 @@ TOLD: Final = "tell"
 CLOSED: Final = "close"
 """The act of writing into the ledger that an episode is over."""
 ALREADY: Final = "was so already"
-"""How the outcome of an act begins that had nothing left to do; 0.1.0 let it cite no event."""
+"""Prefix of the outcome of an act that changed nothing; 0.1.0 let it cite no event."""
 SHORT: Final = 19
 """How much of an episode's id is shown."""
 
 
 class EpisodeRow(NamedTuple):
-    """An episode as it is stored, not looked into; the fields are columns."""
+    """An episode as stored, not decoded; the fields are columns."""
 
     id: str
     asset: str
@@ -42,7 +42,7 @@ class EpisodeRow(NamedTuple):
 
 
 class ActRow(NamedTuple):
-    """An act as it is stored, not looked into; the fields are columns."""
+    """An act as stored, not decoded; the fields are columns."""
 
     episode: str
     act: str
@@ -213,7 +213,7 @@ def _act(
         yield "cites no event"
     for number in numbers:
         if number not in cited:
-            yield f"cites event {number}, which is not there"
+            yield f"cites event {number}, which does not exist"
             continue
         event, payload = cited[number]
         is_right = event.subject == told.asset
@@ -227,7 +227,7 @@ def _act(
 
 
 def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
-    """Columns that say otherwise than the document beside them."""
+    """Yield columns that contradict the document beside them."""
     opened = document.get("opened")
     start = opened.get("start") if isinstance(opened, dict) else None
     pairs = (
@@ -245,7 +245,7 @@ def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
 def _told(
     told: LedgerEpisode, document: Mapping[str, object], *, is_ahead: bool
 ) -> Iterator[tuple[int, str]]:
-    """What the document says otherwise than the ledger."""
+    """Yield what the document says differently from the ledger."""
     first, worst = told.first, told.worst
     if first is None or worst is None:
         return
@@ -259,7 +259,7 @@ def _told(
     )
     for word, said, kept in pairs:
         if said != kept:
-            yield first.seq, f"has another {word} than in the ledger"
+            yield first.seq, f"has a different {word} than in the ledger"
     level = str(document.get("level"))
     if _severity(level) < _severity(worst.level):
         yield worst.seq, f"is {level} in the table, {worst.level} in the ledger"
@@ -282,9 +282,9 @@ def _signal(worst: EpisodeOpened, document: Mapping[str, object]) -> Iterator[tu
         yield worst.seq, "has no signal"
         return
     if any(said[key] != kept[key] for key in said.keys() & kept.keys()):
-        yield worst.seq, "has another signal than in the ledger"
+        yield worst.seq, "has a different signal than in the ledger"
     if worst.level == "BREACH" and document.get("breached") != kept.get("window"):
-        yield worst.seq, "breached in another window than in the ledger"
+        yield worst.seq, "breached in a different window than in the ledger"
 
 
 def _name(identity: str, told: LedgerEpisode | None) -> str:

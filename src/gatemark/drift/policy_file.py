@@ -60,7 +60,7 @@ def _check_watches(path: str, policy: DriftPolicy) -> None:
             raise BadInputError(f"{path}: watch of {watch.metric}: {error}") from error
         if watch.harm == "down" and not detector.is_directed:
             raise BadInputError(
-                f"{path}: watch of {watch.metric}: {watch.detector} does not know up from down, "
+                f"{path}: watch of {watch.metric}: {watch.detector} has no direction, "
                 "so that harm: down would never alarm; say both"
             )
 

@@ -28,7 +28,7 @@ CITED_AT_ONCE: Final = 500
 
 
 class DriftTables:
-    """Collects what events say about drift, and then compares the tables."""
+    """Collects what events record about drift, then compares the tables."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace

@@ -115,7 +115,7 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
     """What is wrong with a review and everything that belongs to it."""
     name = rows.review.name
     if told.created is None:
-        yield finding(None, "reviews", f"review {name}: no event tells of it")
+        yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
         return
     seq = told.created.event.seq
     for what in _review(rows.review, told.created):
@@ -137,7 +137,7 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
 
 
 def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
-    """Rows that hold something else than this build ever writes; nothing can be made of them."""
+    """Yield rows with content that this build never writes."""
     for show in rows.shows:
         if not has_types(show, str, int, int, str):
             yield "review_shows", f"the row of {show.reviewer!r}, {show.ordinal!r} cannot be read"
@@ -149,11 +149,11 @@ def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
 def _review(row: ReviewRow, told: LedgerFact) -> Iterator[str]:
     said = told.payload
     if digest(plain_json(row.plan)) != said.get("plan_digest"):
-        yield "its rules are not the ones that it was made with"
+        yield "its rules differ from those recorded when it was made"
     if row.commitment != said.get("commitment"):
         yield "has another commitment"
     if not is_key(row, said):
-        yield "its key is not the one that was sealed"
+        yield "its key differs from the sealed one"
     facts = plain_json(row.facts)
     kept = facts if isinstance(facts, dict) else {}
     for word in ("left_out", "tells"):
@@ -192,7 +192,7 @@ def _pairs(rows: Iterable[PairRow], said: Mapping[str, object]) -> Iterator[str]
     if len(digests) != made:
         yield f"has {len(digests)} pairs, was made with {made}"
     elif digest(digests) != said.get("manifest_digest"):
-        yield "its pairs are not the ones that it was made with"
+        yield "its pairs differ from those recorded when it was made"
 
 
 def _shows(rows: ReviewRows, said: Mapping[str, object]) -> Iterator[str]:
@@ -224,7 +224,7 @@ def _votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
     if len(votes) != said.get("vote_count"):
         yield f"has {len(votes)} votes, was closed with {said.get('vote_count')}"
     elif ballots_digest(votes) != said.get("ballots_digest"):
-        yield "its votes are not the ones that it was closed with"
+        yield "its votes differ from those recorded when it was closed"
 
 
 def cast_votes(rows: ReviewRows) -> list[CastVote]:

@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as problem+json (RFC 9457) for programs."""
+"""Errors as problem+json (RFC 9457) for programs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STATUS: Final[tuple[tuple[type[GatemarkError], HTTPStatus], ...]] = (
 
 
 class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
-    """An answer that is not what was asked for."""
+    """An error response."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
 
 
 def problem_of(error: GatemarkError) -> ProblemResponse:
-    """What an error of ours is to the outside."""
+    """Return the problem of one of our errors."""
     status = next(
         (status for kind, status in STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST
     )

@@ -32,10 +32,10 @@ DONE: Final = {
     "moved": "Done: the version moved.",
     "voted": "Your vote is in the ledger.",
     "paused": "The version is paused.",
-    "resumed": "The version goes on.",
+    "resumed": "The version was resumed.",
     "reviewed": "Your review is in the ledger.",
-    "waived": "The gate is excused for this version.",
-    "nothing": "Nothing had to be done: it is so already.",
+    "waived": "The gate is waived for this version.",
+    "nothing": "No change was needed.",
     "saved": "Saved.",
     "signed": "The checkpoint is signed; keep a copy of it elsewhere.",
     "revoked": "The token was revoked.",
@@ -93,7 +93,7 @@ def part(text: str) -> str:
 
 
 def person(request: Request) -> Identity:
-    """Who looks at a page; everybody else is sent to sign in."""
+    """Return the person who is signed in; everyone else is sent to sign in."""
     found = visitor(request)
     if found is None or found.way != "session":
         there = request.url.path if request.method == "GET" else "/"
@@ -102,11 +102,11 @@ def person(request: Request) -> Identity:
 
 
 def member(request: Request) -> Identity:
-    """Who looks at a page that needs a role."""
+    """Return the person who is signed in and has a role."""
     found = person(request)
     if not found.roles:
         raise ProblemResponse(
-            HTTPStatus.FORBIDDEN, f"{found.person} has no role yet; an admin grants roles"
+            HTTPStatus.FORBIDDEN, f"{found.person} has no role yet; ask an admin to grant one"
         )
     return found
 
@@ -119,7 +119,7 @@ class SignInFirst(Exception):  # noqa: N818 - no error, a way
         self.there = there
 
     def response(self) -> RedirectResponse:
-        """The way to the door."""
+        """Redirect to the sign-in page."""
         tail = "" if self.there == "/" else f"?to={quote(self.there, safe='/')}"
         return RedirectResponse(f"/sign-in{tail}", status_code=303)
 
@@ -196,5 +196,5 @@ def page(
 
 
 def back(address: str, done: str) -> RedirectResponse:
-    """To a page again after something was done there."""
+    """Redirect to a page after an action."""
     return RedirectResponse(f"{address}?done={done}", status_code=303)

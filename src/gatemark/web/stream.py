@@ -1,4 +1,4 @@
-"""The news of a run as server-sent events; a reader who lost the line goes on where it stopped."""
+"""Progress of a run as server-sent events; after a lost connection it continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatemark.web.site import Site, caller, site_of
 
 LOOK_EVERY_S: Final = 0.2
 BEAT_EVERY: Final = 75
-"""Looks without news between two signs of life."""
+"""Polls without progress between two keep-alive comments."""
 
 
 async def stream_steps(request: Request, run: str) -> StreamingResponse:

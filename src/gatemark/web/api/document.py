@@ -27,7 +27,9 @@ PROBLEM_SCHEMA: Final = {
 
 def answers(kind: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """What a route answers with: a view, or a problem."""
-    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    (schema,), components = msgspec.json.schema_components(
+        [kind], ref_template=_REF, schema_hook=_any_json
+    )
     _DESCRIBED.update(components)
     return {
         status: {"description": "Done", "content": {"application/json": {"schema": schema}}},
@@ -36,6 +38,13 @@ def answers(kind: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
             "content": {PROBLEM: {"schema": {"$ref": _REF.format(name="Problem")}}},
         },
     }
+
+
+def _any_json(kind: type) -> dict[str, object]:
+    """Return the schema of a field that holds any JSON value, which ``object`` stands for."""
+    if kind is not object:
+        raise NotImplementedError
+    return {}
 
 
 def reply(value: object, status: int = 200, **headers: str) -> Response:
@@ -49,7 +58,7 @@ def reply(value: object, status: int = 200, **headers: str) -> Response:
 
 
 def describe(app: FastAPI) -> None:
-    """Let the document tell of our views and of the ways to prove who one is."""
+    """Add our views and the authentication schemes to the OpenAPI document."""
 
     def document() -> dict[str, object]:
         if app.openapi_schema is None:

@@ -89,7 +89,7 @@ def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Respo
 
 @router.post("/assets/{asset}/canary/due", responses=answers(MoveDone))
 def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
-    """Let the system do what is due: judge windows, ramp, pause, roll back, end a watch."""
+    """Do what is due: judge windows, ramp, pause, roll back, end a watch."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
@@ -134,4 +134,4 @@ def _moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError as error:
-        raise InvalidValueError(f"{text} is no moment: {error}") from error
+        raise InvalidValueError(f"{text} is not a time: {error}") from error

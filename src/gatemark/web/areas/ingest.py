@@ -73,7 +73,7 @@ def run_due_now(
     workspace: Workspace, identity: Identity, asset: str, environment: str = PRODUCTION
 ) -> tuple[CommandResult, ...]:
     """Let the system do what is due for an asset: judge windows, ramp, pause, roll back."""
-    _require(identity, MEASURING, "let happen what is due")
+    _require(identity, MEASURING, "run what is due")
     return run_due(workspace, asset, environment)
 
 

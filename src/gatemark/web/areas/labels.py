@@ -266,7 +266,7 @@ def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSet
     if plan.reviewers and person not in plan.reviewers:
         why_not = "others were named as reviewers"
     elif person not in plan.reviewers and not JUDGES & set(identity.roles):
-        why_not = "your role looks and does not judge"
+        why_not = "your role does not allow judging"
     given: dict[int, int] = {}
     own = set()
     for mark in marks:

@@ -314,11 +314,11 @@ def normalize_newlines(text: str) -> str:
 
 
 def require_judge(identity: Identity, named: tuple[str, ...], arbiter: str | None = None) -> None:
-    """Refuse people who only look, unless the plan names them."""
+    """Refuse people whose role cannot judge, unless the plan names them."""
     if identity.person in {*named, arbiter} or JUDGES & set(identity.roles):
         return
     held = ", ".join(identity.roles) or "without a role"
-    raise NotAllowedError(f"{identity.person} is {held} and may look, but not judge")
+    raise NotAllowedError(f"{identity.person} is {held} and may look but not judge")
 
 
 def require_maker(identity: Identity, what: str) -> None:
@@ -389,7 +389,7 @@ def _why_not(workspace: Workspace, identity: Identity, stored: StoredReview) -> 
     if plan.reviewers and not is_named:
         return "others were named as reviewers"
     if not is_named and not JUDGES & set(identity.roles):
-        return "your role looks and does not judge"
+        return "your role does not allow judging"
     if plan.peeking and person in lookers(workspace, plan.name):
         return "you have seen numbers of this review"
     return None

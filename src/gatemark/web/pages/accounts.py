@@ -78,7 +78,7 @@ def person_post(request: Request, name: str, verb: str, fields: Fields) -> Respo
 
 @router.get("/tokens")
 def tokens_page(request: Request) -> Response:
-    """The tokens of whoever looks."""
+    """The caller's tokens."""
     return _tokens(request, person(request))
 
 
@@ -109,7 +109,7 @@ def tokens_post(request: Request, fields: Fields) -> Response:
 
 @router.post("/tokens/{token}/revoke", dependencies=[Depends(form)])
 def token_post(request: Request, token: str) -> Response:
-    """The end of a token."""
+    """Revoke a token."""
     identity = person(request)
     drop_token(site_of(request).workspace, identity, token)
     return back("/tokens", "revoked")

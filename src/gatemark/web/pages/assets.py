@@ -64,7 +64,9 @@ def drift_page(request: Request, asset: str) -> Response:
     site = site_of(request)
     drift = _drift(site, asset)
     if drift is None:
-        raise UnknownNameError(f"no metric of {asset} was ever pushed")
+        raise UnknownNameError(
+            f"no points of {asset} were pushed yet; push some with 'gatemark drift push'"
+        )
     return page(request, "drift.html", identity, {**drift, "asset_of_page": asset})
 
 

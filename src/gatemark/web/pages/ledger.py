@@ -57,7 +57,7 @@ def verify_post(request: Request) -> Response:
 
 @router.post("/ledger/checkpoints", dependencies=[Depends(form)])
 def checkpoint_post(request: Request) -> Response:
-    """Sign how far the ledger goes."""
+    """Sign a checkpoint."""
     identity = member(request)
     site = site_of(request)
     make_checkpoint(site.workspace, identity, site.settings.signing_key)
