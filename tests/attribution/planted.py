@@ -160,9 +160,9 @@ def _recorded(
             for kind in ("model", "prompt", "retrieval", "tool", "rules")
             if f"{kind}:{getattr(getattr(step, kind), 'name', '')}" in own
         }
-        fields = {"id": step.id, "kind": step.kind, "name": step.name, "sources": step.sources}
         checks = (StepCheck("desk", "format", "pass"),)
-        done.append(DecisionStep(**fields, output=outputs[step.id], checks=checks, **changed))
+        bare = DecisionStep(step.id, step.kind, step.name, step.sources)
+        done.append(structs.replace(bare, output=outputs[step.id], checks=checks, **changed))
     return PlannedDecision(f"d-{number}", outputs["input"], outputs[steps[-1].id], tuple(done))
 
 
