@@ -159,7 +159,7 @@ def test_when_nothing_helps_that_is_said_and_not_that_nothing_was_tried(
     plan(folder, "step", reference={})
     ran = run(gatemark, folder, "--replay")
     assert ran.code == 3
-    assert "taking any single step anew mends nothing" in ran.json["reason"]
+    assert "repeating any single step does not fix the decision" in ran.json["reason"]
     assert ran.json["replay"]["mode"] == "live"
 
 
@@ -188,7 +188,7 @@ def test_without_an_expected_output_no_end_can_be_judged(gatemark: Run, folder: 
     (folder / "decision.json").write_text(json.dumps(silent))
     ran = run(gatemark, folder, "--replay")
     assert ran.code == 3
-    assert "did not say what should have come out" in ran.json["replay"]["reason"]
+    assert "the expected output is not known" in ran.json["replay"]["reason"]
     kinds = {proposal["kind"] for proposal in ran.json["proposals"]}
     assert kinds == set()
 
@@ -300,7 +300,7 @@ def test_the_page_escapes_what_a_model_wrote(gatemark: Run, folder: Path) -> Non
     ("change", "words"),
     [
         ({"steps": []}, "steps"),
-        ({"judgement": {"verdict": "right", "reviewer": "r"}}, "no reviewer has judged"),
+        ({"judgement": {"verdict": "right", "reviewer": "r"}}, "no reviewer judged"),
         ({"extra": 1}, "extra"),
     ],
 )
@@ -379,7 +379,7 @@ def test_one_of_many_decisions_is_judged_on_the_way(gatemark: Run, folder: Path)
     for flags, words in (
         (judged, "name one with --id"),
         (("--id", "d7", *judged), "0 decisions with the id 'd7'"),
-        (("--id", "d1"), "say who did with --judged-by"),
+        (("--id", "d1"), "name one with --judged-by"),
         (("--id", "d1", "--expected", "x"), "--expected needs --judged-by"),
         (("--id", "d1", "--judged-by", " "), "--judged-by"),
     ):
@@ -431,7 +431,7 @@ def test_the_page_answers_four_questions_and_draws_the_plan(gatemark: Run, folde
 
 
 def test_the_page_says_why_nothing_was_run_again(gatemark: Run, folder: Path) -> None:
-    assert "No step was run again: nobody asked" in page_of(gatemark, folder)
+    assert "No step was run again: replay was not requested" in page_of(gatemark, folder)
     plan(folder, "broken")
     page = page_of(gatemark, folder, "--replay")
     assert "NO CAUSE SHOWN" in page

@@ -44,7 +44,7 @@ def _any_json(kind: type) -> dict[str, object]:
     """Return the schema of a field that holds any JSON value, which ``object`` stands for."""
     if kind is not object:
         raise NotImplementedError
-    return {}
+    return {"description": "Any JSON value."}
 
 
 def reply(value: object, status: int = 200, **headers: str) -> Response:
