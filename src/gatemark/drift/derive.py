@@ -16,7 +16,7 @@ from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
 from gatemark.evidence.observations import ConfidenceValue, Hit, Observation, point_sources
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.workspace import Workspace
 
