@@ -61,8 +61,12 @@ settings_options = OptionGroup(
     metavar="KEY",
     help="Tag (or the field 'cluster') of items that may succeed or fail together.",
 )
-@click.option("--base-arm", metavar="NAME", help="Experiment of BASE to read.")
-@click.option("--cand-arm", metavar="NAME", help="Experiment of CAND to read.")
+@click.option(
+    "--base-arm", metavar="NAME|NUMBER", help="Experiment of BASE to read, by name or number."
+)
+@click.option(
+    "--cand-arm", metavar="NAME|NUMBER", help="Experiment of CAND to read, by name or number."
+)
 @foreign_log_options
 @settings_options
 @max_errors_option

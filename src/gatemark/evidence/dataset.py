@@ -22,16 +22,24 @@ _KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")
 
 def read_dataset(path: str, name: str, limits: Limits | None = None) -> Snapshot:
     """The frozen rows of a file; every problem is listed with its place."""
-    source = inspect_source(path)
-    limits = limits or Limits()
+    return _frozen(name, _values(path, inspect_source(path), limits or Limits()))
+
+
+def placed_rows(path: str, name: str) -> Iterator[tuple[str, Row]]:
+    """Each good row of a file in the order of the file, with its place below ``name``."""
+    for place, value in _values(path, inspect_source(path, name=name), Limits()):
+        row = _row(value)
+        if not isinstance(row, str):
+            yield place, row
+
+
+def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
-        places = _csv_rows(source)
-    elif suffix == ".parquet":
-        places = _parquet_rows(source)
-    else:
-        places = json_rows(source, limits)
-    return _frozen(name, places)
+        return _csv_rows(source)
+    if suffix == ".parquet":
+        return _parquet_rows(source)
+    return json_rows(source, limits)
 
 
 def frozen_rows(name: str, records: Iterable[Mapping[str, Any]]) -> Snapshot:

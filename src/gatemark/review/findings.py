@@ -1,4 +1,4 @@
-"""What a closed review says beside its verdict.
+"""Findings of a closed review besides its verdict.
 
 Agreement of reviewers, arbitration, spread, caveats, and the ranking of several arms by Bradley
 and Terry's model.
@@ -102,7 +102,7 @@ class Arbitration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoteSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether reviewers spread their votes alike over the sides: Pearson's chi-square.
+    """Whether reviewers spread their votes in the same way over the sides: Pearson's chi-square.
 
     ``is_alike`` is null when it could not be judged, and ``reason`` says why.
     """
@@ -229,7 +229,11 @@ def vote_spread(opened: OpenedReview) -> VoteSpread:
 
     found = homogeneity(counts, np.random.default_rng(SEED))
     is_alike = found.p_value >= SPREAD_ALPHA
-    word = "spread their votes alike" if is_alike else "do not spread their votes alike"
+    word = (
+        "spread their votes in the same way"
+        if is_alike
+        else "differ in how they spread their votes"
+    )
     return VoteSpread(
         reviewers=tuple(enough),
         counts=counts,

@@ -179,7 +179,7 @@ def _ordered(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSamp
     if clashes:
         raise BadInputError(tuple(clashes[:5]), unlisted_count=max(0, len(clashes) - 5))
     return sorted(
-        (sample for log in logs for sample in log.samples),
+        (msgspec.structs.replace(one, origin=log.origin) for log in logs for one in log.samples),
         key=lambda sample: (sample.id, sample.epoch),
     )
 
