@@ -174,6 +174,20 @@ def read_result(identity: str, document: bytes) -> Result:
     return result
 
 
+def result_from_json(text: bytes) -> Result:
+    """Return the sealed result in a JSON file, whatever its white space and the order of its keys.
+
+    Raises InvalidValueError when the text is not a result, IntegrityError when it was changed.
+    """
+    try:
+        document = msgspec.json.decode(text, type=dict[str, Any])
+        identity = msgspec.convert(document["id"], str)
+        stored = canonical_bytes(document)
+    except (KeyError, msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise InvalidValueError(f"not a sealed result ({RESULT_FORMAT})") from error
+    return read_result(identity, stored)
+
+
 def occasion_of(result: Result) -> dict[str, Any]:
     """What the stamp covers beside the id, in plain form."""
     members = document_members(result.document)
