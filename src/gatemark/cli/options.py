@@ -6,8 +6,9 @@ import functools
 import importlib
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
 import click
@@ -24,9 +25,20 @@ Verbs = Mapping[str, tuple[str, str]]
 class LazyGroup(click.Group):
     """Commands from a table. The command ``verb`` of a module is called ``verb_command``."""
 
-    def __init__(self, *arguments: Any, verbs: Verbs, **settings: Any) -> None:
+    def __init__(
+        self,
+        *arguments: Any,
+        verbs: Verbs,
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **settings: Any,
+    ) -> None:
         super().__init__(*arguments, **settings)
         self.verbs = verbs
+        self.sections = dict(sections or {})
+        listed = {verb for section in self.sections.values() for verb in section}
+        # A command that no section names is still listed.
+        if others := [verb for verb in verbs if verb not in listed]:
+            self.sections["Other commands" if listed else "Commands"] = others
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.verbs)
@@ -40,8 +52,21 @@ class LazyGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(verb, summary) for verb, (_, summary) in self.verbs.items()])
+        width = max(len(verb) for verb in self.verbs)
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                rows = [(name.ljust(width), self.verbs[name][1]) for name in names]
+                formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.verbs and not name.startswith("-"):
+            close = get_close_matches(name, self.verbs, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
 
 
 F = TypeVar("F", bound=Callable[..., Any])
