@@ -22,7 +22,7 @@ from gatemark.ledger.chain import checked
 from gatemark.ledger.event import SCHEMA, Event
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, is_statement
 from gatemark.ledger.port import EventRow, Store
-from gatemark.ledger.signing.dsse import sign_envelope
+from gatemark.ledger.signing.dsse import envelope_bytes, sign_envelope
 from gatemark.ledger.signing.note import SigningKey
 from gatemark.ledger.signing.statements import decision_statement, result_statement
 
@@ -169,7 +169,7 @@ class ExportWriter:
         digest = candidate_digest(event, payload, self._digests)
         envelope = sign_envelope(decision_statement(event, payload, digest), self._key)
         path = self._folder / DECISION_FOLDER / f"{event.seq}.dsse.json"
-        path.write_bytes(msgspec.json.encode(envelope) + b"\n")
+        path.write_bytes(envelope_bytes(envelope))
         self._decision_count += 1
 
     def _write_result(self, result: Result, document: bytes, erased: frozenset[str]) -> None:
