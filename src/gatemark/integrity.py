@@ -1,7 +1,7 @@
-"""What checking and upgrading a whole store asks of every feature.
+"""Verify or upgrade a whole store, with the checks of every feature.
 
-The ledger stands below the features and checks events by what it is handed. Here is the one list
-of what it is handed; the command line, the page and the Python API share it.
+The ledger does not import the features; it is given their checks. This is the one list of them,
+for the command line, the page and the Python API.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gatemark.workspace import Workspace
 def verify(
     workspace: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
 ) -> LedgerReport:
-    """Check a store, or an export without any store, by everything that Gatemark knows."""
+    """Verify a store, or an export without a store, with every check."""
     rows = (drift_rows(workspace), review_rows(workspace))
     return verify_by(workspace, request, FurtherChecks(RuleCheck, rows, _rescore), on_progress)
 
@@ -39,7 +39,7 @@ def _rescore(
 def upgrade_store(
     workspace: Workspace, request: UpgradeRequest, on_progress: Advance | None = None
 ) -> StoreUpgrade:
-    """Bring a store to the newest layout; drift points that were there are covered by an event."""
+    """Bring a store to the newest layout; an event covers existing drift points."""
     from gatemark.drift.ledger import cover_existing_points  # noqa: PLC0415 - loads numerics
 
     return upgrade_by(workspace, request, lambda: cover_existing_points(workspace), on_progress)

@@ -72,7 +72,7 @@ def test_a_secret_file_is_found_beside_the_settings(tmp_path: Path) -> None:
         ("[approver]", "[king]", "Invalid enum value"),
         ("granted_by", "default_role: admin\ngranted_by", "Invalid enum value"),
         ("granted_by", "colour: red\ngranted_by", "unknown field"),
-        ("granted_by", "scopes: [email]\ngranted_by", "must hold openid"),
+        ("granted_by", "scopes: [email]\ngranted_by", "must contain openid"),
     ],
 )
 def test_settings_that_would_let_somebody_in_wrongly_are_refused(

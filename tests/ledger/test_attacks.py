@@ -461,7 +461,7 @@ def test_attack_a_whole_promotion_is_appended_by_someone_without_a_role(
     for words in (
         "olga must be author, evaluator or system to take a version to evaluating",
         "olga must be evaluator or system to take a version to eligible",
-        "mallory must be approver or security_approver to approve, is without a role",
+        "mallory must be approver or security_approver to approve, but is without a role",
         "sign_off: 0 of 1 approvals",
     ):
         assert words in ran.out

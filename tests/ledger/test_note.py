@@ -55,7 +55,7 @@ def test_signatures_of_unknown_keys_are_ignored() -> None:
 
 def test_a_false_signature_of_a_known_key_is_refused() -> None:
     forged = NOTE.replace("answer", "problem")
-    with pytest.raises(IntegrityError, match="PeterNeumann\\+c74f20a3 is false"):
+    with pytest.raises(IntegrityError, match="PeterNeumann\\+c74f20a3 is invalid"):
         read_note(forged).signed_by([read_verifier(PUBLIC)])
 
 

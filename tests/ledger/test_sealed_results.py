@@ -7,10 +7,10 @@ import pytest
 from gatemark.core.canonical import digest
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.stores.memory import MemoryStore
 from gatemark.lifecycle.ledger_rules import RuleCheck
 
 from .governed import FIRST, MOMENT, ONE, Governed, write_history
+from .memory import MemoryStore
 from .samples import result
 
 

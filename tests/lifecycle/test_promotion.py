@@ -285,8 +285,8 @@ def test_replay_can_be_overridden_with_a_note_and_it_shows() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"gate": "adversarial"}, "lets nobody override adversarial"),
-        ({"gate": "eval"}, "lets nobody override eval"),
+        ({"gate": "adversarial"}, "does not allow an override of adversarial"),
+        ({"gate": "eval"}, "does not allow an override of eval"),
         ({"actor": "bob"}, "must be operator"),
         ({"note": " "}, "needs a note"),
         ({"hours": 0}, "must expire within 14 days"),

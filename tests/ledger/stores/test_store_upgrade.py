@@ -149,7 +149,7 @@ def test_the_backup_goes_where_it_is_wanted_and_never_over_a_file(
     ran = gatemark("store", "upgrade", "--backup", wanted, "--store", folder)
     assert (ran.code, ran.err) == (
         2,
-        f"gatemark: {wanted}: is there already and is never overwritten\n",
+        f"gatemark: {wanted}: already exists and is never overwritten\n",
     )
     assert (wanted.read_text(), layout_found(str(folder))) == ("mine", "0005")
     wanted.unlink()

@@ -35,7 +35,9 @@ class _Form(TypedDict):
 def sign_envelope(payload: bytes, *keys: SigningKey, payload_type: str = IN_TOTO) -> Envelope:
     """Return an envelope with a signature by each key."""
     from securesystemslib.dsse import Envelope  # noqa: PLC0415
-    from securesystemslib.signer import Signature  # noqa: PLC0415
+    from securesystemslib.signer import (  # type: ignore[attr-defined]  # noqa: PLC0415
+        Signature,
+    )
 
     envelope = Envelope(payload, payload_type, {})
     for key in keys:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from gatemark.core.errors import UsageError
 from gatemark.ledger.blobs import FolderBlobs
@@ -55,14 +56,14 @@ def postgres_place(address: str) -> StorePlace:
     return StorePlace(database, blobs)
 
 
-def _engine(url: sa.URL, **options: Any) -> sa.Engine:
+def _engine(url: sa.URL, **options: object) -> sa.Engine:
     """Connections that were idle for a while are tried before they are used again."""
     engine = sa.create_engine(url, **options)
 
     def rested(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
         record.info[_IDLE_SINCE] = time.monotonic()
 
-    def tried(connection: Any, record: sa.pool.ConnectionPoolEntry, _: object) -> None:
+    def tried(connection: DBAPIConnection, record: sa.pool.ConnectionPoolEntry, _: object) -> None:
         since = record.info.get(_IDLE_SINCE)
         if since is None or time.monotonic() - since < TRIED_AFTER_S:
             return

@@ -61,7 +61,7 @@ class SqlStore:
         self.database.forget()
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self.database.close()
 
 
