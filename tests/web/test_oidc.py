@@ -165,12 +165,12 @@ def test_a_state_works_once_in_the_browser_that_began_and_for_ten_minutes(walk: 
     back = enter(walk.begin(), "zoe")
     secret = str(walk.client.cookies.get("gatemark-oidc"))
     walk.client.cookies.clear()
-    walk.refused(walk.client.get(back), "this browser began no sign-in")
+    walk.refused(walk.client.get(back), "this browser has no sign-in under way")
     walk.client.cookies.set("gatemark-oidc", secret)
     assert walk.client.get(back).status_code == 303
     walk.client.cookies.clear()
     walk.client.cookies.set("gatemark-oidc", secret)
-    walk.refused(walk.client.get(back), "was finished before")
+    walk.refused(walk.client.get(back), "was already used")
     walk.client.cookies.clear()
     back = enter(walk.begin(), "zoe")
     walk.scene.clock.now += timedelta(minutes=TRY_MINUTES)
@@ -181,7 +181,7 @@ def test_the_answer_to_another_browser_is_refused(walk: Walk) -> None:
     theirs = enter(walk.begin(), "mal")
     walk.client.cookies.clear()
     mine = walk.begin()
-    walk.refused(walk.client.get(theirs), "not to a sign-in that this browser began")
+    walk.refused(walk.client.get(theirs), "does not belong to a sign-in of this browser")
     walk.client.cookies.set("gatemark-oidc", walk.kept)
     assert walk.client.get(enter(mine, "zoe")).status_code == 303
 
