@@ -7,11 +7,19 @@ for the command line, the page and the Python API.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from gatemark.core.progress import Advance
 from gatemark.drift.verify import drift_rows
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.journey import FurtherChecks, RescoredResult, VerifyRequest, verify_by
+from gatemark.ledger.export_reader import ExportStore
+from gatemark.ledger.journey import (
+    FurtherChecks,
+    RescoredResult,
+    VerifyRequest,
+    erased_blobs,
+    verify_by,
+)
 from gatemark.ledger.port import Store
 from gatemark.ledger.store import StoreUpgrade, UpgradeRequest, upgrade_by
 from gatemark.lifecycle.ledger_rules import RuleCheck
@@ -23,8 +31,14 @@ def verify(
     workspace: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
 ) -> LedgerReport:
     """Verify a store, or an export without a store, with every check."""
-    rows = (drift_rows(workspace), review_rows(workspace))
-    return verify_by(workspace, request, FurtherChecks(RuleCheck, rows, _rescore), on_progress)
+    if request.export is not None:
+        export = ExportStore(Path(request.export))
+        return verify_by(export, request, FurtherChecks(RuleCheck, (), _rescore), on_progress)
+    store = workspace.existing_store()
+    with workspace.frozen() as frozen:
+        rows = (drift_rows(frozen), review_rows(frozen))
+        further = FurtherChecks(RuleCheck, rows, _rescore, lambda seq: erased_blobs(store, seq))
+        return verify_by(frozen.store, request, further, on_progress)
 
 
 def _rescore(

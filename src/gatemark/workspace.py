@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
@@ -103,6 +104,15 @@ class Workspace:
     def store(self) -> SqlStore:
         """The store; created on first use."""
         return self._open(must_exist=False)
+
+    @contextmanager
+    def frozen(self) -> Iterator[Workspace]:
+        """Yield a workspace on the store as it is now, whatever others write meanwhile."""
+        store = self.existing_store()
+        with store.frozen() as snapshot:
+            other = copy(self)
+            other.__dict__.update(store=snapshot, _stores={})
+            yield other
 
     def _open(self, *, must_exist: bool) -> SqlStore:
         # The database library is heavy, and scoring without a store must not pay for it.

@@ -441,7 +441,7 @@ def test_clean_windows_of_another_policy_do_not_count() -> None:
 def test_a_version_cannot_be_added_again_with_another_scope() -> None:
     world = World()
     world.add("1.0.0")
-    with pytest.raises(RefusedError, match="already there with other scope"):
+    with pytest.raises(RefusedError, match="already exists with other scope"):
         world.add("1.0.0", is_scope_change=True)
 
 

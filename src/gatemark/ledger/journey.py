@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -24,6 +24,7 @@ from gatemark.ledger.keys import keyring_of, read_public_key, sign_checkpoint, s
 from gatemark.ledger.payloads import BlobErased, PayloadErased, as_payload
 from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
+from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
 
 logger = logging.getLogger(__name__)
@@ -62,26 +63,23 @@ class FurtherChecks(NamedTuple):
     rules: Callable[[Store], FurtherLook]
     rows: Sequence[FeatureRows]
     rescore: Rescorer
+    erased_later: Callable[[int], Collection[str]] = lambda _: ()
+    """The blobs that were erased after an event, while the check was running."""
 
 
 def verify_by(
-    context: LedgerContext,
+    store: SqlStore | ExportStore,
     request: VerifyRequest,
     further: FurtherChecks,
     on_progress: Callable[[int], None] | None = None,
 ) -> LedgerReport:
-    """Check a store, or an export without any store."""
-    store: Store
-    tables = None
-    if request.export is None:
-        store = context.existing_store()
-        tables = TableCheck(store, further.rows)
-    else:
-        store = ExportStore(Path(request.export))
+    """Check a store that does not change meanwhile, or an export."""
+    tables = None if isinstance(store, ExportStore) else TableCheck(store, further.rows)
     asked = VerifyOptions(
         trusted=tuple(read_public_key(key) for key in request.keys),
         since=tuple(small_text(path) for path in request.since),
-        has_tree=request.export is None,
+        has_tree=tables is not None,
+        erased_later=further.erased_later,
     )
     rules = further.rules(store)
     check = LedgerCheck(store, asked, rules if tables is None else FurtherLooks(rules, tables))
@@ -130,13 +128,18 @@ def export(context: LedgerContext, folder: str, key_path: str | None) -> Exporte
     if key_path is not None:
         key = signing_key(context, key_path)
         sign_checkpoint(context, key_path)
-    erased = frozenset(
-        str(payload["digest"])
-        for _, payload in store.events.events(kind=BLOB_ERASED)
-        if payload is not None
-    )
+    erased = erased_blobs(store)
     keys = tuple(str(tenure.key) for tenure in keyring_of(store.events).tenures)
     return write_export(store, Path(folder), key, keys=keys, erased_blobs=erased)
+
+
+def erased_blobs(store: Store, after: int = 0) -> frozenset[str]:
+    """Return the digests of blobs that were erased after an event."""
+    return frozenset(
+        str(payload["digest"])
+        for _, payload in store.events.events(after=after, kind=BLOB_ERASED)
+        if payload is not None
+    )
 
 
 def erase(context: LedgerContext, what: str, reason: str) -> Event:

@@ -19,7 +19,6 @@ from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, column_differences, finding
 from gatemark.ledger.stores.sql import SqlStore
 
-ATTEMPTS: Final = 3
 UNHELD: Final = "the ledger could not be read completely, so its tables were not compared with it"
 
 
@@ -64,7 +63,6 @@ class TableCheck:
         self._features = features
         self._opened: dict[int, RowCheck] = {}
         self._is_whole = False
-        self._last = 0
 
     @cached_property
     def kinds(self) -> frozenset[str]:
@@ -76,7 +74,6 @@ class TableCheck:
         for number, feature in enumerate(self._features):
             if event.kind in feature.kinds:
                 self._open(number).learn(event, payload)
-        self._last = event.seq
         return ()
 
     def _open(self, number: int) -> RowCheck:
@@ -103,7 +100,7 @@ class TableCheck:
         ]
         for one in rows:
             for name, compare in one.comparisons():
-                for seq, message in self._lasting(compare):
+                for seq, message in compare():
                     check.troubles.add(seq, name, message)
         for one in rows:
             for caveat in one.caveats:
@@ -117,33 +114,6 @@ class TableCheck:
             one = sa.select(sa.literal(1))
             queries = (one.select_from(table).limit(1) for table in feature.tables)
             return any(connection.execute(query).first() is not None for query in queries)
-
-    def _lasting(self, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
-        """What a look finds, and finds again if somebody wrote meanwhile.
-
-        Rows and their events are written together, but not read together. A row that came after
-        the events were read is no trouble; a row that was edited still is, when they are known.
-        """
-        found = list(look())
-        for _ in range(ATTEMPTS):
-            if not found or not self._catch_up():
-                break
-            again = set(look())
-            found = [one for one in found if one in again]
-        return found
-
-    def _catch_up(self) -> bool:
-        """Learn from events that were written since; whether there are any."""
-        after = self._last
-        kinds = self.kinds.union(*(feature.looked_up for feature in self._features))
-        events = [
-            one for kind in kinds for one in self._store.events.events(after=after, kind=kind)
-        ]
-        for event, payload in sorted(events, key=lambda one: one[0].seq):
-            if event.kind in self.kinds:
-                self.step(event, payload or {})
-            self._last = max(self._last, event.seq)
-        return bool(events)
 
     def _results(self, check: LedgerCheck) -> Iterator[Finding]:
         """Yield columns that differ from documents, and results out of order."""

@@ -11,7 +11,8 @@ is what the events say. Every issue is reported with the number of the first eve
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import NamedTuple
 
 from gatemark.core.canonical import is_digest, same_digest
@@ -33,11 +34,15 @@ NO_CHECKPOINT = (
 
 
 class VerifyOptions(NamedTuple):
-    """Keys to trust, and checkpoints that were kept elsewhere."""
+    """Keys to trust, and checkpoints that were kept elsewhere.
+
+    ``erased_later`` returns the blobs that were erased after an event.
+    """
 
     trusted: tuple[VerifierKey, ...] = ()
     since: tuple[str, ...] = ()
     has_tree: bool = True
+    erased_later: Callable[[int], Collection[str]] = lambda _: ()
 
 
 AS_IT_IS = VerifyOptions()
@@ -117,7 +122,12 @@ class LedgerCheck:
 
     def is_erased(self, blob: str) -> bool:
         """Whether a blob has a tombstone."""
-        return blob in self._scan.erased_blobs
+        return blob in self._scan.erased_blobs or blob in self._erased_later
+
+    @cached_property
+    def _erased_later(self) -> Collection[str]:
+        """Blobs in a folder can go while the check runs; their tombstones come first."""
+        return self._asked.erased_later(self._scan.size)
 
     def add_caveat(self, caveat: str) -> None:
         """Add a note to the report."""

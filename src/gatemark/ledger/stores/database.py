@@ -5,11 +5,11 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import sqlalchemy as sa
 
-from gatemark.core.errors import BadInputError, ConflictError
+from gatemark.core.errors import BadInputError, ConflictError, RefusedError
 from gatemark.ledger.stores.upgrade import layout_of
 
 WRITES: Final = "gatemark_writes"
@@ -70,6 +70,19 @@ class SqlDatabase:
             )
         with self._told("is not a usable store"), engine.begin() as connection:
             yield connection
+
+    @contextmanager
+    def frozen(self) -> Iterator[SqlDatabase]:
+        """Yield the database as it is now: every read sees the same state, and writes are refused.
+
+        For checks that read many tables beside writers. SQLite keeps its write-ahead log until the
+        end, PostgreSQL the rows that are deleted meanwhile.
+        """
+        with self.snapshot() as connection:
+            # The state is that of the first statement, not of BEGIN.
+            connection.execute(sa.select(1))
+            layout_of(connection)
+            yield _FrozenDatabase(connection, self.place)
 
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
@@ -135,6 +148,36 @@ class SqlDatabase:
         except UnicodeDecodeError as error:
             # The driver meets damaged bytes where it tells of damage.
             raise BadInputError(f"{self.place}: {trouble}: it holds invalid text") from error
+
+
+class _FrozenDatabase(SqlDatabase):
+    """One state of a database, read through one connection."""
+
+    def __init__(self, connection: sa.Connection, place: str) -> None:
+        self.place = place
+        self._connection = connection
+
+    @property
+    def dialect(self) -> str:
+        return self._connection.dialect.name
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        with self._told("is not a usable store"):
+            yield self._connection
+
+    streaming = snapshot = reading
+
+    def writing(self) -> NoReturn:
+        raise RefusedError(f"{self.place}: is being checked and cannot be written by the check")
+
+    adding = writing
+
+    def forget(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
 
 
 def _dispose(*engines: sa.Engine) -> None:
