@@ -65,7 +65,7 @@ def test_a_key_is_never_overwritten_and_comes_once(ledger: Run, key: Path, tmp_p
     before = key.read_bytes()
     assert ledger("keygen", key).code == 1
     ran = ledger("keygen", tmp_path / "second.key")
-    assert (ran.code, "the ledger has a key" in ran.err) == (1, True)
+    assert (ran.code, "the ledger already has a key" in ran.err) == (1, True)
     assert key.read_bytes() == before
     assert not (tmp_path / "second.key").exists()
     (tmp_path / "taken").write_text("mine")
@@ -96,7 +96,7 @@ def test_what_is_no_private_key_is_refused(
     other.chmod(0o600)
     ran = ledger("checkpoint", "--signing-key", other)
     assert ran.code == 2
-    assert ran.err.startswith(f"gatemark: {other}: is ")
+    assert ran.err.startswith(f"gatemark: {other}: ")
     assert ledger("checkpoint", "--signing-key", tmp_path / "nowhere").code == 2
 
 
