@@ -171,7 +171,16 @@ class Workspace:
 
     @property
     def address(self) -> str:
-        """Where the store is, as a user would say it."""
+        """Where the store is, for messages: never with a password."""
+        if self._address is None:
+            return str(self._folder)
+        from gatemark.ledger.stores.postgres import shown_address  # noqa: PLC0415
+
+        return shown_address(self._address)
+
+    @property
+    def store_setting(self) -> str:
+        """The value of ``--store`` for another process; may contain a password."""
         return self._address or str(self._folder)
 
     @property
