@@ -266,7 +266,7 @@ def test_an_export_never_goes_over_something_else(
 
 def test_decisions_do_not_leave_unsigned(gatemark: Run, origin: Path, tmp_path: Path) -> None:
     ran = gatemark("ledger", "export", tmp_path / "out", "--store", origin / "store")
-    assert (ran.code, "name its key with --signing-key" in ran.err) == (2, True)
+    assert (ran.code, "name the key with --signing-key" in ran.err) == (2, True)
     assert not list(tmp_path.iterdir())
 
 

@@ -205,7 +205,7 @@ def test_a_backup_never_takes_the_place_of_a_file(gatemark: Run, archive: Path) 
     )
     assert archive.read_bytes() == before
     ran = gatemark("store", "backup", archive.parent / "b.zip", "--store", archive.parent / "store")
-    assert (ran.code, "the name of a backup ends in .tar.zst" in ran.err) == (2, True)
+    assert (ran.code, "the name of a backup must end in .tar.zst" in ran.err) == (2, True)
     ran = gatemark(
         "store", "backup", archive.parent / "c.tar.zst", "--store", archive.parent / "no"
     )

@@ -91,7 +91,7 @@ def test_a_store_in_postgresql_is_upgraded_with_an_archive_that_can_be_restored(
     before = store_rows(postgres_url)
     ran = gatemark("store", "upgrade", "--store", postgres_url)
     assert ran.code == 2
-    assert "say where the backup goes: --backup FILE.tar.zst, or --no-backup" in ran.err
+    assert "name a file for the backup with --backup FILE.tar.zst or use --no-backup" in ran.err
     ran = gatemark("store", "upgrade", "--backup", tmp_path / "b.sqlite3", "--store", postgres_url)
     assert (ran.code, "the name of a backup ends in .tar.zst" in ran.err) == (2, True)
     assert layout_found(postgres_url) == layout
