@@ -340,7 +340,7 @@ class Walker:
         self.do(
             Waive(
                 version=self.version(),
-                gate=self.dice.choice(("replay", "eval")),  # type: ignore[arg-type]
+                gate=self.dice.choice(("replay", "eval")),
                 expires_at=self.clock.now + timedelta(days=2),
                 note="because",
                 **self.by(self.person("olu"), self.place()),

@@ -93,7 +93,7 @@ def test_a_store_in_postgresql_is_upgraded_with_an_archive_that_can_be_restored(
     assert ran.code == 2
     assert "name a file for the backup with --backup FILE.tar.zst or use --no-backup" in ran.err
     ran = gatemark("store", "upgrade", "--backup", tmp_path / "b.sqlite3", "--store", postgres_url)
-    assert (ran.code, "the name of a backup ends in .tar.zst" in ran.err) == (2, True)
+    assert (ran.code, "the name of a backup must end in .tar.zst" in ran.err) == (2, True)
     assert layout_found(postgres_url) == layout
     archive = tmp_path / "before.tar.zst"
     ran = gatemark("store", "upgrade", "--backup", archive, "--json", "--store", postgres_url)
