@@ -17,7 +17,7 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.evidence.reading_options import OnBadLine, ReadingChoices
+from gatemark.evidence.source import OnBadLine, ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.samples.importer import LogExperiment
@@ -45,7 +45,11 @@ preparation_options = OptionGroup(
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--arm", metavar="NAME", help="Experiment to read, where a log holds several.")
+@click.option(
+    "--arm",
+    metavar="NAME|NUMBER",
+    help="Experiment to read, where a log holds several: its name, or its number from 1.",
+)
 @foreign_log_options
 @click.option("--list-arms", is_flag=True, help="List the experiments in the logs, and stop.")
 @click.option(
@@ -85,7 +89,8 @@ def import_command(
     and traces in OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse.
     Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
     given. An item that errored is kept with its error. The tool's own aggregates are compared with
-    the rows. A run that was cut short (--limit, filters, crashes) is refused.
+    the rows. A run that was cut short (--limit, filters, crashes) and a log that contradicts its
+    own aggregates are marked, and no comparison of them passes.
 
     \b
     Examples:
@@ -156,8 +161,8 @@ def _check_decisions(prepared: Preparation, arm: str | None, id_path: str | None
 
 
 def _arm_lines(arms: Sequence[LogExperiment]) -> Iterator[str]:
-    for arm in arms:
-        yield f"{arm.row_count:>8}  {one_line(arm.name)}"
+    for number, arm in enumerate(arms, start=1):
+        yield f"{number:>3}  {arm.row_count:>8} rows  {one_line(arm.name)}"
 
 
 def _decision_lines(made: DecisionsImported) -> Iterator[str]:

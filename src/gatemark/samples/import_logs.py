@@ -12,8 +12,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.dataset import frozen_rows
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
     ClaimCheck,
@@ -179,7 +178,7 @@ def _ordered(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSamp
     if clashes:
         raise BadInputError(tuple(clashes[:5]), unlisted_count=max(0, len(clashes) - 5))
     return sorted(
-        (sample for log in logs for sample in log.samples),
+        (msgspec.structs.replace(one, origin=log.origin) for log in logs for one in log.samples),
         key=lambda sample: (sample.id, sample.epoch),
     )
 
