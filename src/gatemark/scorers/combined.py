@@ -80,7 +80,9 @@ def ready_part(part: ScorerPart) -> ReadyPart:
 
 def score_parts(parts: Sequence[ReadyPart], item: Scorable, combine: str) -> Score:
     """Return one score for several parts; a part that cannot be scored leaves the whole open."""
-    total, passed, detail = 0.0, [], {}
+    total = 0.0
+    passed: list[bool] = []
+    detail: dict[str, str] = {}
     for number, (part, score) in enumerate(parts, start=1):
         own = item if part.target is None else msgspec.structs.replace(item, target=part.target)
         found = score(own)
@@ -115,7 +117,10 @@ def _pins(options: CombinedOptions) -> dict[str, str]:
     return {"parts": digest(identities)}
 
 
-_BOTH = [{"scorer": "contains", "options": {"phrases": ["noon"]}}, {"scorer": "is_json"}]
+_BOTH: Final[list[dict[str, Any]]] = [
+    {"scorer": "contains", "options": {"phrases": ["noon"]}},
+    {"scorer": "is_json"},
+]
 
 SCORER = Scorer(
     name="combined",
