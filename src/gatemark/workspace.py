@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,6 +19,7 @@ from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 from gatemark.ledger.stores import DATABASE
 
 if TYPE_CHECKING:
+    from gatemark.core.result import Result
     from gatemark.ledger.stores.database import SqlDatabase
     from gatemark.ledger.stores.place import StorePlace
     from gatemark.ledger.stores.sql import SqlStore
@@ -152,6 +153,20 @@ class Workspace:
     def blobs(self) -> BlobStore:
         """The files that results rest on."""
         return self.store.blobs
+
+    def keep(
+        self, result: Result, files: Iterable[bytes], evidence_paths: Mapping[str, str]
+    ) -> int:
+        """Put a result, its files and its evidence into the store; return its number.
+
+        ``evidence_paths`` has the path of each evidence file by its name in the result.
+        """
+        for evidence in result.evidence:
+            for file in evidence.files:
+                self.blobs.put_file(Path(evidence_paths[file.name]), file.digest)
+        for data in files:
+            self.blobs.put(data)
+        return self.results.append(result)
 
     def store_of(self, kind: Callable[[SqlDatabase], S]) -> S:
         """The store of a feature, made once per database from the class that it hands in."""

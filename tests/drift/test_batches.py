@@ -18,7 +18,7 @@ from gatemark.drift.derive import DeriveRequest, derive_points
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores import points
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.journey import VerifyRequest

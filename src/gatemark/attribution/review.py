@@ -1,4 +1,4 @@
-"""What becomes of a sealed attribution: people accept or turn down what it proposes.
+"""Review of a sealed attribution: people accept or reject what it proposes.
 
 An attribution feeds nothing by itself. A proposed item reaches a golden set only when a pack_owner
 accepts it who is not the one that judged the decision, so that nobody's own opinion becomes truth.
@@ -40,7 +40,7 @@ SHORTEST: Final = len("sha256:") + 8
 
 
 class ReviewAttribution(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says about the proposals of an attribution."""
+    """A person's verdicts on the proposals of an attribution."""
 
     attribution: str
     accept: tuple[ProposalKind, ...] = ()
@@ -104,7 +104,7 @@ def review_attribution(workspace: Workspace, request: ReviewAttribution) -> Revi
             raise UsageError(f"{kind} cannot be accepted and rejected at once")
         verdicts[kind] = "rejected"
     if not verdicts:
-        raise UsageError("name proposals to accept or to reject")
+        raise UsageError("name at least one proposal to accept or reject")
     check_words(request.note, "a note")
     _check(workspace, found, verdicts)
     payload = {
@@ -123,7 +123,9 @@ def accepted_items(found: ReviewedAttribution) -> bytes:
     """The accepted items as rows of a data set."""
     items = [one for one in found.accepted if one.kind in ITEMS]
     if not items:
-        raise RefusedError(f"no item of {found.attribution.id} is accepted; a pack_owner must")
+        raise RefusedError(
+            f"no item of {found.attribution.id} is accepted yet; a pack_owner accepts it"
+        )
     return b"".join(msgspec.json.encode(one.content) + b"\n" for one in items)
 
 
@@ -142,7 +144,7 @@ def _check(
             raise RefusedError(f"{kind} was {before.verdict} by {before.by} already")
     if workspace.actor == found.reviewer:
         raise NotAllowedError(
-            f"{workspace.actor} judged the decision; somebody else must judge what follows from it"
+            f"{workspace.actor} judged the decision; another person must judge its proposals"
         )
 
 

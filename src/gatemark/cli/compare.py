@@ -15,7 +15,7 @@ from gatemark.cli.options import (
 from gatemark.cli.outputs import Outputs, output_options
 from gatemark.cli.screen import byte_progress, wants_color
 from gatemark.core.policy import EXIT_BY_OUTCOME
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.report.words import VERDICT_WORDS
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings

@@ -17,7 +17,7 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.evidence.reading_options import OnBadLine, ReadingChoices
+from gatemark.evidence.source import OnBadLine, ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.samples.importer import LogExperiment

@@ -1,4 +1,4 @@
-"""What the lifecycle knows of watched assets: kind, stage, and when one started over."""
+"""The lifecycle of watched assets: kind, live version and stage, and fresh starts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def standing(workspace: Workspace, asset: str) -> LiveVersion:
 
 
 class Served:
-    """Which candidate of an asset served when, by its digest; of every asset, looked up once."""
+    """Which candidate of each asset served when, by digest; read once."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}

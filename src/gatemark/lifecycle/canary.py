@@ -9,9 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.lifecycle.commands import PushWindow
 from gatemark.lifecycle.decisions.canary import next_start

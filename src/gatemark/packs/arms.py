@@ -16,10 +16,9 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import Limits
+from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row, Snapshot
-from gatemark.evidence.source import inspect_source, read_blocks, split_sources
+from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
 from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
 from gatemark.packs.pack import Pack, SuiteSpec

@@ -14,9 +14,8 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
-from gatemark.evidence.plugins import measures
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import digest_source, find_sources
+from gatemark.evidence.exam import measures
+from gatemark.evidence.source import ReadingChoices, digest_source, find_sources
 from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
 from gatemark.samples.importer import log_file
 from gatemark.samples.pairing import (

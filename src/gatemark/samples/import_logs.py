@@ -12,8 +12,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.dataset import frozen_rows
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
     TABLES,

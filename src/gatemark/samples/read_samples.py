@@ -10,9 +10,8 @@ import xxhash
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source, read_blocks, whole_file
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import ReadingChoices, Source, read_blocks, whole_file
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import (

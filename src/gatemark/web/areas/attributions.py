@@ -90,7 +90,7 @@ def attribution_card(workspace: Workspace, identity: Identity, reference: str) -
     held = [kind for kind in open_kinds if set(JUDGES[kind]) & set(identity.roles)]
     why_not = None
     if held and identity.person == found.reviewer:
-        why_not = "you judged the decision; somebody else must judge what follows from it"
+        why_not = "you judged the decision; another person must judge its proposals"
     return AttributionCard(found=found, may_judge=() if why_not else tuple(held), why_not=why_not)
 
 

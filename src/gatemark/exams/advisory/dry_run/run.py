@@ -17,9 +17,8 @@ from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.dataset import json_rows
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import Limits
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.exam import suites
+from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.categories import Taxonomy, lane_name
 from gatemark.exams.advisory.decision import (
     AdvisoryDecision,
