@@ -31,9 +31,6 @@ targets:
 APP = """
 def silent(text):
     return text.upper()
-
-def echo(text, **sample):
-    return {"output": text.upper(), "confidence": sample.get("confidence")}
 """
 
 
