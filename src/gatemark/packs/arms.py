@@ -348,7 +348,7 @@ def _scored(row: Row, outcome: CallOutcome, found: Score | None) -> Answer:
         output=reply.output,
         score=found.value,
         reason=found.reason,
-        confidence=reply.confidence if reply.confidence is not None else row.confidence,
+        confidence=reply.confidence,
         latency_ms=reply.latency_ms,
         cluster=row.cluster,
         tags=row.tags,
