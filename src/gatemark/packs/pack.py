@@ -74,7 +74,9 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     are in ``baseline_evidence``, or the word ``none`` when there is nothing to compare with.
     ``reruns`` answers every item that often; ``fails_at`` is how many of them must fail before an
     adversarial probe counts as broken. ``errors_max`` is the share of items that may go wrong
-    without holding the verdict open. ``regression_max`` is how far this suite alone may drop;
+    without holding the verdict open. ``template`` is what the target gets as its input, with
+    placeholders such as ``{{input.user}}``; without it the target gets the item's input.
+    ``regression_max`` is how far this suite alone may drop;
     without it the pack's ``guard_max`` holds. ``largest_drop`` declares how far the score of one
     item can move. ``severity: block`` makes the floor of a suite that is not required block.
     Slices with fewer than ``slice_min_items`` items are pooled.
@@ -98,12 +100,15 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     errors_max: Share = 0.0
     slices: tuple[str, ...] = ()
     options: dict[str, Any] = {}
+    template: Any = None
     severity: Literal["block", "warn"] | None = None
     largest_drop: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     slice_regression_max: Share | None = None
     slice_min_items: Annotated[int, msgspec.Meta(ge=2, le=1_000_000)] | None = None
 
     def __post_init__(self) -> None:
+        if self.template is not None and self.dataset is None:
+            raise InvalidValueError(f"suite {self.id}: a template needs a dataset")
         if sum(given is not None for given in (self.dataset, self.source, self.evidence)) != 1:
             raise InvalidValueError(
                 f"suite {self.id} needs one of: a dataset, another suite to look at, evidence"

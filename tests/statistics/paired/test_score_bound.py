@@ -87,7 +87,9 @@ def test_items_of_a_shared_unit_count_as_one() -> None:
     assert doubled.units == alone.units == 60
     assert doubled.variance == pytest.approx(alone.variance)
     assert doubled.leverage == pytest.approx(alone.leverage)
+    assert doubled.bounds(ALPHA) == pytest.approx(alone.bounds(ALPHA))
     apart = pooled_drop([Stratum(0.5, x), Stratum(0.5, x)])
+    assert (alone.groups, doubled.groups, apart.groups) == (1, 1, 2)
     assert apart.variance == pytest.approx(alone.variance / 2)
 
 

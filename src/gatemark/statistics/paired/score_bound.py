@@ -60,7 +60,8 @@ class PooledDrop(msgspec.Struct, frozen=True):
     """A weighted mean drop and what its bounds rest on.
 
     ``variance`` is the squared standard error, ``third`` the third central moment of the mean,
-    ``leverage`` the most that one unit can move it. ``units`` counts what is independent.
+    ``leverage`` the most that one unit can move it. ``units`` counts what is independent, and
+    ``groups`` the strata, where those that share units are one.
     """
 
     drop: float
@@ -69,7 +70,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
     leverage: float
     n: int
     units: int
-    strata: int
+    groups: int
 
     def bounds(self, alpha: float) -> tuple[float, float]:
         """Lower and upper bound, each one-sided at alpha."""
@@ -111,7 +112,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
 
     @property
     def _degrees(self) -> int:
-        return self.units - self.strata
+        return self.units - self.groups
 
 
 def half_width(
@@ -152,8 +153,19 @@ def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
         leverage=float(leverage.max()),
         n=names.size,
         units=residuals.size,
-        strata=len(strata),
+        groups=_groups(np.split(codes, np.cumsum([part[1].size for part in parts])[:-1])),
     )
+
+
+def _groups(codes: Sequence[NDArray[np.intp]]) -> int:
+    """How many sets of strata there are that share no unit with another set."""
+    groups: list[set[int]] = []
+    for found in codes:
+        names = set(found.tolist())
+        shared = [group for group in groups if not group.isdisjoint(names)]
+        groups = [group for group in groups if group.isdisjoint(names)]
+        groups.append(names.union(*shared))
+    return len(groups)
 
 
 def _contributions(stratum: Stratum, weight: float) -> tuple[float, Floats, Floats]:
