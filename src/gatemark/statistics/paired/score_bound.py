@@ -31,7 +31,7 @@ LEAST_SKEW = 0.7
 right-or-wrong items the false-pass rate is then at most 5 %; without it, it reaches 8 %."""
 RANGE_TOLERANCE = 1e-9
 SMALLEST_P = 1e-12
-FEWEST_DEGREES = 9
+FEWEST_UNITS = 10
 """Below this the spread says too little: erasing a gain could lower the bound."""
 _BISECTIONS = 60
 
@@ -97,7 +97,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
         None when the drop lies on the margin: then no number of items is sure to decide.
         """
         gap = margin - self.drop
-        if abs(gap) < RANGE_TOLERANCE or self._degrees < FEWEST_DEGREES:
+        if abs(gap) < RANGE_TOLERANCE or not self._is_enough:
             return None
         third = self.third if gap > 0 else -self.third
         _, tail, skew = _terms(self.variance, third, self.leverage, alpha, self._degrees)
@@ -106,9 +106,13 @@ class PooledDrop(msgspec.Struct, frozen=True):
         return max(float(needed), -math.log(alpha) * self.leverage / abs(gap))
 
     def _half(self, alpha: float, third: float) -> float:
-        if self._degrees < FEWEST_DEGREES:
+        if not self._is_enough:
             return 2.0
         return float(half_width(self.variance, third, self.leverage, alpha, self._degrees))
+
+    @property
+    def _is_enough(self) -> bool:
+        return self.units >= FEWEST_UNITS and self._degrees >= 1
 
     @property
     def _degrees(self) -> int:
