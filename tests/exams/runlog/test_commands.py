@@ -324,7 +324,7 @@ def test_a_missing_trace_is_a_failed_case_and_a_stranger_is_a_warning(
     checked = gatemark("runlog", "validate", traces, copy / "manifests")
     assert checked.code == 2
     assert (
-        "case-incident-0001.trace.jsonl.gz: is listed in the manifest and was not found"
+        "case-incident-0001.trace.jsonl.gz: listed in the manifest, but not found"
         in checked.err
     )
 
@@ -333,13 +333,13 @@ def test_a_missing_trace_is_a_failed_case_and_a_stranger_is_a_warning(
     ("options", "words"),
     [
         (("--variant", "V7"), "unknown variant 'V7' (known: V0, V1, V2, V3, V4)"),
-        (("--case", "nobody"), "no case of the manifest holds 'nobody'"),
+        (("--case", "nobody"), "no case id of the manifest contains 'nobody'"),
         (("--eval-run-id", "eval-V0-x"), "--eval-run-id must match"),
         (("--created-at", "today"), "--created-at must be a date and time"),
         (("--configs", "gone"), "gone: holds no variant configurations"),
         (("--manifest", "gone.jsonl"), "gone.jsonl: No such file"),
         (("--model", "gone.yaml"), "gone.yaml: No such file"),
-        (("--traces", "gone"), "gone: is no folder of traces"),
+        (("--traces", "gone"), "gone: expected a folder of traces"),
     ],
 )
 def test_a_call_that_makes_no_sense_writes_nothing(
