@@ -323,10 +323,7 @@ def test_a_missing_trace_is_a_failed_case_and_a_stranger_is_a_warning(
     assert "case-x.trace.jsonl.gz: is not in the manifest and was left out" in ran.err
     checked = gatemark("runlog", "validate", traces, copy / "manifests")
     assert checked.code == 2
-    assert (
-        "case-incident-0001.trace.jsonl.gz: listed in the manifest, but not found"
-        in checked.err
-    )
+    assert "case-incident-0001.trace.jsonl.gz: listed in the manifest, but not found" in checked.err
 
 
 @pytest.mark.parametrize(

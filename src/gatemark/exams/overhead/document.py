@@ -28,12 +28,12 @@ from gatemark.exams.overhead.measure import (
 from gatemark.exams.overhead.policy import (
     LATENCY,
     MEMORY,
-    PROFILES,
     Mode,
     OverheadOptions,
     OverheadSettings,
     Setting,
-    loosens,
+    is_loosened,
+    profile_value,
     resolve,
 )
 
@@ -302,7 +302,7 @@ def summary_document(
         policy_provenance=PolicyProvenance(
             policy_digest=policy.digest,
             profile=options.profile,
-            overrides=_overrides(options, settings),
+            overrides=_overrides(options),
             canonical_form="RFC 8785",
             hash="SHA-256",
         ),
@@ -434,14 +434,13 @@ def _meta(facts: Facts) -> MetaPart:
     )
 
 
-def _overrides(options: OverheadOptions, settings: OverheadSettings) -> tuple[ToldOverride, ...]:
-    base = PROFILES[options.profile]
+def _overrides(options: OverheadOptions) -> tuple[ToldOverride, ...]:
     return tuple(
         ToldOverride(
             field=override.field,
-            profile_value=getattr(base, override.field),
+            profile_value=profile_value(options, override.field),
             value=override.value,
-            loosens=loosens(base, settings, override.field),
+            loosens=is_loosened(options, override.field),
             reason=override.reason,
             owner=override.owner,
             evidence=override.evidence,

@@ -64,10 +64,11 @@ from gatemark.exams.overhead.pairing import WindowPairing, prove
 from gatemark.exams.overhead.policy import (
     DEFECTS,
     NOISE,
-    PROFILES,
+    PROFILE,
     OverheadOptions,
+    is_loosened,
+    is_looser_profile,
     judging_policy,
-    loosens,
     resolve,
 )
 from gatemark.exams.overhead.views import figures_of
@@ -172,12 +173,10 @@ class OverheadExam(Exam[OverheadExamState]):
             why = headline(defects, is_brief=True) if defects else overhead.reason
             return truncate(f"guard overhead not measured: {why}")
         unit = "%" if bare.unit == "perplexity" else "points"
-        base = PROFILES[self.options.profile]
-        loosened = [
-            override.field
-            for override in self.options.overrides
-            if loosens(base, self.settings, override.field)
-        ]
+        fields = [override.field for override in self.options.overrides]
+        loosened = [field for field in fields if is_loosened(self.options, field)]
+        if PROFILE not in fields and is_looser_profile(self.options.profile):
+            loosened.insert(0, PROFILE)
         waived = f"; loosened by hand: {', '.join(loosened)}" if loosened else ""
         return truncate(
             f"guard overhead {overhead.value * 100:+.3f} {unit} "

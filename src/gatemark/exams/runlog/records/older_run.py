@@ -37,6 +37,7 @@ from gatemark.exams.runlog.records.run_rules import (
     PROVENANCE_KEYS,
     SUMMARY_TEXTS,
     RunRules,
+    cut_off,
 )
 
 T = TypeVar("T", bound=Struct)
@@ -175,6 +176,12 @@ class OlderRunRules(RunRules):
         yield from super().end()
         yield from self._missing.notes()
 
+    def _incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
+        _, flushes, decisions, summaries = self._counts
+        # These versions may log no decisions at all.
+        wanted = self._to_summarize if decisions else summaries
+        return cut_off(meta, self._meta_line, (flushes, decisions, summaries), wanted)
+
 
 class SingleRunRules(FileRules):
     """The rules of a file with one run, with notes on missing fields."""
@@ -192,6 +199,9 @@ class SingleRunRules(FileRules):
             log = as_run_log(record)
             for part in log.records():
                 self._missing.check(part)
+            counts = (len(log.flushes), len(log.decisions), len(log.events))
+            wanted = sum(one.decision == "summarize" for one in log.decisions)
+            yield from cut_off(log.meta, line, counts, wanted if log.decisions else counts[2])
 
     def lost(self) -> None:
         """Do nothing; a file of one record is whole or refused."""

@@ -215,10 +215,42 @@ _COUNTERS: Final = {
     "summary_event": "event_index",
 }
 _LAST: Final = len(RECORD_ORDER) - 1
+_FLUSH, _DECISION = 1, 2
+_VARIANTS: Final[dict[str, tuple[frozenset[int], str]]] = {
+    "V0": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
+    "V1": (frozenset(), "turn_end"),
+    "V2": (frozenset({_FLUSH}), "tokengate_flush"),
+    "V3": (frozenset({_DECISION}), "buffer_agent"),
+    "V4": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
+}
+"""The kinds of records beside summaries, and what triggers a summary, by variant."""
+
+
+def cut_off(
+    meta: VersionedRecord, line: int, counts: Sequence[int], to_summarize: int
+) -> Iterator[Remark]:
+    """Yield counts of flushes, decisions and summaries that do not fit each other."""
+    flushes, _, summaries = counts
+    kinds, _ = _VARIANTS[meta.variant_id]
+    found = []
+    if _DECISION in kinds and to_summarize != summaries:
+        found.append(f"{to_summarize} decisions to summarize, but {summaries} summaries")
+    if kinds == {_FLUSH} and flushes != summaries:
+        found.append(f"{flushes} flushes, but {summaries} summaries")
+    names = ("derived_from_t_emitted", "derived_from_fallback")
+    times = meta.timestamp_derivation
+    derived = [one for name in names if isinstance(one := getattr(times, name, None), int)]
+    if len(derived) == len(names) and sum(derived) != sum(counts):
+        found.append(f"{sum(derived)} timestamps were derived, but there are {sum(counts)} records")
+    for message in found:
+        yield Remark(line, "complete", "$", f"the log is incomplete: {message}")
 
 
 class RunRules(FileRules):
     """One ``run_meta`` first, kinds in order, indices from 0 without gaps, history that exists.
+
+    A variant has its own kinds of records, and nothing may be cut off: every decision to
+    summarize (V0, V3, V4) or flush (V2) has its summary, and every record its derived timestamp.
 
     A window that ends before it starts is a warning: where agents take turns, logs that follow
     the source hold such windows.
@@ -231,6 +263,8 @@ class RunRules(FileRules):
         self._next = [0, 0, 0, 0]
         self._event_ids: set[str] = set()
         self._some_lost = False
+        self._counts = [0, 0, 0, 0]
+        self._to_summarize = 0
         self._kinds: dict[type, tuple[int, Callable[[Struct], int]]] = {}
 
     def see(self, lines: Sequence[int], records: Sequence[VersionedRecord]) -> Iterator[Remark]:
@@ -239,6 +273,9 @@ class RunRules(FileRules):
             end = start + len(list(same))
             place, counter_of = self._kind_of(kind)
             run = records[start:end]
+            self._counts[place] += len(run)
+            if self._meta is not None and place:
+                yield from self._variant_remarks(lines[start:end], run, place)
             indices = [counter_of(one) for one in run] if place else []
             if place == 0 or not self._as_expected(run, place, indices):
                 yield from self._see_each(lines[start:end], run, place, counter_of)
@@ -296,8 +333,36 @@ class RunRules(FileRules):
         self._some_lost = True
 
     def end(self) -> Iterator[Remark]:
-        if self._meta is None and not self._some_lost:
+        if self._some_lost:
+            return
+        if self._meta is None:
             yield Remark(1, "one_run_meta", "$", "the file has no run_meta record")
+        else:
+            yield from self._incomplete(self._meta)
+
+    def _incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
+        return cut_off(meta, self._meta_line, self._counts[1:], self._to_summarize)
+
+    def _variant_remarks(
+        self, lines: Sequence[int], records: Sequence[VersionedRecord], place: int
+    ) -> Iterator[Remark]:
+        """Yield records that the variant does not write, and count decisions to summarize."""
+        variant = self._meta.variant_id
+        kinds, trigger = _VARIANTS[variant]
+        if place != _LAST and place not in kinds:
+            message = f"{variant} has no {RECORD_ORDER[place]} records"
+            yield Remark(lines[0], "variant_records", "$.record_type", message)
+        for line, record in zip(lines, records, strict=True):
+            if place == _DECISION:
+                self._to_summarize += record.decision == "summarize"
+                novelty = getattr(record.filter_results, "novelty_passed", None)
+                if variant == "V4" and isinstance(novelty, bool):
+                    path = "$.filter_results.novelty_passed"
+                    message = f"must be null under V4, which does not check novelty, got {novelty}"
+                    yield Remark(line, "variant_records", path, message)
+            elif place == _LAST and record.trigger_type not in (UNSET, trigger):
+                message = f"must be {trigger} under {variant}, got {record.trigger_type}"
+                yield Remark(line, "variant_records", "$.trigger_type", message)
 
     def _see_meta(self, line: int, meta: VersionedRecord) -> Iterator[Remark]:
         if self._meta is not None:

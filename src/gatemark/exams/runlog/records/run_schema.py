@@ -57,7 +57,7 @@ TIMESTAMPS: Final[dict[str, object]] = {
     "method": "trace_t_emitted_ms",
     "fallback_method": "run_start_time_plus_seq",
     "missing_t_emitted_ms_count": 0,
-    "derived_from_t_emitted": 4,
+    "derived_from_t_emitted": 7,
     "derived_from_fallback": 0,
 }
 META: Final[dict[str, object]] = {
@@ -170,11 +170,25 @@ THIRD: Final = example_event(
 )
 
 
-_FILE: Final = (META, FLUSH, DECISION, EVENT, SECOND, THIRD)
-
-
 def _without(record: dict[str, object], *keys: str) -> dict[str, object]:
     return {name: value for name, value in record.items() if name not in keys}
+
+
+_FILE: Final = (
+    META,
+    FLUSH,
+    DECISION,
+    *(
+        DECISION | {"decision_index": index, "decision_id": f"{CASE}-V0-bd-{index:03d}"}
+        for index in (1, 2)
+    ),
+    EVENT,
+    SECOND,
+    THIRD,
+)
+_EMPTY: Final = META | {
+    "timestamp_derivation": _without(TIMESTAMPS, "derived_from_t_emitted", "derived_from_fallback")
+}
 
 
 def _form(
@@ -405,8 +419,15 @@ SCHEMA: Final = RecordSchema(
             summaries_hold,
         ),
     ),
-    good_files=(_FILE, (META,)),
+    good_files=(_FILE, (_EMPTY,)),
     bad_files=(
+        BadFile("summaries cut off", _FILE[:-1], 1, "complete"),
+        BadFile(
+            "a turn under V0",
+            (*_FILE[:-1], THIRD | {"trigger_type": "turn_end"}),
+            8,
+            "variant_records",
+        ),
         BadFile("two metas", (META, META, FLUSH), 2, "one_run_meta"),
         BadFile("no meta", (FLUSH, DECISION), 1, "one_run_meta"),
         BadFile("a meta that comes late", (FLUSH, META), 1, "run_meta_first"),
