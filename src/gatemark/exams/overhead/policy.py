@@ -35,6 +35,7 @@ DEFECTS: Final = "pairing_defect_count"
 LATENCY: Final = "latency_overhead"
 MEMORY: Final = "memory_overhead"
 NOISE: Final = "noise_floor"
+REPEAT: Final = "repeat_floor"
 
 
 def _within(name: str, value: float | None, low: float, high: float) -> None:
@@ -121,11 +122,12 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class OverheadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of the exam; ``noise`` is set when there is a second bare run."""
+    """Options of the exam; ``noise`` and ``repeat`` are set by a second run of an arm."""
 
     profile: ProfileName = "release"
     overrides: tuple[Override, ...] = ()
     noise: bool = False
+    repeat: bool = False
 
     def __post_init__(self) -> None:
         fields = [override.field for override in self.overrides]
@@ -222,7 +224,7 @@ def judging_policy(options: OverheadOptions) -> Policy:
     settings = resolve(options)
     return Policy(
         name="overhead",
-        rules=tuple(_rules(settings, noise=options.noise)),
+        rules=tuple(_rules(settings, noise=options.noise, repeat=options.repeat)),
         settings={
             "profile": options.profile,
             **msgspec.to_builtins(settings),
@@ -234,7 +236,7 @@ def judging_policy(options: OverheadOptions) -> Policy:
     )
 
 
-def _rules(settings: OverheadSettings, *, noise: bool) -> list[Rule]:
+def _rules(settings: OverheadSettings, *, noise: bool, repeat: bool) -> list[Rule]:
     is_interval = settings.mode == "interval"
     against: Against = "interval" if is_interval else "value"
     windows = max(settings.min_windows, INTERVAL_WINDOWS if is_interval else 1)
@@ -271,6 +273,8 @@ def _rules(settings: OverheadSettings, *, noise: bool) -> list[Rule]:
         rules.append(Rule("overhead.latency", LATENCY, "<=", bound, against=against))
     if noise:
         rules.append(Rule("overhead.noise", NOISE, "<=", settings.budget, severity="hold"))
+    if repeat:
+        rules.append(Rule("overhead.repeat", REPEAT, "<=", settings.budget, severity="hold"))
     return rules
 
 
@@ -341,8 +345,11 @@ def _options(request: PolicyRequest) -> OverheadOptions:
         options = msgspec.convert(value, OverheadOptions)
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise BadInputError(f"{request.file}: {error}" if request.file else str(error)) from error
-    if options.noise:
-        raise BadInputError(f"{request.file}: noise cannot be set; give a second bare run instead")
+    for name, arm in (("noise", "bare"), ("repeat", "guarded")):
+        if getattr(options, name):
+            raise BadInputError(
+                f"{request.file}: {name} cannot be set; give a second {arm} run instead"
+            )
     if profile is not None and profile != options.profile:
         raise UsageError(f"{request.file} is for profile {options.profile}, not for {profile}")
     return options

@@ -50,6 +50,7 @@ PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("guard_overhead.interval", "value.interval"),
     ("guard_overhead.tail", "value.tail"),
     ("guard_overhead.noise", "value.noise"),
+    ("guard_overhead.repeat", "value.repeat"),
     ("guard_overhead.checks", "findings"),
     ("guard_overhead.errors", "pairing"),
     ("guard_overhead.warnings", "words"),
@@ -70,6 +71,7 @@ PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("meta.bare", "arm.bare"),
     ("meta.guarded", "arm.guarded"),
     ("meta.noise", "arm.noise"),
+    ("meta.repeat", "arm.repeat"),
     ("meta.costs", "costs"),
     ("meta", "meta"),
     ("resolved_policy", "policy.resolved"),
@@ -191,6 +193,7 @@ def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str
             raise UsageError(f"the report uses a {role} arm; give the file with --{role}")
     for role, part, stated in (
         ("noise", meta.noise, "uses a second bare run"),
+        ("repeat", meta.repeat, "uses a second guarded run"),
         ("costs", meta.costs, "has time or memory"),
     ):
         if part is None or paths.get(role) is not None:
