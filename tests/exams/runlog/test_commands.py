@@ -636,11 +636,11 @@ def test_run_meta_can_name_the_extractor_and_the_stoplists_of_the_metrics(
     (lists / "stoplists_metadata.json").write_text(made)
     named = (*run, "--extractor", "lexicon", "--output", tmp_path / "o")
     refused = gatemark(*named, "--stoplists", undated)
-    assert (refused.code, "does not tell when" in refused.err) == (2, True)
+    assert (refused.code, "has no time of generation" in refused.err) == (2, True)
     assert gatemark(*named, "--stoplists", lists).code == 0
     meta = lines_of(tmp_path / "o" / "V1" / "case-clinical-0000.jsonl.gz")[0]
     assert meta["concept_extractor"]["linker_name"] != "none"
     assert meta["concept_extractor"]["stop_entities_count"] == 1
     assert meta["stoplists_provenance"]["stoplists_generated_at"] == "2024-01-01T00:00:00Z"
     alone = gatemark(*run, "--stoplists", lists, "--output", tmp_path / "p")
-    assert (alone.code, "belong to an extractor" in alone.err) == (2, True)
+    assert (alone.code, "--stoplists needs --extractor" in alone.err) == (2, True)
