@@ -372,7 +372,7 @@ def _columns_of(header: list[str]) -> dict[int, int]:
         for place, name in enumerate(header)
         if place > 0 and name == _STATUS[0] and header[place + 1 : place + 2] == [_STATUS[1]]
     ]
-    return dict(zip(starts, [*starts[1:], len(header)], strict=True))
+    return dict(zip(starts, [*starts, len(header)][1:], strict=True))
 
 
 def _csv_rows(file: ForeignFile) -> _Found:
