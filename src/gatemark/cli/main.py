@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from gatemark import __version__
-from gatemark.cli.lazy import LazyGroup
+from gatemark.cli.options import LazyGroup
 from gatemark.core.errors import ExitCode, GatemarkError
 from gatemark.core.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
 

@@ -19,7 +19,47 @@ from urllib.parse import unquote
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.evidence.hygiene.personal import personal_data
+
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_PHONE = re.compile(r"(?<![\w.#-])\+?\(?\d(?:[ ().-]{0,2}\d){8,14}(?![\w#-])")
+_MOMENT = re.compile(
+    r"(?<!\d)\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?(?!\d)"
+)
+_KEY = re.compile(
+    r"(?<![\w-])(?:sk|pk|ghp|gho|xox[abp]|AKIA|AIza|eyJ)[\w-]{16,}"
+    r"|(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{24,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|(?<![0-9a-f])[0-9a-f]{32,}(?![0-9a-f])"
+)
+_KINDS = (("email", _EMAIL), ("phone", _PHONE), ("key", _KEY))
+
+_SEPARATORS = b" ().-+"
+_HIGH = bytes(range(128, 256))
+_DIGITS = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + _HIGH
+_WORDS = (
+    bytes(ord("w") if chr(code).isalnum() or chr(code) in "_-" else code for code in range(128))
+    + _HIGH
+)
+_DIGIT_RUN = b"0" * 9
+_LONG_WORD = b"w" * 18
+
+
+def suspicious(reasons: Iterable[str]) -> bool:
+    """Whether any of these reasons might hold personal data; wrong only ever by saying yes."""
+    joined = "\n".join(reasons).encode("utf-8", "replace")
+    if b"@" in joined or b"-----BEGIN" in joined:
+        return True
+    if _DIGIT_RUN in joined.translate(_DIGITS, _SEPARATORS):
+        return True
+    return _LONG_WORD in joined.translate(_WORDS)
+
+
+def personal_data(reason: str) -> tuple[str, ...]:
+    """Which kinds of personal data a reason shows."""
+    # A date and an hour have as many digits as a phone number.
+    timeless = _MOMENT.sub(" ", reason)
+    return tuple(kind for kind, pattern in _KINDS if pattern.search(timeless))
+
 
 # Every dotted address would count as one; addresses are no secrets.
 _NOT_SECRET: Final = frozenset(("IPPublicDetector",))

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.evidence.hygiene.private_text import (
+from gatemark.evidence.hygiene import (
     PrivateTextRules,
     PrivateTextScan,
     may_hold_secret,

@@ -6,12 +6,19 @@ import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from gatemark.core.canonical import digest_bytes, is_digest, same_digest
-from gatemark.core.errors import ConflictError, IntegrityError, UsageError
+from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.result import Result, read_result, verify_seal
-from gatemark.ledger.chain import checked, event_of, extend, raw_digest, result_draft, row_of
+from gatemark.ledger.chain import (
+    checked,
+    event_of,
+    extend,
+    raw_digest,
+    require_head,
+    result_draft,
+    row_of,
+)
 from gatemark.ledger.event import EMPTY, Event, EventDraft, Head
 from gatemark.ledger.merkle import Frontier, leaf_hash
 from gatemark.ledger.port import EventRow, ResultLine, line_of, wanted_prefix
@@ -37,8 +44,7 @@ class MemoryEvents:
     ) -> tuple[Event, ...]:
         with self._lock:
             head = self.head()
-            if expected is not None and expected != head:
-                raise conflict(expected, head)
+            require_head(expected, head)
             last_at = event_of(self._rows[-1]).at if self._rows else None
             made = extend(head, last_at, drafts, self._salt)
             for new in made:
@@ -55,12 +61,12 @@ class MemoryEvents:
 
     def events(
         self, after: int = 0, kind: str | None = None, subject: str | None = None
-    ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
+    ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
         for row in self.rows(after):
             if kind in (None, row.kind) and subject in (None, row.subject):
                 yield checked(row)
 
-    def payload(self, digest: str) -> Mapping[str, Any] | None:
+    def payload(self, digest: str) -> Mapping[str, object] | None:
         raw = raw_digest(digest)
         for row in self._rows:
             if row.payload_digest == raw:
@@ -102,14 +108,6 @@ class MemoryEvents:
             return event
 
 
-def conflict(expected: Head, found: Head) -> ConflictError:
-    """What a writer is told whose ledger moved on."""
-    return ConflictError(
-        f"the ledger moved on: expected event {expected.seq} to be the last, found {found.seq}; "
-        "nothing was written"
-    )
-
-
 class MemoryResults:
     """Sealed results as a list."""
 
@@ -133,7 +131,7 @@ class MemoryResults:
         if not found:
             raise UsageError(f"the store holds no result {reference}")
         if len(found) > 1:
-            raise UsageError(f"{reference} fits more than one result; give more digits")
+            raise UsageError(f"{reference} matches more than one result; give more digits")
         return read_result(found[0], self._documents[found[0]])
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
@@ -178,7 +176,7 @@ class MemoryBlobs:
             raise UsageError(f"{name!r} is not a digest")
         return name in self._blobs
 
-    def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - nothing to ask
+    def remove(self, name: str, tombstone: int) -> None:
         self._blobs.pop(name, None)
 
 

@@ -12,17 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.core.result import seal, verify_seal
+from gatemark.core.result import Result, seal, verify_seal
+from gatemark.evidence import run_exam as folding
 from gatemark.evidence.engines.local import LocalEngine
-from gatemark.evidence.exam import ExamOutcome
-from gatemark.evidence.folds import fold_files
-from gatemark.evidence.folds.run_exam import exam_job, examine_files
-from gatemark.evidence.plugins import measures, suites
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import ExamOutcome, ExamRun, measures, suites
+from gatemark.evidence.run_exam import examine_files
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.agreement.records import JudgementPair
-from gatemark.packs.judge_exam import judge_exam
+from gatemark.gate.decide import judge_exam
 from gatemark.testing.exams import check_exam
-from gatemark.workspace import Workspace
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 
@@ -52,9 +50,21 @@ def write(path: Path, rows: list[dict[str, Any]]) -> str:
     return str(path)
 
 
+def exam_run(path: str, **more: Any) -> ExamRun:
+    settings = {"reading": ReadingChoices(), "engine": LocalEngine(1), **more}
+    return ExamRun("agreement", {}, [("pairs", path)], **settings)
+
+
 def sat(path: str, *, jobs: int = 1, choices: ReadingChoices | None = None) -> ExamOutcome:
     choices = choices or ReadingChoices()
-    return examine_files(exam_job("agreement", {}, choices), [path], choices, LocalEngine(jobs))
+    return examine_files(exam_run(path, reading=choices, engine=LocalEngine(jobs)))
+
+
+def judged(examined: ExamOutcome) -> Result:
+    moment = datetime(2026, 11, 2, tzinfo=UTC)
+    return judge_exam(
+        "agreement", examined, actor="tester", started_at=moment, finished_at=moment
+    ).result
 
 
 def comparable(examined: ExamOutcome) -> bytes:
@@ -66,8 +76,8 @@ def test_processes_and_shards_change_no_bit(
 ) -> None:
     path = write(tmp_path / "p.jsonl", pairs(3000))
     whole = comparable(sat(path))
-    monkeypatch.setattr(fold_files, "SHARD_BYTES", 20_000)
-    monkeypatch.setattr(fold_files, "ALONE_BYTES", 0)
+    monkeypatch.setattr(folding, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(folding, "ALONE_BYTES", 0)
     assert comparable(sat(path)) == whole
     assert comparable(sat(path, jobs=2)) == whole
 
@@ -78,7 +88,7 @@ def test_problems_in_a_later_shard_carry_the_line_of_the_file(
     rows = pairs(3000)
     rows[2900]["scholar"]["label"] = "maybe"
     rows[2950]["qid"] = "Q17"
-    monkeypatch.setattr(fold_files, "SHARD_BYTES", 20_000)
+    monkeypatch.setattr(folding, "SHARD_BYTES", 20_000)
     path = write(tmp_path / "p.jsonl", rows)
     with pytest.raises(BadInputError, match=r"p\.jsonl:2901: got \"maybe\""):
         sat(path)
@@ -92,7 +102,7 @@ def test_a_hash_collision_is_not_taken_for_a_duplicate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "gatemark.evidence.folds.fold_files.xxhash.xxh3_64_digest", lambda name: name[:2] * 4
+        "gatemark.evidence.run_exam.xxhash.xxh3_64_digest", lambda name: name[:2] * 4
     )
     path = write(tmp_path / "p.jsonl", pairs(50))
     assert sat(path).evidence.usable == 50
@@ -100,12 +110,7 @@ def test_a_hash_collision_is_not_taken_for_a_duplicate(
 
 def test_sealing_is_deterministic_and_one_changed_field_is_found(tmp_path: Path) -> None:
     path = write(tmp_path / "p.jsonl", pairs(200))
-    workspace = Workspace(store="unused", actor="tester")
-    moment = workspace.clock()
-    fixed = Workspace(store="unused", actor="tester", clock=lambda: moment)
-    one, two = (
-        judge_exam("agreement", sat(path), fixed, started_at=moment).result for _ in range(2)
-    )
+    one, two = (judged(sat(path)) for _ in range(2))
     assert one.id == two.id
     verify_seal(one)
     fields = {name: getattr(one, name) for name in one.__struct_fields__ if name != "id"}
@@ -146,17 +151,9 @@ def test_dropping_a_pinned_row_never_makes_a_pass(
     rows = pairs(60, seed=data.draw(st.integers(0, 50)))
     kept = data.draw(st.lists(st.sampled_from(range(60)), min_size=1, max_size=59, unique=True))
     path = write(tmp_path_factory.mktemp("drop") / "p.jsonl", [rows[i] for i in sorted(kept)])
-    choices = ReadingChoices()
-    examined = examine_files(
-        exam_job("agreement", {}, choices),
-        [path],
-        choices,
-        LocalEngine(1),
-        expected_ids=frozenset(row["qid"] for row in rows),
-    )
-    workspace = Workspace(store="unused", actor="tester")
-    result = judge_exam("agreement", examined, workspace, started_at=workspace.clock()).result
-    assert result.verdict != "pass"
+    pinned = frozenset(row["qid"] for row in rows)
+    examined = examine_files(exam_run(path, expected_ids=pinned))
+    assert judged(examined).verdict != "pass"
 
 
 @pytest.mark.parametrize("how", ["same size", "longer", "shorter", "another file", "gone"])
@@ -177,7 +174,5 @@ def test_a_file_that_changes_while_it_is_read_is_refused(how: str, tmp_path: Pat
         if how == "another file":
             place.write_text(text)
 
-    choices = ReadingChoices()
-    job = exam_job("agreement", {}, choices)
     with pytest.raises(BadInputError, match=r"p\.jsonl: (changed while|No such file)"):
-        examine_files(job, [path], choices, LocalEngine(1), on_progress=change)
+        examine_files(exam_run(path, on_progress=change))

@@ -1,22 +1,38 @@
-"""Fold evidence files into an exam's state: shard by shard on an engine, or from the cache."""
+"""Run an exam: evidence files in, the exam's report and the evidence account out.
+
+(1) Find the files. (2) Digest their bytes and fold their shards on an engine, or take cached
+facts. (3) Refuse bad lines. (4) Look for repeated, unexpected and missing names. (5) Finish.
+Its inputs are written down, so that the exam can be run again from the store.
+"""
 
 from __future__ import annotations
 
 import gc
+import tempfile
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import xxhash
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import UsageError
-from gatemark.core.measurement import EvidenceFile
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.evidence.engines.port import Engine
-from gatemark.evidence.exam import Exam, ExamSuite
+from gatemark.evidence.exam import (
+    Exam,
+    ExamOutcome,
+    ExamRun,
+    ExamSuite,
+    measures,
+    schema_of,
+    suites,
+)
 from gatemark.evidence.fold_cache import (
     MIN_BYTES,
     CachePolicy,
@@ -27,10 +43,21 @@ from gatemark.evidence.fold_cache import (
     settled_stamp,
     stamp_of,
 )
-from gatemark.evidence.plugins import measures, schema_of, suites
-from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.record_reader import RecordReader, RefusedLine
-from gatemark.evidence.source import Shard, Source, digest_source, read_blocks, split_sources
+from gatemark.evidence.source import (
+    ReadingChoices,
+    Shard,
+    Source,
+    digest_source,
+    find_sources,
+    marks_of,
+    place,
+    read_blocks,
+    refuse,
+    refuse_changed,
+    repeated_lines,
+    split_sources,
+)
 
 
 class ExamJob(msgspec.Struct, frozen=True):
@@ -43,6 +70,11 @@ class ExamJob(msgspec.Struct, frozen=True):
     options: dict[str, Any]
     choices: ReadingChoices
     strict_pass: bool = False
+
+    @classmethod
+    def of(cls, run: ExamRun) -> ExamJob:
+        """Return the job of a run: what every worker gets."""
+        return cls(run.kind, dict(run.options), run.reading)
 
 
 class FileDigest(msgspec.Struct, frozen=True, tag="file"):
@@ -185,7 +217,8 @@ def fold_files(
     shards = split_sources(tuple(sources), parts=1 << 16, min_bytes=SHARD_BYTES)
     known = _known(sources, keeping, key)
     unknown = [source for source in sources if source.path not in known]
-    stamps = {source.path: stamp_of(source) for source in unknown}
+    # Whether a file changed while it was read matters to the cache alone.
+    stamps = {} if key is None else {source.path: stamp_of(source) for source in unknown}
     digests: dict[str, EvidenceFile] = {}
     outcomes: list[ShardOutcome] = []
     wanted = tuple(shard for shard in shards if shard.source.path not in known)
@@ -313,3 +346,165 @@ def _done(
             done += sizes[found.shard]
             on_progress(done, total)
         yield found
+
+
+def run_exam(run: ExamRun) -> ExamOutcome:
+    """Run an exam over its evidence as the exam declares it; nothing is judged yet."""
+    examine = exam_suite(run.kind).examine or fold_records
+    outcome = examine(run)
+    if run.expected_ids is not None and outcome.evidence.expected is None:
+        # Ids that nobody looked for would hide evidence that is missing.
+        raise UsageError(f"{run.kind} does not heed expected ids")
+    return outcome
+
+
+def fold_records(run: ExamRun) -> ExamOutcome:
+    """Fold the records of an exam that reads files of one role."""
+    (role,) = exam_suite(run.kind).roles
+    if set(run.roles) != {role.name} or (len(run.files) > 1 and not role.many):
+        raise UsageError(f"{run.kind} reads one file, under the name {role.name!r}")
+    return examine_files(run)
+
+
+def examine_files(run: ExamRun) -> ExamOutcome:
+    """Run an exam whose records are complete in themselves."""
+    job, choices, expected_ids = ExamJob.of(run), run.reading, run.expected_ids
+    exam = build_exam(job)
+    form = schema_of(exam).form(exam.form)
+    if expected_ids is not None and form.unique is not None:
+        raise UsageError(f"{job.kind}: records under compound keys cannot be pinned by one id")
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        # Step 1.
+        sources = find_sources(run.paths, choices.limits, Path(folder))
+        marks = marks_of(sources)
+        # Step 2.
+        read = fold_files(
+            job, exam, sources, run.engine, keeping=run.cache, on_progress=run.on_progress
+        )
+        # Step 3.
+        _refuse_bad_lines(read, choices)
+        if exam.needs_strict_pass(read.state):
+            job = msgspec.structs.replace(job, strict_pass=True)
+            read = fold_files(job, exam, sources, run.engine, on_progress=run.on_progress)
+            _refuse_bad_lines(read, choices)
+        # Step 4.
+        state = read.state
+        names = _Names(read.hashes, expected_ids)
+        duplicates = 0
+        if names.repeated or names.unexpected:
+            places = _locate(job, exam, sources, names.repeated | names.unexpected)
+            _refuse_strangers(places, expected_ids, choices)
+            twice = {name: found for name, found in places.items() if len(found) > 1}
+            if choices.on_duplicate == "error":
+                refuse(repeated_lines(twice.items(), form), choices)
+            if twice:
+                first = choices.on_duplicate == "first"
+                keep = {name: 1 if first else len(found) for name, found in twice.items()}
+                state = _fold_keeping(job, exam, sources, keep)
+                duplicates = sum(len(found) - 1 for found in twice.values())
+        if read.accepted + read.rejected == 0:
+            raise BadInputError(tuple(f"{source.name}: holds no records" for source in sources))
+        refuse_changed(sources, marks)
+    # Step 5.
+    evidence = Evidence(
+        received=read.accepted + read.rejected,
+        accepted=read.accepted,
+        rejected=read.rejected,
+        usable=read.accepted - duplicates,
+        missing=names.missing_count,
+        expected=None if expected_ids is None else len(expected_ids),
+        files=read.files,
+        duplicates=duplicates,
+        checks=choices.checks(),
+    )
+    return ExamOutcome(exam, exam.account(state, evidence), evidence)
+
+
+def _refuse_bad_lines(read: FoldedFiles, choices: ReadingChoices) -> None:
+    if choices.on_bad_line == "exclude":
+        return
+    problems: list[str] = []
+    lines_before = 0
+    current = ""
+    for shard, outcome in zip(read.shards, read.outcomes, strict=True):
+        if shard.source.path != current:
+            current, lines_before = shard.source.path, 0
+        problems.extend(
+            place(shard.source.name, lines_before + refusal.line, problem)
+            for refusal in outcome.refusals
+            for problem in refusal.problems
+        )
+        lines_before += outcome.line_count
+    refuse(problems, choices, total=read.rejected)
+
+
+class _Names:
+    """The hashed names of all records: which are repeated, unexpected or missing."""
+
+    def __init__(self, hashes: bytearray, expected: frozenset[str] | None) -> None:
+        found = np.frombuffer(hashes, dtype="<u8")
+        found.sort()
+        self.repeated = {int(name) for name in found[1:][found[1:] == found[:-1]]}
+        self.unexpected: set[int] = set()
+        self.missing_count = 0
+        if expected is not None:
+            pinned = np.frombuffer(hash_ids(sorted(expected)), dtype="<u8")
+            self.unexpected = {int(name) for name in np.setdiff1d(found, pinned)}
+            self.missing_count = int(np.setdiff1d(pinned, found).size)
+
+
+def _named_batches(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
+) -> Iterator[tuple[Source, Sequence[int], list[str], list[Any]]]:
+    """Every batch of every file in order, with the lines and names of its records."""
+    name_of = schema_of(exam).form(exam.form).namer()
+    for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
+        reader = admission(job, exam)
+        for batch in reader.records(read_blocks(shard, job.choices.limits)):
+            yield shard.source, reader.batch_lines, list(map(name_of, batch)), batch
+
+
+def _locate(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], wanted: set[int]
+) -> dict[str, list[tuple[str, int]]]:
+    """Where the records with these hashes stand. Equal names are told from equal hashes here."""
+    places: dict[str, list[tuple[str, int]]] = {}
+    for source, lines, names, _ in _named_batches(job, exam, sources):
+        hashes = np.frombuffer(hash_ids(names), dtype="<u8").tolist()
+        for line, name, hashed in zip(lines, names, hashes, strict=True):
+            if hashed in wanted:
+                places.setdefault(name, []).append((source.name, line))
+    return places
+
+
+def _refuse_strangers(
+    places: dict[str, list[tuple[str, int]]],
+    expected: frozenset[str] | None,
+    choices: ReadingChoices,
+) -> None:
+    if expected is None:
+        return
+    strangers = [
+        f"{found[0][0]}:{found[0][1]}: id {name!r} is not among the expected ids"
+        for name, found in places.items()
+        if name not in expected
+    ]
+    refuse(strangers, choices)
+
+
+def _fold_keeping(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], keep: dict[str, int]
+) -> Any:
+    """Fold again in one process, with only the chosen occurrence of each repeated name."""
+    seen = dict.fromkeys(keep, 0)
+    state = exam.zero(0)
+    for _, _, names, batch in _named_batches(job, exam, sources):
+        chosen = []
+        for name, record in zip(names, batch, strict=True):
+            if name in keep:
+                seen[name] += 1
+                if seen[name] != keep[name]:
+                    continue
+            chosen.append(record)
+        state = exam.step(state, chosen)
+    return state
