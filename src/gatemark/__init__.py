@@ -1,28 +1,12 @@
 """Gatemark: the promotion gate for AI changes.
 
 The functions do what the commands of the same name do. See docs/reference/python.md.
+Their types are in ``__init__.pyi``: nothing but the version is loaded before it is used.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from gatemark.api import (
-        Comparison,
-        GateFailedError,
-        InconclusiveError,
-        Result,
-        Samples,
-        compare,
-        import_log,
-        run,
-        verify,
-    )
-    from gatemark.core.errors import GatemarkError
-    from gatemark.exams.score import score
-    from gatemark.lifecycle.routing import assign
 
 __all__ = [
     "Comparison",

@@ -151,3 +151,9 @@ def test_the_store_comes_from_the_environment(
     monkeypatch.setenv("GATEMARK_STORE", str(store))
     gatemark.run(starter)
     assert (store / "gatemark.sqlite3").is_file()
+
+
+def test_the_stub_names_what_can_be_imported() -> None:
+    stub = Path(gatemark.__file__).with_name("__init__.pyi").read_text(encoding="utf-8")
+    named = {line.rpartition(" as ")[2] for line in stub.splitlines() if " as " in line}
+    assert named == set(gatemark.__all__) - {"__version__"}
