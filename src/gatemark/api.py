@@ -19,7 +19,7 @@ from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, UsageEr
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.packs.run import RunChoices, rejudge, run_pack
 from gatemark.report.outputs import render, write_reports
