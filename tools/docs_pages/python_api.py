@@ -65,8 +65,8 @@ def _parameters(signature: inspect.Signature) -> Iterator[str]:
         star = star or parameter.kind is parameter.VAR_POSITIONAL
         kind = str(parameter.annotation).strip("'")
         default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}
-        yield f"{stars.get(parameter.kind, '')}{parameter.name}: {kind}{default}"
+        stars = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}.get(parameter.kind.name, "")
+        yield f"{stars}{parameter.name}: {kind}{default}"
 
 
 def _doc(value: object) -> str:
