@@ -55,6 +55,7 @@ class World:
 
     def run(self, call: StepCall) -> Any | NotReplayable:
         if call.kind == "verifier":
+            read: Any
             (read,) = call.inputs.values()
             # Only the stubborn model's mistakes are of a kind that the better rules know.
             strict = call.pins["rules:desk"] != BAD and self.stubborn is not None

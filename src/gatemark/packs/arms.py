@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import random
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,70 +14,26 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.policy import Rule
 from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import Limits
-from gatemark.evidence.rows import Row, Sampling, Snapshot
-from gatemark.evidence.settings_file import parse_settings, place_in, settings_text
-from gatemark.evidence.source import inspect_source, read_blocks, split_sources
+from gatemark.evidence.exam import suites
+from gatemark.evidence.rows import Row, Snapshot
+from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
 from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
-from gatemark.packs.pack import Arms, JudgeSpec, Pack, PackAsset, ScorerSpec, SuiteSpec
+from gatemark.packs.inputs import calls_of
+from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Call, Target
+from gatemark.targets.port import Target
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
 from gatemark.workspace import Workspace
-
-_UNKNOWN = re.compile(
-    r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
-)
-
-_PLACE = re.compile(r" - at `(?P<path>[^`]*)`$")
-
-
-def read_pack_file(path: str) -> Pack:
-    """The pack of a file."""
-    text = settings_text(path)
-    value = parse_settings(text, path)
-    try:
-        return msgspec.convert(value, Pack)
-    except msgspec.ValidationError as error:
-        raise BadInputError(_helpful(str(error), text, path)) from error
-
-
-def _helpful(message: str, text: str, file: str) -> str:
-    """A complaint with its line and the value seen; an unknown key gets the one it may mean."""
-    found = _UNKNOWN.match(message)
-    if found:
-        line, _ = place_in(text, f"{found['path'] or '$'}.{found['field']}")
-        return f"{file}:{line}: {_unknown(found)}"
-    where = _PLACE.search(message)
-    if where is None:
-        return f"{file}: {message}"
-    line, seen = place_in(text, where["path"])
-    told = seen is None or ", got" in message or repr(seen) in message
-    got = "" if told else f", got {seen}"
-    return f"{file}:{line}: {message[: where.start()]}{got} (at {where['path']})"
-
-
-def _unknown(found: re.Match[str]) -> str:
-    fields = set(Pack.__struct_encode_fields__)
-    for noun in (SuiteSpec, Sampling, ScorerSpec, JudgeSpec, Arms, PackAsset, Rule):
-        fields.update(noun.__struct_encode_fields__)
-    # A key that belongs somewhere else is no misspelling of itself.
-    close = difflib.get_close_matches(found["field"], sorted(fields - {found["field"]}), n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    where = f" at {found['path']}" if found["path"] else ""
-    return f"unknown key {found['field']!r}{where}{hint}"
-
 
 BUILTIN = "builtin:"
 
@@ -100,7 +54,12 @@ class OpenPack(msgspec.Struct, frozen=True):
 def open_pack(path: str) -> OpenPack:
     """The pack of a file, ready to run."""
     pack, folder = read_pack_file(path), Path(path).resolve().parent
-    return OpenPack(pack, folder, load_snapshots(pack, folder))
+    snapshots = load_snapshots(pack, folder)
+    for suite in pack.suites:
+        if suite.template is not None:
+            # What cannot be filled in is refused before anybody is asked.
+            calls_of(suite, snapshots[suite.id].rows)
+    return OpenPack(pack, folder, snapshots)
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
@@ -289,11 +248,7 @@ async def answer_all(
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
-        calls = [
-            Call(id=row.id, epoch=epoch, input=row.input, sample=sample_of(row))
-            for row in rows
-            for epoch in range(1, suite.repeats + 1)
-        ]
+        calls = calls_of(suite, rows)
         done = await run_calls(
             source.target_for(suite.id),
             calls,
@@ -393,7 +348,7 @@ def _scored(row: Row, outcome: CallOutcome, found: Score | None) -> Answer:
         output=reply.output,
         score=found.value,
         reason=found.reason,
-        confidence=reply.confidence if reply.confidence is not None else row.confidence,
+        confidence=reply.confidence,
         latency_ms=reply.latency_ms,
         cluster=row.cluster,
         tags=row.tags,

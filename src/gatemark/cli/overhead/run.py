@@ -10,8 +10,7 @@ from typing import TypeVar
 import click
 
 from gatemark.cli.options import json_option, output_option, store_option
-from gatemark.cli.score import report_file_option, show_report
-from gatemark.cli.score.parameters import struct_options
+from gatemark.cli.score import report_file_option, show_report, struct_options
 from gatemark.cli.screen import count_progress
 from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
 from gatemark.exams.overhead.policy import Mode, ProfileName
@@ -87,4 +86,4 @@ def run(
         click.echo(f"wrote {path}", err=True)
     report = exam_report(ran.scored)
     write_reports(ran.scored.result, output, summary=report.document)
-    return show_report(report, {COMPAT: compat}, as_json=json)
+    return show_report(report, {COMPAT: compat} if compat else {}, as_json=json)

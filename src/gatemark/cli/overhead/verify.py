@@ -11,7 +11,7 @@ from gatemark.cli.options import max_errors_option
 from gatemark.cli.outputs import Outputs, output_options
 from gatemark.cli.screen import wants_color
 from gatemark.core.canonical import json_file
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.policy import PolicyRequest
 from gatemark.exams.overhead.verify import Verified, VerifyReportRequest, verify_overhead
 from gatemark.report.words import VERDICT_WORDS, one_line

@@ -15,14 +15,15 @@ from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Advance
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices, place
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import (
     Block,
+    ReadingChoices,
     Source,
     digest_source,
     inspect_source,
+    place,
     read_blocks,
     whole_file,
 )

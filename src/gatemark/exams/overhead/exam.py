@@ -30,8 +30,7 @@ from gatemark.evidence.exam import (
     ExamRun,
     ExamSuite,
 )
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN, digest_source, inspect_source
+from gatemark.evidence.source import STDIN, ReadingChoices, digest_source, inspect_source
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline, read_arm
 from gatemark.exams.overhead.costs import (
     NOT_MEASURED,

@@ -18,8 +18,8 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import ArmCosts, Costs, Restored, schedule_digest
 from gatemark.exams.overhead.policy import PolicyRequest, overhead_options
@@ -32,7 +32,7 @@ from gatemark.exams.overhead.targets.runner import (
     run_arms,
 )
 from gatemark.exams.score import ScoreRequest, score_exam
-from gatemark.packs.judge_exam import Scored
+from gatemark.gate.decide import Scored
 from gatemark.workspace import Workspace
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024

@@ -17,8 +17,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
 from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import digest_source, inspect_source
+from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import examine_overhead
@@ -32,7 +31,7 @@ from gatemark.exams.overhead.policy import (
     overhead_options,
     refuse_expired,
 )
-from gatemark.packs.judge_exam import judge_exam
+from gatemark.gate.decide import judge_exam
 from gatemark.workspace import Workspace
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
@@ -151,7 +150,13 @@ def verify_overhead(
     # Step 3.
     started_at = workspace.clock()
     examined = examine_overhead(paths, options, choices)
-    summary = judge_exam("overhead", examined, workspace, started_at=started_at).summary
+    summary = judge_exam(
+        "overhead",
+        examined,
+        actor=workspace.actor,
+        started_at=started_at,
+        finished_at=workspace.clock(),
+    ).summary
     # Step 4.
     found.extend(_policy_digests(stored))
     plain = msgspec.json.decode(msgspec.json.encode(summary))
