@@ -17,6 +17,7 @@ from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row, Snapshot
+<<<<<<< HEAD
 from gatemark.packs.answers import (
     Answer,
     ItemKey,
@@ -26,6 +27,12 @@ from gatemark.packs.answers import (
     sample_of,
 )
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
+=======
+from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
+from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
+from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
+from gatemark.packs.inputs import calls_of
+>>>>>>> main
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
@@ -35,7 +42,7 @@ from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Call, Target
+from gatemark.targets.port import Target
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
@@ -60,7 +67,12 @@ class OpenPack(msgspec.Struct, frozen=True):
 def open_pack(path: str) -> OpenPack:
     """The pack of a file, ready to run."""
     pack, folder = read_pack_file(path), Path(path).resolve().parent
-    return OpenPack(pack, folder, load_snapshots(pack, folder))
+    snapshots = load_snapshots(pack, folder)
+    for suite in pack.suites:
+        if suite.template is not None:
+            # What cannot be filled in is refused before anybody is asked.
+            calls_of(suite, snapshots[suite.id].rows)
+    return OpenPack(pack, folder, snapshots)
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
@@ -253,12 +265,16 @@ async def answer_all(
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
+<<<<<<< HEAD
         recorded = source.scores_for(suite.id) if identity["scorer"] == RECORDED_SCORER else {}
         calls = [
             Call(id=row.id, epoch=epoch, input=row.input, sample=sample_of(row))
             for row in rows
             for epoch in range(1, suite.repeats + 1)
         ]
+=======
+        calls = calls_of(suite, rows)
+>>>>>>> main
         done = await run_calls(
             source.target_for(suite.id),
             calls,
