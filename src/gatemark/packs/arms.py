@@ -17,7 +17,6 @@ from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row, Snapshot
-<<<<<<< HEAD
 from gatemark.packs.answers import (
     Answer,
     ItemKey,
@@ -27,12 +26,7 @@ from gatemark.packs.answers import (
     sample_of,
 )
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
-=======
-from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
-from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
-from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
 from gatemark.packs.inputs import calls_of
->>>>>>> main
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
@@ -265,16 +259,8 @@ async def answer_all(
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
-<<<<<<< HEAD
         recorded = source.scores_for(suite.id) if identity["scorer"] == RECORDED_SCORER else {}
-        calls = [
-            Call(id=row.id, epoch=epoch, input=row.input, sample=sample_of(row))
-            for row in rows
-            for epoch in range(1, suite.repeats + 1)
-        ]
-=======
         calls = calls_of(suite, rows)
->>>>>>> main
         done = await run_calls(
             source.target_for(suite.id),
             calls,
