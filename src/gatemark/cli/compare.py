@@ -103,6 +103,7 @@ def compare_command(
       gatemark compare base.jsonl cand.jsonl --score exact --margin 0.02
       gatemark compare old.eval new.eval --cluster document -o compare.md
       gatemark compare pf.json pf.json --base-arm baseline --cand-arm candidate
+      gatemark compare old.csv new.csv --from csv --map id=question_id,score=correct
     """
     request = CompareRequest(
         base=base,
@@ -111,6 +112,7 @@ def compare_command(
         cluster=cluster,
         id_path=log.id_path,
         tool=log.tool,
+        columns=log.columns,
         base_arm=base_arm,
         cand_arm=cand_arm,
         settings=settings,

@@ -85,8 +85,9 @@ def import_command(
 ) -> int:
     """Turn other tools' logs into samples, with every row accounted for.
 
-    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow and pydantic-evals,
-    and traces in OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse.
+    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow, pydantic-evals,
+    OpenAI evals, HELM and Ragas, data sets of Langfuse, and traces in OTLP JSON (GenAI or
+    OpenInference attributes) or exported from Langfuse. --map reads any other table.
     Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
     given. An item that errored is kept with its error. The tool's own aggregates are compared with
     the rows. A run that was cut short (--limit, filters, crashes) and a log that contradicts its
@@ -98,6 +99,7 @@ def import_command(
       gatemark import results_1.json samples_task_1.jsonl -o base.jsonl
       gatemark import --list-arms promptfoo.json
       gatemark import promptfoo.json --arm baseline --id testCase.metadata.case_id -o base.jsonl
+      gatemark import scores.csv --from csv --map id=question_id,score=correct -o samples.jsonl
       gatemark import traces.jsonl --redact --dedupe --take 200 --seed 7 -o recent.jsonl
       gatemark import traces.jsonl --to decisions -o decisions.jsonl
     """
@@ -124,6 +126,7 @@ def import_command(
                 tool=log.tool,
                 arm=arm,
                 id_path=log.id_path,
+                columns=log.columns,
                 output=output,
                 prepared=prepared,
                 choices=ReadingChoices(on_bad_line=on_bad_line),

@@ -287,25 +287,42 @@ def reading_options(function: F) -> F:
 
 
 class ForeignLog(msgspec.Struct, frozen=True):
-    """How to read another tool's log: which tool wrote it, and where a row has its id."""
+    """How to read another tool's log: which tool wrote it, and where a row has its fields."""
 
     tool: str
     id_path: str | None
+    columns: dict[str, str]
+
+
+def _foreign_log(tool: str, id_path: str | None, maps: tuple[str, ...]) -> ForeignLog:
+    if not maps:
+        return ForeignLog(tool, id_path, {})
+    from gatemark.samples.importers.columns import parse_map  # noqa: PLC0415 - few need it
+
+    return ForeignLog(tool, id_path, parse_map(maps))
 
 
 foreign_log_options = OptionGroup(
-    ForeignLog,
+    _foreign_log,
     tool=click.option(
         "--from",
         metavar="FORMAT",
         default="auto",
         show_default=True,
         help="Tool that wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow, "
-        "pydantic-evals, otlp or langfuse.",
+        "pydantic-evals, openai-evals, helm, ragas, otlp, langfuse or langfuse-dataset; csv, tsv "
+        "or jsonl for a table with --map.",
     ),
     id_path=click.option(
         "--id",
         metavar="PATH",
         help="Dotted path to the id inside a row of another tool's log, such as doc.id.",
+    ),
+    maps=click.option(
+        "--map",
+        multiple=True,
+        metavar="FIELD=COLUMN,...",
+        help="Columns of a table that hold the fields of a sample: id, epoch, input, target, "
+        "output, score, score.NAME, confidence, error, latency_ms, cluster, tag.NAME. Repeatable.",
     ),
 )

@@ -21,6 +21,7 @@ from gatemark.evidence.rows import Row, Snapshot
 from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
 from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
+from gatemark.packs.inputs import calls_of
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
@@ -28,7 +29,7 @@ from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Call, Target
+from gatemark.targets.port import Target
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
@@ -53,7 +54,12 @@ class OpenPack(msgspec.Struct, frozen=True):
 def open_pack(path: str) -> OpenPack:
     """The pack of a file, ready to run."""
     pack, folder = read_pack_file(path), Path(path).resolve().parent
-    return OpenPack(pack, folder, load_snapshots(pack, folder))
+    snapshots = load_snapshots(pack, folder)
+    for suite in pack.suites:
+        if suite.template is not None:
+            # What cannot be filled in is refused before anybody is asked.
+            calls_of(suite, snapshots[suite.id].rows)
+    return OpenPack(pack, folder, snapshots)
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
@@ -242,11 +248,7 @@ async def answer_all(
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
-        calls = [
-            Call(id=row.id, epoch=epoch, input=row.input, sample=sample_of(row))
-            for row in rows
-            for epoch in range(1, suite.repeats + 1)
-        ]
+        calls = calls_of(suite, rows)
         done = await run_calls(
             source.target_for(suite.id),
             calls,
@@ -346,7 +348,7 @@ def _scored(row: Row, outcome: CallOutcome, found: Score | None) -> Answer:
         output=reply.output,
         score=found.value,
         reason=found.reason,
-        confidence=reply.confidence if reply.confidence is not None else row.confidence,
+        confidence=reply.confidence,
         latency_ms=reply.latency_ms,
         cluster=row.cluster,
         tags=row.tags,

@@ -44,6 +44,7 @@ class SampleRequest(msgspec.Struct, frozen=True):
     arm_flag: str = "--arm"
     id_path: str | None = None
     cluster: str | None = None
+    columns: dict[str, str] = {}
 
 
 class SampleSet:
@@ -124,7 +125,7 @@ def read_samples(
     on_progress: Progress | None = None,
 ) -> SampleSet:
     """The samples of a file, whoever wrote it."""
-    if request.tool == AUTO and is_own_file(source, choices):
+    if request.tool == AUTO and not request.columns and is_own_file(source, choices):
         return _own_samples(source, request, choices, on_progress)
     found = _imported_samples(source, request)
     if on_progress is not None:
@@ -164,7 +165,7 @@ def _imported_samples(source: Source, request: SampleRequest) -> SampleSet:
             f"{source.name}: only {SAMPLE_SCHEMA} can come from standard input; "
             "save another tool's log to a file"
         )
-    options = ReadOptions(arm=request.arm, id_path=request.id_path)
+    options = ReadOptions(arm=request.arm, id_path=request.id_path, columns=dict(request.columns))
     try:
         (log,) = import_files([Path(source.path)], tool=request.tool, options=options)
     except BadInputError as error:
