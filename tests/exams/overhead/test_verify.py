@@ -408,7 +408,8 @@ def test_a_looser_profile_is_refused_unless_accepted(
     found = examine_overhead(
         {"bare": str(arms[1]), "guarded": str(arms[3])}, {"profile": "dev"}, ReadingChoices()
     )
-    scored = judge_exam("overhead", found, Workspace(), started_at=datetime.now(UTC))
+    now = datetime.now(UTC)
+    scored = judge_exam("overhead", found, actor="ada", started_at=now, finished_at=now)
     older = msgspec.to_builtins(scored.summary)
     refused = verify(older, *arms)
     assert (refused.code, refused.json["checks"]["policy.overrides"]) == (4, "fail")
