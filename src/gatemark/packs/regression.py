@@ -8,6 +8,7 @@ import msgspec
 
 from gatemark.core.measurement import Measurement, unmeasured
 from gatemark.gate.decide import ITEMS_NEEDED, MAY_BE_CHANCE, MAY_BE_CHANCE_AMONG_CLAIMS
+from gatemark.packs.answers import asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.pack import FIRST_RULES, Pack, RegressionMode
 from gatemark.packs.policy import POOLED
@@ -63,7 +64,7 @@ def pooled_numbers(
             lane=suite.id,
             weight=suite.weight,
             pairs=reports[suite.id].pairs,
-            rows=opened.snapshots[suite.id].rows,
+            rows=asked_rows(suite.kind, opened.snapshots[suite.id].rows),
             largest_drop=suite.largest_drop or 1.0,
         )
         for suite in sorted(suites, key=lambda suite: suite.id)
