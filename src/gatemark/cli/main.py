@@ -33,6 +33,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "lint": ("gatemark.cli.lint", "Check a pack before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
     "gate": ("gatemark.cli.run", "Judge recorded evidence again by a pack; calls no target."),
+    "baseline": (
+        "gatemark.cli.baseline",
+        "Name the sealed results that candidates are compared with.",
+    ),
+    "bless": ("gatemark.cli.baseline", "Accept a sealed result as a baseline, with a reason."),
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": (
