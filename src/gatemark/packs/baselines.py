@@ -96,11 +96,12 @@ def baselines(workspace: Workspace) -> list[NamedBaseline]:
 
 def blessed(workspace: Workspace) -> dict[str, tuple[Event, ResultBlessed]]:
     """Return the results that people accepted, each with the last event about it."""
-    return {
-        said.result: (event, said)
-        for event, payload in workspace.events.events(kind=RESULT_BLESSED)
-        if payload is not None and (said := convert_stored(payload, ResultBlessed))
-    }
+    found: dict[str, tuple[Event, ResultBlessed]] = {}
+    for event, payload in workspace.events.events(kind=RESULT_BLESSED):
+        if payload is not None:
+            said = convert_stored(payload, ResultBlessed)
+            found[said.result] = (event, said)
+    return found
 
 
 def choose_baseline(workspace: Workspace, pack: Pack, folder: Path, wanted: str) -> ChosenBaseline:
