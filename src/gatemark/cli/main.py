@@ -110,6 +110,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "Run evaluations when they are due, each by exactly one worker.",
     ),
     "serve": ("gatemark.cli.serve", "Serve the page: dashboards, approvals, runs, the ledger."),
+    "doctor": (
+        "gatemark.cli.doctor",
+        "Check this installation: versions, extras, store, temporary folder.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -118,7 +122,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Packs and results": ("lint", "gate", "list", "show", "report", "comment", "calibration"),
     "Release": ("asset", "promote", "approve", "canary", "route", "why", "rollback", "demote"),
     "Watch": ("drift", "schedule", "review", "attribute", "serve"),
-    "Audit and settings": ("ledger", "store", "role", "policy"),
+    "Audit and settings": ("ledger", "store", "role", "policy", "doctor"),
 }
 EPILOG = """\b
 Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 does not verify.
