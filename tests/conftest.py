@@ -15,9 +15,15 @@ import pytest
 
 from gatemark.cli.main import main
 
+pytest_plugins = ["pytester"]
+
 # The same commit is judged by the same examples everywhere; exploring is done on purpose.
-hypothesis.settings.register_profile("steady", derandomize=True)
-hypothesis.settings.register_profile("explore", derandomize=False)
+# Time is never asserted: a busy machine is slow at drawing examples, too.
+_PATIENT = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("steady", _PATIENT, derandomize=True)
+hypothesis.settings.register_profile("explore", _PATIENT, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("GATEMARK_EXAMPLES", "steady"))
 
 

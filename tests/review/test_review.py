@@ -17,7 +17,7 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.preference.journey import PreferenceParameters, score_preference
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 from gatemark.review.close import (

@@ -149,7 +149,7 @@ def test_people_sign_in_by_a_provider_that_is_another_process(
         page.get_by_role("link", name="Sign in with Example").click()
         page.get_by_label("Who are you?").fill("mal")
         page.get_by_role("button", name="Go on").click()
-        expect(page.get_by_role("alert")).to_contain_text("does not vouch for your e-mail")
+        expect(page.get_by_role("alert")).to_contain_text("has not verified your e-mail")
         assert barriers(page) == []
 
 
@@ -166,7 +166,7 @@ def test_a_run_is_followed_to_its_result_and_the_result_is_verified(
         page.get_by_role("link", name="Show the result").click()
         expect(page.locator(".banner .verdict")).to_have_text("PASS")
         page.get_by_role("button", name="Verify seal, files and ledger").click()
-        expect(page.get_by_text("VERIFIES", exact=True)).to_be_visible()
+        expect(page.get_by_text("VERIFIES, UNANCHORED", exact=True)).to_be_visible()
         sizes = page.evaluate("[...document.images].map(image => image.naturalWidth)")
         assert min(sizes) > 0
 

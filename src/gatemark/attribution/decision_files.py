@@ -11,7 +11,7 @@ import msgspec
 from gatemark.attribution.decision import NAME, PlannedDecision
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.evidence.plugins import schemas
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.strict_json import parse_strictly
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024

@@ -6,6 +6,7 @@ accepts it who is not the one that judged the decision, so that nobody's own opi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -76,7 +77,7 @@ class ReviewedAttribution(msgspec.Struct, frozen=True, kw_only=True):
 def sealed_attribution(workspace: Workspace, reference: str) -> ReviewedAttribution:
     """A sealed attribution by its id or the beginning of it, checked against its digest."""
     kept = {
-        str(payload["attribution"]): payload["blobs"]
+        str(payload["attribution"]): msgspec.convert(payload["blobs"], dict[str, str])
         for _, payload in workspace.events.events(kind=ATTRIBUTION_SEALED)
         if payload is not None
     }
@@ -148,11 +149,16 @@ def _check(
         )
 
 
+def verdicts_in(payload: Mapping[str, object]) -> dict[ProposalKind, Verdict]:
+    """Return what an ``attribution_reviewed`` event says about proposals."""
+    return msgspec.convert(payload["verdicts"], dict[ProposalKind, Verdict])
+
+
 def _said(workspace: Workspace, name: str) -> dict[ProposalKind, Said]:
     said: dict[ProposalKind, Said] = {}
     for event, payload in workspace.events.events(subject=f"attribution:{name}"):
         if event.kind == ATTRIBUTION_REVIEWED and payload is not None:
-            for kind, verdict in payload["verdicts"].items():
+            for kind, verdict in verdicts_in(payload).items():
                 said.setdefault(
                     kind, Said(verdict=verdict, by=event.actor, note=str(payload["note"]))
                 )

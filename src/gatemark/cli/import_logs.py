@@ -17,7 +17,7 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.evidence.reading_options import OnBadLine, ReadingChoices
+from gatemark.evidence.source import OnBadLine, ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.samples.importer import LogExperiment
@@ -30,6 +30,11 @@ preparation_options = OptionGroup(
     ),
     dedupe=click.option(
         "--dedupe", is_flag=True, help="Keep the first of samples with the same input."
+    ),
+    answered=click.option(
+        "--answered",
+        is_flag=True,
+        help="Keep only samples with an output and no error, for a replay suite.",
     ),
     take=click.option(
         "--take", type=click.IntRange(1), metavar="N", help="Number of samples to draw."
@@ -85,8 +90,9 @@ def import_command(
 ) -> int:
     """Turn other tools' logs into samples, with every row accounted for.
 
-    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow and pydantic-evals,
-    and traces in OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse.
+    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow, pydantic-evals,
+    OpenAI evals, HELM and Ragas, data sets of Langfuse, and traces in OTLP JSON (GenAI or
+    OpenInference attributes) or exported from Langfuse. --map reads any other table.
     Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
     given. An item that errored is kept with its error. The tool's own aggregates are compared with
     the rows. A run that was cut short (--limit, filters, crashes) and a log that contradicts its
@@ -98,6 +104,7 @@ def import_command(
       gatemark import results_1.json samples_task_1.jsonl -o base.jsonl
       gatemark import --list-arms promptfoo.json
       gatemark import promptfoo.json --arm baseline --id testCase.metadata.case_id -o base.jsonl
+      gatemark import scores.csv --from csv --map id=question_id,score=correct -o samples.jsonl
       gatemark import traces.jsonl --redact --dedupe --take 200 --seed 7 -o recent.jsonl
       gatemark import traces.jsonl --to decisions -o decisions.jsonl
     """
@@ -124,6 +131,7 @@ def import_command(
                 tool=log.tool,
                 arm=arm,
                 id_path=log.id_path,
+                columns=log.columns,
                 output=output,
                 prepared=prepared,
                 choices=ReadingChoices(on_bad_line=on_bad_line),
@@ -152,6 +160,7 @@ def _check_decisions(prepared: Preparation, arm: str | None, id_path: str | None
         "arm": arm,
         "id": id_path,
         "dedupe": prepared.dedupe,
+        "answered": prepared.answered,
         "take": prepared.take,
         "stratify": prepared.stratify,
     }
@@ -198,6 +207,7 @@ def _lines(summary: ImportSummary) -> Iterator[str]:
         yield "\n  ".join(map(one_line, lines))
     for count, words in (
         (summary.redacted, "samples were redacted"),
+        (summary.unanswered, "have no output or an error and were left out"),
         (summary.repeats, "repeated another's input and were left out"),
         (summary.not_drawn, "were not drawn"),
     ):

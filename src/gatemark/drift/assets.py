@@ -10,6 +10,7 @@ import numpy as np
 
 from gatemark.core.errors import IntegrityError
 from gatemark.core.result import AssetKind
+from gatemark.core.stored import convert_stored
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import WatchedStage
@@ -34,6 +35,12 @@ _WATCHED: Final[dict[str, WatchedStage]] = {
 }
 
 
+class _Registered(msgspec.Struct):
+    """What is read of an ``asset_registered`` event."""
+
+    kind: AssetKind | None = None
+
+
 class LiveVersion(msgspec.Struct, frozen=True):
     """Where an asset stands: the stage that drift acts on, the version in it, and since when."""
 
@@ -48,7 +55,7 @@ def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str
     kinds: dict[str, AssetKind | None] = {}
     for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
         if event.subject and payload is not None:
-            kinds.setdefault(event.subject, payload.get("kind"))
+            kinds.setdefault(event.subject, convert_stored(payload, _Registered).kind)
     return kinds
 
 

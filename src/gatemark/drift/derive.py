@@ -16,8 +16,9 @@ from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
 from gatemark.evidence.observations import ConfidenceValue, Hit, Observation, point_sources
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event_kinds import RESULT_SEALED
+from gatemark.ledger.payloads import sealed_moment
 from gatemark.workspace import Workspace
 
 DEFAULT_WINDOW: Final = "1d"
@@ -91,7 +92,7 @@ def _from_results(
         name = str(payload["result_id"])
         if name not in known:
             known[name] = results.get(name)
-        moment = datetime.fromisoformat(payload["occasion"]["finished_at"])
+        moment = sealed_moment(payload)
         source = f"result-{name[7:23]}-{event.seq}"
         candidate = known[name].candidate
         about = "" if candidate is None else candidate.id.partition("/")[0]

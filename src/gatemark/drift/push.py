@@ -20,10 +20,17 @@ from gatemark.drift.ledger import open_push
 from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point, Pushed
 from gatemark.drift.signal import versioned_metric
 from gatemark.drift.stores.points import Content, Pusher, packed
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices, refuse
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import Block, Source, find_sources, read_blocks, whole_file
+from gatemark.evidence.source import (
+    Block,
+    ReadingChoices,
+    Source,
+    find_sources,
+    read_blocks,
+    refuse,
+    whole_file,
+)
 from gatemark.workspace import Workspace
 
 CLOCK_TOLERANCE_S: Final = 60

@@ -11,9 +11,8 @@ from typing import Any
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.record import is_one_line
-from gatemark.evidence.reading_options import Limits
 from gatemark.evidence.rows import Row, Sampling, Snapshot, freeze
-from gatemark.evidence.source import Source, inspect_source, read_blocks, split_sources
+from gatemark.evidence.source import Limits, Source, inspect_source, read_blocks, split_sources
 from gatemark.evidence.strict_json import parse_strictly, quoted
 
 MAX_PROBLEMS = 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from os import PathLike, fspath
 from typing import Any, Final, Literal
 
@@ -21,13 +21,19 @@ from gatemark.core.policy import Outcome, Waiver
 from gatemark.core.progress import Progress
 from gatemark.core.registry import Registry
 from gatemark.core.result import Result
-from gatemark.evidence.exam import EvidenceRole, ExamRun, ExamSuite
+from gatemark.evidence.exam import (
+    EXPECTED_IDS,
+    SITTING,
+    EvidenceRole,
+    ExamRun,
+    ExamSuite,
+    suites,
+    write_sitting,
+)
 from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
-from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN, read_expected_ids
-from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
+from gatemark.gate.decide import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 Feature = Literal[
@@ -59,14 +65,19 @@ class ScoreRequest:
 class ScoreReport:
     """What was found: a JSON document, a text for people, files, and a result where there is one.
 
-    ``verdict`` is None when nothing was asked that could be decided.
+    ``verdict`` is None when there was no rule to judge by. Files are rendered when first used.
     """
 
     document: Any
     verdict: Outcome | None
     text: Callable[[bool], str]
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    render_files: Callable[[], Mapping[str, bytes]] = dict
     result: Result | None = None
+
+    @cached_property
+    def files(self) -> Mapping[str, bytes]:
+        """The files for ``--out``, by name."""
+        return self.render_files()
 
 
 @dataclass(frozen=True)
@@ -266,8 +277,9 @@ def score_exam(
     scored = judge_exam(
         kind,
         outcome,
-        workspace,
+        actor=workspace.actor,
         started_at=started_at,
+        finished_at=workspace.clock(),
         waivers=request.waivers,
         title=request.title or outcome.exam.title(outcome.report),
         kept=kept,
@@ -277,17 +289,19 @@ def score_exam(
         names = [file.name for file in outcome.evidence.files]
         if not names:
             raise UsageError("there is no evidence file to seal")
-        keep(scored, workspace, {name: name for name in names})
+        workspace.keep(scored.result, scored.stored_files, {name: name for name in names})
     return scored
 
 
-def exam_report(scored: Scored, files: Mapping[str, bytes] | None = None) -> ScoreReport:
-    """A judged exam as it is shown."""
+def exam_report(
+    scored: Scored, files_of: Callable[[Scored], Mapping[str, bytes]] | None = None
+) -> ScoreReport:
+    """Return a judged exam as it is shown."""
     return ScoreReport(
         document=scored.summary,
         verdict=scored.result.verdict,
         text=partial(_verdict_table, scored.result),
-        files=scored.attachments if files is None else files,
+        render_files=lambda: scored.attachments if files_of is None else files_of(scored),
         result=scored.result,
     )
 
@@ -309,7 +323,7 @@ def _score(
     scored = score_exam(workspace, kind, options, request, started_at=started_at)
     if finish is not None:
         scored = finish(scored)
-    return exam_report(scored, None if files_of is None else files_of(scored))
+    return exam_report(scored, files_of)
 
 
 def _verdict_table(result: Result, color: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError
-from gatemark.evidence.plugins import suites
+from gatemark.evidence.exam import suites
 from gatemark.evidence.settings_errors import SettingsProblem, option_problems, problem_in
 from gatemark.evidence.settings_file import parse_settings, settings_text
 from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec

@@ -20,14 +20,14 @@ from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Outcome
-from gatemark.evidence.exam import ExamOutcome, ExamRun
-from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import EXPECTED_IDS, SITTING, ExamOutcome, ExamRun, write_sitting
+from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.source import ReadingChoices
+from gatemark.gate.decide import Scored, judge_exam
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.decisions.decision import roles_of
 from gatemark.lifecycle.state_cache import read_state
-from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.review.create import subject_of_review, tell_ledger
 from gatemark.review.findings import (
     Arbitration,
@@ -351,15 +351,17 @@ def _judge(
         scored: Scored = judge_exam(
             PAIRWISE,
             examined,
-            workspace,
+            actor=workspace.actor,
             started_at=started_at,
+            finished_at=workspace.clock(),
             title=outcome_title(plan.name, candidate, plan.baseline),
             kept=_kept(opened),
             about=(plan.asset_of(candidate), plan.asset_of(plan.baseline)),
         )
         is_kept = _is_kept(workspace, scored.result.id)
         if may_seal and not is_kept:
-            keep(scored, workspace, {VOTES: str(Path(folder) / VOTES)})
+            paths = {VOTES: str(Path(folder) / VOTES)}
+            workspace.keep(scored.result, scored.stored_files, paths)
     facts = dict(examined.report.facts)
     return CandidateOutcome(
         candidate=candidate,

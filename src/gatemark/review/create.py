@@ -23,7 +23,7 @@ from gatemark.core.errors import (
 )
 from gatemark.core.result import AssetRef
 from gatemark.core.text import check_words
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
 from gatemark.lifecycle.assets import version_ref

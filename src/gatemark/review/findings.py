@@ -15,10 +15,9 @@ import numpy as np
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome
-from gatemark.evidence.folds.fold_files import build_exam
-from gatemark.evidence.folds.run_exam import exam_job
-from gatemark.evidence.plugins import measures
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import measures
+from gatemark.evidence.run_exam import ExamJob, build_exam
+from gatemark.evidence.source import ReadingChoices
 from gatemark.gate.decide import judge
 from gatemark.review.create import lookers
 from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
@@ -154,7 +153,7 @@ def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
     """Every two reviewers with pairs in common, by the agreement exam's own rules."""
     if AGREEMENT not in measures():
         return ()
-    exam = build_exam(exam_job(AGREEMENT, {}, ReadingChoices()))
+    exam = build_exam(ExamJob(AGREEMENT, {}, ReadingChoices()))
     rules = [rule for rule in exam.policy().rules if rule.id in AGREEMENT_RULES]
     measure = measures().get(AGREEMENT)
     given: dict[str, dict[int, str]] = {}

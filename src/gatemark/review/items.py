@@ -12,9 +12,16 @@ import msgspec
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import AssetRef
 from gatemark.evidence.dataset import json_rows
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import Limits, ReadingChoices, refuse
-from gatemark.evidence.source import Source, inspect_source, read_blocks, whole_file
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import (
+    Limits,
+    ReadingChoices,
+    Source,
+    inspect_source,
+    read_blocks,
+    refuse,
+    whole_file,
+)
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.packs.answers import read_sample_lines
 from gatemark.review.plan import GOLD_ARMS, ReviewPair

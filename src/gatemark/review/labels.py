@@ -16,8 +16,8 @@ from gatemark.core.errors import (
 )
 from gatemark.core.measurement import Measurement
 from gatemark.core.text import check_words
-from gatemark.evidence.plugins import measures
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import measures
+from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.decisions.decision import require_role

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +12,10 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.dataset import frozen_rows
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
+    TABLES,
     ClaimCheck,
     ForeignSample,
     Imported,
@@ -23,8 +23,10 @@ from gatemark.samples.importer import (
     ReadOptions,
     as_record,
     import_files,
+    importer_called,
     importers,
     list_arms,
+    log_file,
 )
 from gatemark.samples.prepare import Preparation, prepare
 from gatemark.samples.read_samples import AUTO, is_own_file
@@ -65,6 +67,7 @@ class ImportSummary(msgspec.Struct, frozen=True):
     redacted: int = 0
     repeats: int = 0
     not_drawn: int = 0
+    unanswered: int = 0
     recipe: Preparation = Preparation()
     snapshot: str | None = None
     """What a pack's result will cite the written samples by, where they are made for replay."""
@@ -76,6 +79,7 @@ def import_logs(
     tool: str = AUTO,
     arm: str | None = None,
     id_path: str | None = None,
+    columns: Mapping[str, str] | None = None,
     output: str | None = None,
     prepared: Preparation | None = None,
     choices: ReadingChoices | None = None,
@@ -87,9 +91,10 @@ def import_logs(
     on without them.
     """
     choices = choices or ReadingChoices()
+    paths = [str(log_file(Path(path))) for path in paths]
     check_output(paths, output)
-    _check_inputs(paths, tool, choices)
-    options = ReadOptions(arm=arm, id_path=id_path)
+    options = ReadOptions(arm=arm, id_path=id_path, columns=dict(columns or {}))
+    _check_inputs(paths, TABLES if options.columns and tool == AUTO else tool, choices)
     logs = import_files([Path(path) for path in paths], tool=tool, options=options)
     if on_progress is not None:
         total = sum(inspect_source(path).byte_count for path in paths)
@@ -113,6 +118,7 @@ def import_logs(
         redacted=made.redacted,
         repeats=made.repeats,
         not_drawn=made.not_drawn,
+        unanswered=made.unanswered,
         recipe=recipe,
         snapshot=_snapshot(made.samples) if written and _is_replay(logs, recipe) else None,
     )
@@ -135,6 +141,7 @@ def _snapshot(samples: Sequence[ForeignSample]) -> str | None:
 
 def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[LogExperiment, ...]:
     """The experiments inside some logs."""
+    paths = [str(log_file(Path(path))) for path in paths]
     _check_inputs(paths, tool, ReadingChoices())
     return list_arms([Path(path) for path in paths], tool=tool)
 
@@ -146,7 +153,7 @@ def importer_names() -> tuple[str, ...]:
 
 def _check_inputs(paths: Sequence[str], tool: str, choices: ReadingChoices) -> None:
     if tool != AUTO:
-        importers().get(tool)
+        importer_called(tool)
         return
     for path in paths:
         source = inspect_source(path)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.registry import Registry
 from gatemark.samples.records import SampleOrigin
 
@@ -22,6 +22,9 @@ SAMPLE_SCHEMA: Final = "gatemark.sample/1"
 HEAD_BYTES: Final = 1 << 18
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+TABLES: Final = "csv"
+_TABLE_NAMES: Final = ("tsv", "jsonl")
+_LISTED: Final = 5
 _VERSION: Final = re.compile(
     rb'"(?:promptfooVersion|inspect_ai|lm_eval_version)"\s*:\s*"([A-Za-z0-9.+_-]{1,40})"'
 )
@@ -41,11 +44,13 @@ class ReadOptions(msgspec.Struct, frozen=True):
     """What the reader of a log may be told.
 
     ``arm`` picks one of several experiments in a file, by its name or its number; ``id_path`` is a
-    dotted path to the item id in the tool's own row.
+    dotted path to the item id in the tool's own row; ``columns`` maps fields of a sample to the
+    columns of a table.
     """
 
     arm: str | None = None
     id_path: str | None = None
+    columns: dict[str, str] = {}
     limits: ForeignLimits = ForeignLimits()
 
 
@@ -249,7 +254,8 @@ def detect(file: ForeignFile, known: Registry[Importer]) -> Importer:
     if not fitting:
         raise BadInputError(
             f"{file.name}: neither {SAMPLE_SCHEMA} nor a log of a known format "
-            f"(known: {', '.join(known.names())})"
+            f"(known: {', '.join(known.names())}); a table of your own is read with "
+            f"--from {TABLES} --map id=COLUMN,score=COLUMN"
         )
     raise BadInputError(
         f"{file.name}: looks like several formats: "
@@ -262,8 +268,8 @@ def import_files(
 ) -> tuple[Imported, ...]:
     """Read logs of one tool: one result per log, or one for all where they belong together."""
     options = options or ReadOptions()
-    files = [open_foreign(path, options.limits) for path in paths]
-    importer = _one_importer(files, tool)
+    files = [open_foreign(log_file(path), options.limits) for path in paths]
+    importer = _one_importer(files, tool, options)
     groups = [files] if importer.joint else [[file] for file in files]
     read = []
     for group in groups:
@@ -277,8 +283,8 @@ def list_arms(
 ) -> tuple[LogExperiment, ...]:
     """The experiments that the files hold between them."""
     options = options or ReadOptions()
-    files = [open_foreign(path, options.limits) for path in paths]
-    importer = _one_importer(files, tool)
+    files = [open_foreign(log_file(path), options.limits) for path in paths]
+    importer = _one_importer(files, tool, options)
     groups = [files] if importer.joint else [[file] for file in files]
     found: list[LogExperiment] = []
     for group in groups:
@@ -301,12 +307,38 @@ def _naming_tool(importer: Importer, files: Sequence[ForeignFile]) -> Iterator[N
         raise BadInputError((first, *others), unlisted_count=error.unlisted_count) from error
 
 
-def _one_importer(files: Sequence[ForeignFile], tool: str) -> Importer:
+def log_file(path: Path) -> Path:
+    """The log that a path names: itself, or the only one in a folder that a tool writes to."""
+    if not path.is_dir():
+        return path
+    names = sorted(one.name for one in path.iterdir() if one.is_file())
+    for importer in importers():
+        found = importer.in_folder(names) if importer.in_folder is not None else ()
+        if len(found) == 1:
+            return path / found[0]
+        if found:
+            listed = ", ".join(found[:_LISTED]) + (", …" if len(found) > _LISTED else "")
+            raise BadInputError(
+                f"{path}: holds {len(found)} logs of {importer.name}, name one: {listed}"
+            )
+    raise BadInputError(f"{path}: is a folder without a log of a known tool; name a file in it")
+
+
+def importer_called(tool: str) -> Importer:
+    """The importer of that name; every kind of table is read by one."""
+    return importers().get(TABLES if tool in _TABLE_NAMES else tool)
+
+
+def _one_importer(files: Sequence[ForeignFile], tool: str, options: ReadOptions) -> Importer:
     known = importers()
     if not files:
         raise BadInputError("nothing to import: no file was named")
+    if options.columns:
+        if tool not in ("auto", TABLES, *_TABLE_NAMES):
+            raise UsageError(f"--map is for tables (--from {TABLES}), not for {tool} logs")
+        return known.get(TABLES)
     if tool != "auto":
-        return known.get(tool)
+        return importer_called(tool)
     found = [detect(file, known) for file in files]
     names = sorted({importer.name for importer in found})
     if len(names) > 1:

@@ -7,10 +7,8 @@ keep a list of results. JSON Lines have one result per line, CSV is the table th
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -19,6 +17,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import parse_settings
 from gatemark.samples.foreign_json import decode, key_paths, lines, rows, without_bom
 from gatemark.samples.importer import ForeignFile, Refusal
+from gatemark.samples.tables import csv_cells, header_of
 
 MAX_YAML_BYTES: Final = 16 << 20
 _ERROR: Final = 2
@@ -206,7 +205,7 @@ _Found = Iterator[tuple[str, msgspec.Raw, PromptfooRow | Refusal]]
 def is_promptfoo(head: bytes, filename: str) -> bool:
     """Whether the first bytes of a file look like one of promptfoo's forms."""
     if filename.endswith(".csv"):
-        return _columns_of(_header(head)) != {}
+        return _columns_of(header_of(head, filename)) != {}
     if filename.endswith((".yaml", ".yml")):
         return b"promptIdx:" in head or (b"\nresults:" in head and b"evalId:" in head)
     paths = key_paths(head)
@@ -357,14 +356,6 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _header(head: bytes) -> list[str]:
-    try:
-        text = without_bom(head).decode("utf-8", "replace")
-        return next(csv.reader(io.StringIO(text, newline="")), [])
-    except csv.Error:
-        return []
-
-
 def _columns_of(header: list[str]) -> dict[int, int]:
     """Where each column of outputs begins and ends, from its place to the next one."""
     starts = [
@@ -372,19 +363,20 @@ def _columns_of(header: list[str]) -> dict[int, int]:
         for place, name in enumerate(header)
         if place > 0 and name == _STATUS[0] and header[place + 1 : place + 2] == [_STATUS[1]]
     ]
-    return dict(zip(starts, [*starts[1:], len(header)], strict=True))
+    return dict(zip(starts, [*starts, len(header)][1:], strict=True))
 
 
 def _csv_rows(file: ForeignFile) -> _Found:
     """The table as a spreadsheet; scores have two decimals in it."""
-    header = _header(file.data)
+    found = csv_cells(file)
+    header = next(found, [])
     columns = _columns_of(header)
     if not columns:
         raise BadInputError(f"{file.name}: not a promptfoo table: it has no Status and Score")
     first = min(columns)
     described = header[0] == "Description"
     names = header[int(described) : first]
-    for number, cells in enumerate(_cells(file)):
+    for number, cells in enumerate(found):
         place = f"{file.name}: row {number + 1}"
         if len(cells) != len(header):
             yield place, msgspec.Raw(), Refusal(place, f"has {len(cells)} cells, not {len(header)}")
@@ -397,16 +389,6 @@ def _csv_rows(file: ForeignFile) -> _Found:
             if cell is not None:
                 head = _csv_head(header[start])
                 yield place, raw, _row_of(cell, (number, column), head, given, test)
-
-
-def _cells(file: ForeignFile) -> Iterable[list[str]]:
-    try:
-        text = without_bom(file.data).decode()
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-        next(reader)
-        yield from reader
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise BadInputError(f"{file.name}: not readable CSV: {error}") from error
 
 
 def _csv_head(title: str) -> PromptfooColumn:

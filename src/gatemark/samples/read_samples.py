@@ -10,9 +10,8 @@ import xxhash
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source, read_blocks, whole_file
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import ReadingChoices, Source, read_blocks, whole_file
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import (
@@ -45,6 +44,7 @@ class SampleRequest(msgspec.Struct, frozen=True):
     arm_flag: str = "--arm"
     id_path: str | None = None
     cluster: str | None = None
+    columns: dict[str, str] = {}
 
 
 class SampleSet:
@@ -125,7 +125,7 @@ def read_samples(
     on_progress: Progress | None = None,
 ) -> SampleSet:
     """The samples of a file, whoever wrote it."""
-    if request.tool == AUTO and is_own_file(source, choices):
+    if request.tool == AUTO and not request.columns and is_own_file(source, choices):
         return _own_samples(source, request, choices, on_progress)
     found = _imported_samples(source, request)
     if on_progress is not None:
@@ -165,7 +165,7 @@ def _imported_samples(source: Source, request: SampleRequest) -> SampleSet:
             f"{source.name}: only {SAMPLE_SCHEMA} can come from standard input; "
             "save another tool's log to a file"
         )
-    options = ReadOptions(arm=request.arm, id_path=request.id_path)
+    options = ReadOptions(arm=request.arm, id_path=request.id_path, columns=dict(request.columns))
     try:
         (log,) = import_files([Path(source.path)], tool=request.tool, options=options)
     except BadInputError as error:

@@ -306,7 +306,7 @@ def _tell_overdue(
 
 
 def _runner(workspace: Workspace, alerts_file: str | None) -> Runner:
-    settings = {"GATEMARK_STORE": workspace.address}
+    settings = {"GATEMARK_STORE": workspace.store_setting}
     if alerts_file is not None and PROBE_ALERTS not in os.environ:
         settings[PROBE_ALERTS] = str(Path(alerts_file).resolve())
 

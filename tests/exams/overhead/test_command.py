@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import examine_overhead
 

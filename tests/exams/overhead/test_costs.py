@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
 

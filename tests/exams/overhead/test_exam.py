@@ -11,9 +11,8 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.core.figure import Shifts, Table
-from gatemark.evidence.exam import ExamSuite
-from gatemark.evidence.plugins import measures, suites
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import ExamSuite, measures, suites
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.exam import OverheadExam, WindowPair, examine_overhead
 from gatemark.exams.overhead.policy import OverheadOptions
 from gatemark.exams.overhead.views import SHOWN_BINS

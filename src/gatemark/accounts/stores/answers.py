@@ -1,13 +1,13 @@
-"""Answers that are given again when a request comes again, and runs that were started."""
+"""Answers to requests with an idempotency key, and runs started from the page."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
-from gatemark.accounts.nouns import KeptAnswer, PageRun, RunState, moment, seconds
+from gatemark.accounts.nouns import ALIVE_S, KeptAnswer, PageRun, RunState, moment, seconds
 from gatemark.accounts.stores.tables import ANSWERS, PAGE_RUNS
 from gatemark.ledger.database import Database
 
@@ -16,18 +16,27 @@ MAX_DETAIL: Final = 2_000
 
 
 class SqlAnswers:
-    """What was answered to requests with a key, for a day."""
+    """Answers to requests with an idempotency key, stored for a day."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def begin(self, person: str, key: str, request: str, now: datetime) -> KeptAnswer | None:
-        """None when the request is new and is now under way; else what is known of it."""
-        query = sa.select(ANSWERS).where(ANSWERS.c.person == person, ANSWERS.c.key == key)
+        """Claim a new request and return None; return what is known of a repeated one.
+
+        A request that is running belongs to the server that claimed it, as long as that server
+        calls ``touch``. If it died, the same request claims the key again.
+        """
+        mine = (ANSWERS.c.person == person, ANSWERS.c.key == key)
+        query = sa.select(ANSWERS).where(*mine)
         with self._database.writing() as connection:
             old = seconds(now - timedelta(hours=KEPT_HOURS))
             connection.execute(sa.delete(ANSWERS).where(ANSWERS.c.kept_s < old))
             row = connection.execute(query).first()
+            is_dead = row is not None and row.status is None and row.kept_s < seconds(now) - ALIVE_S
+            if row is not None and is_dead and row.request == request:
+                connection.execute(sa.update(ANSWERS).where(*mine).values(kept_s=seconds(now)))
+                return None
             if row is not None:
                 return KeptAnswer(row.request, row.status, row.body or b"")
             fresh = {"person": person, "key": key, "request": request, "kept_s": seconds(now)}
@@ -35,16 +44,20 @@ class SqlAnswers:
         return None
 
     def keep(self, person: str, key: str, status: int, body: bytes) -> None:
-        """Remember what was answered."""
+        """Store an answer."""
         self._change(person, key, {"status": status, "body": body})
 
+    def touch(self, person: str, key: str, now: datetime) -> None:
+        """Say that a request is still running."""
+        self._change(person, key, {"kept_s": seconds(now)})
+
     def forget(self, person: str, key: str) -> None:
-        """Let a request that came to nothing be made again."""
+        """Allow a failed request to be repeated."""
         with self._database.adding() as connection:
             where = (ANSWERS.c.person == person, ANSWERS.c.key == key)
             connection.execute(sa.delete(ANSWERS).where(*where))
 
-    def _change(self, person: str, key: str, values: dict[str, Any]) -> None:
+    def _change(self, person: str, key: str, values: dict[str, object]) -> None:
         with self._database.adding() as connection:
             where = (ANSWERS.c.person == person, ANSWERS.c.key == key)
             connection.execute(sa.update(ANSWERS).where(*where).values(values))
@@ -57,7 +70,7 @@ class SqlPageRuns:
         self._database = database
 
     def add(self, run: PageRun) -> None:
-        """Remember a run that begins."""
+        """Store a new run."""
         row = {
             "id": run.id,
             "pack": run.pack,
@@ -74,8 +87,8 @@ class SqlPageRuns:
             connection.execute(sa.insert(PAGE_RUNS).values(row))
 
     def change(self, identity: str, state: RunState, now: datetime, **more: str | None) -> None:
-        """Say how a run stands; it has ended unless it is queued or running."""
-        values: dict[str, Any] = {"state": state, "alive_s": seconds(now), **more}
+        """Change the state of a run; it has ended unless it is queued or running."""
+        values: dict[str, object] = {"state": state, "alive_s": seconds(now), **more}
         values["detail"] = (more.get("detail") or "")[:MAX_DETAIL]
         values["finished_s"] = None if state in ("queued", "running") else seconds(now)
         with self._database.adding() as connection:
@@ -83,7 +96,7 @@ class SqlPageRuns:
             connection.execute(sa.update(PAGE_RUNS).where(where).values(values))
 
     def interrupt(self, before: datetime, now: datetime) -> int:
-        """Mark runs whose server has not been heard of for a while."""
+        """Mark runs whose server has stopped reporting."""
         values = {
             "state": "interrupted",
             "finished_s": seconds(now),

@@ -11,7 +11,7 @@ from gatemark.cli.options import json_option, max_errors_option, now_option, sto
 from gatemark.cli.screen import byte_progress, show
 from gatemark.drift.derive import DEFAULT_WINDOW, Derived, DeriveRequest, derive_points
 from gatemark.drift.push import push_points
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
 
 

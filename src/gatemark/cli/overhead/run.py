@@ -10,8 +10,7 @@ from typing import TypeVar
 import click
 
 from gatemark.cli.options import json_option, output_option, store_option
-from gatemark.cli.score import report_file_option, show_report
-from gatemark.cli.score.parameters import struct_options
+from gatemark.cli.score import report_file_option, show_report, struct_options
 from gatemark.cli.screen import count_progress
 from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
 from gatemark.exams.overhead.policy import Mode, ProfileName
@@ -58,8 +57,10 @@ def run(
 
     CONFIG is YAML: the target (a built-in example, or a function of your own), its options,
     the seeds and the folder to write to. Before every pass the state is restored, its hash is
-    compared and every seed is set again. Writes bare.jsonl, guarded.jsonl and noise.jsonl (the
-    second bare pass), costs.json with time and memory, and report.json.
+    compared and every seed is set again. The first bare pass runs
+    before any guard is switched on. Writes bare.jsonl, guarded.jsonl, noise.jsonl and
+    repeat.jsonl (the second bare and guarded pass), costs.json with time and memory, and
+    report.json.
 
     Exit 0 pass, 1 fail, 2 bad input or a target that raises, 3 inconclusive.
 
@@ -85,4 +86,4 @@ def run(
         click.echo(f"wrote {path}", err=True)
     report = exam_report(ran.scored)
     write_reports(ran.scored.result, output, summary=report.document)
-    return show_report(report, {COMPAT: compat}, as_json=json)
+    return show_report(report, {COMPAT: compat} if compat else {}, as_json=json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import click
 import msgspec
@@ -21,7 +21,6 @@ from gatemark.cli.runlog.options import (
 from gatemark.cli.screen import count_progress
 from gatemark.core.errors import UsageError
 from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
-from gatemark.packs.judge_exam import keep
 from gatemark.report.outputs import write_attachments
 from gatemark.report.terminal import first_table
 from gatemark.workspace import Workspace
@@ -33,7 +32,7 @@ class Gate(click.ParamType[tuple[str, float]]):
     name = "METRIC=BOUND"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, float]:
         metric, found, bound = str(value).partition("=")
         if not (found and metric and bound):
@@ -193,7 +192,7 @@ def metrics_command(
     write_attachments(out, scored.attachments)
     if seal:
         names = [file.name for part in scored.result.evidence for file in part.files]
-        keep(scored, workspace, {name: name for name in names})
+        workspace.keep(scored.result, scored.stored_files, {name: name for name in names})
     if not reports.json:
         click.echo(first_table(scored.result))
     return reports.print(scored.result, scored.summary)

@@ -15,20 +15,21 @@ from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Advance
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices, place
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import (
     Block,
+    ReadingChoices,
     Source,
     digest_source,
     inspect_source,
+    place,
     read_blocks,
     whole_file,
 )
 from gatemark.exams.overhead.records import NAME, ArmMeta, CountWindow, LossWindow
 
-Role = Literal["bare", "guarded", "noise"]
+Role = Literal["bare", "guarded", "noise", "repeat"]
 SHOWN_IDS: Final = 20
 LISTED_IDS: Final = 3
 """A message names a few windows; the list beside it has more."""

@@ -18,8 +18,8 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import ArmCosts, Costs, Restored, schedule_digest
 from gatemark.exams.overhead.policy import PolicyRequest, overhead_options
@@ -32,7 +32,7 @@ from gatemark.exams.overhead.targets.runner import (
     run_arms,
 )
 from gatemark.exams.score import ScoreRequest, score_exam
-from gatemark.packs.judge_exam import Scored
+from gatemark.gate.decide import Scored
 from gatemark.workspace import Workspace
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024
@@ -40,6 +40,7 @@ FILES: Final = {
     "bare": "bare.jsonl",
     "guarded": "guarded.jsonl",
     "noise": "noise.jsonl",
+    "repeat": "repeat.jsonl",
     "costs": "costs.json",
 }
 REPORT: Final = "report.json"
@@ -118,6 +119,7 @@ def write_run(run: OverheadRun, folder: Path) -> tuple[Path, ...]:
         FILES["bare"]: b"".join(arm_lines(run, bare[0])),
         FILES["guarded"]: b"".join(arm_lines(run, guarded[0])),
         FILES["noise"]: b"".join(arm_lines(run, bare[-1])),
+        FILES["repeat"]: b"".join(arm_lines(run, guarded[-1])),
     }
     for name, data in rendered.items():
         write_whole(folder / name, [data])

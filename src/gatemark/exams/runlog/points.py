@@ -1,4 +1,4 @@
-"""What a run log tells about watched metrics."""
+"""Observations of watched metrics from run logs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from gatemark.evidence.observations import Hit, Observation, PointSource
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.files import read_run_log
 
@@ -20,7 +20,7 @@ def _read(
 
 
 def _observations(log: RunLog) -> Iterator[Observation]:
-    """Texts that were held back are blocks; summaries that fail their schema are rejections."""
+    """Yield held-back texts as blocks, and summaries that fail their schema as rejections."""
     for decision in log.decisions:
         hit = Hit(decision.decision != "summarize")
         moment = datetime.fromisoformat(decision.timestamp)

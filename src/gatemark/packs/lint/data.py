@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from gatemark.core.canonical import digest
 from gatemark.evidence.dataset import placed_rows
-from gatemark.evidence.hygiene.personal import personal_data
+from gatemark.evidence.hygiene import personal_data
 from gatemark.evidence.rows import Row
 from gatemark.packs.arms import BUILTIN, OpenPack
 from gatemark.packs.lint.report import LintWarning

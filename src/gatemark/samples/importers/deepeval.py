@@ -39,6 +39,13 @@ _PASSED: Final = "success"
 _LATEST: Final = "testRunData"
 _DEFAULT_NAME: Final = re.compile(r"(?:conversational_)?test_case_[0-9]+")
 _CASES: Final = ("testCases", "conversationalTestCases", "test_results")
+_CAMEL: Final = {
+    "actual_output": "actualOutput",
+    "expected_output": "expectedOutput",
+    "expected_outcome": "expectedOutcome",
+    "metrics_data": "metricsData",
+    "index": "order",
+}
 _MARKS: Final = ("metricsData", "metricsMetadata", "actualOutput", "metrics_data", "actual_output")
 _FILES: Final = re.compile(r"test_run_[0-9_]+\.json|\.latest_test_run\.json|[0-9]{8}_[0-9]{6}")
 
@@ -83,10 +90,6 @@ class _Camel(msgspec.Struct, rename="camel"):
         deciding = [metric for metric in self.metrics if not metric.flaky]
         failed = any(metric.success is False and not metric.error for metric in deciding)
         return not failed and any(metric.error for metric in deciding)
-
-
-class _Snake(_Camel, rename=None):
-    index: int | None = None
 
 
 class _Total(msgspec.Struct):
@@ -165,15 +168,25 @@ def _load(file: ForeignFile) -> _Log:
 
 def _cases(log: _Log, file: ForeignFile, gathering: Gathering) -> list[_Placed]:
     cases: list[_Placed] = []
-    kinds: tuple[type[_Camel], ...] = (_Camel, _Camel, _Snake)
-    listed = (log.test_cases, log.conversational_test_cases, log.test_results)
-    for key, raws, kind in zip(_CASES, listed, kinds, strict=True):
-        for place, raw, case in rows(raws, kind, f"{file.name}: {key}"):
+    results = [_camel(raw) for raw in log.test_results]
+    listed = (log.test_cases, log.conversational_test_cases, results)
+    for key, raws in zip(_CASES, listed, strict=True):
+        for place, raw, case in rows(raws, _Camel, f"{file.name}: {key}"):
             if isinstance(case, Refusal):
                 gathering.refuse(case)
             else:
                 cases.append((place, raw, case))
     return cases
+
+
+def _camel(raw: msgspec.Raw) -> msgspec.Raw:
+    """A result of ``evaluate()`` with the names that a test run has for the same fields."""
+    try:
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return raw
+    renamed = {_CAMEL.get(name, name): value for name, value in fields.items()}
+    return msgspec.Raw(msgspec.json.encode(renamed))
 
 
 def _keys(cases: list[_Placed], gathering: Gathering) -> list[tuple[str | None, int]]:

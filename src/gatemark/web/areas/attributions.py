@@ -18,6 +18,7 @@ from gatemark.attribution.review import (
     accepted_items,
     review_attribution,
     sealed_attribution,
+    verdicts_in,
 )
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
@@ -126,7 +127,7 @@ def _judged(workspace: Workspace) -> dict[str, set[str]]:
     judged: dict[str, set[str]] = {}
     for _, payload in workspace.events.events(kind=ATTRIBUTION_REVIEWED):
         if payload is not None:
-            judged.setdefault(str(payload["attribution"]), set()).update(payload["verdicts"])
+            judged.setdefault(str(payload["attribution"]), set()).update(verdicts_in(payload))
     return judged
 
 

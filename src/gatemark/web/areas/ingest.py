@@ -14,7 +14,7 @@ from gatemark.core.errors import BadInputError, NotAllowedError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import CommandResult, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role

@@ -14,7 +14,7 @@ import msgspec
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownNameError
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review, review_outcome
 from gatemark.review.create import (
     CreateReview,
