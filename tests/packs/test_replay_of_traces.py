@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from gatemark.evidence.dataset import read_dataset
-from gatemark.packs.answers import sample_of
 
 Run = Callable[..., Any]
 COUNT = 60
@@ -111,6 +109,22 @@ def test_a_candidate_that_answers_otherwise_fails(gatemark: Run, folder: Path) -
 
 def test_the_candidate_does_not_see_what_production_said(gatemark: Run, folder: Path) -> None:
     """A target that is sent the whole sample gets no answer to copy."""
+    (folder / "spy.py").write_text(
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        "    call = json.loads(line)\n"
+        "    print(json.dumps({'id': call['id'], 'output': json.dumps(call)}), flush=True)\n"
+    )
+    global_pack = PACK.replace(
+        '{python: "app:CANDIDATE"}',
+        f'{{command: ["{sys.executable}", "spy.py"], send_sample: true}}',
+    )
     replay(gatemark, folder, "same")
-    for row in read_dataset(str(folder / "recent.jsonl"), "recent").rows:
-        assert "It costs" not in json.dumps(sample_of(row))
+    (folder / "pack.yaml").write_text(global_pack)
+    ran = gatemark("run", folder / "pack.yaml", "--store", folder / "spied", "--json")
+    digest = next(b["digest"] for b in ran.json["blobs"] if b["name"] == "recent.candidate.jsonl")
+    stored = next((folder / "spied").rglob(f"*{digest.removeprefix('sha256:')[8:]}*")).read_bytes()
+    outputs = [json.loads(line)["output"] for line in stored.splitlines()]
+    assert len(outputs) == 40
+    assert all("What does it cost" in output for output in outputs)
+    assert not any("It costs" in output for output in outputs)

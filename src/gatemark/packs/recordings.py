@@ -19,7 +19,7 @@ from gatemark.evidence.source import (
 )
 from gatemark.packs.answers import ItemKey, read_sample_lines
 from gatemark.samples.importer import ReadOptions, as_record, import_files, log_file
-from gatemark.samples.read_samples import is_own_file
+from gatemark.samples.read_samples import AUTO, is_own_file
 from gatemark.samples.records import SampleOrigin
 from gatemark.scorers.recorded import NAME
 
@@ -45,15 +45,20 @@ class RecordedScores(msgspec.Struct, frozen=True):
         return {"scores": dict(self.scores)}
 
 
-def recorded_rows(path: Path) -> tuple[list[dict[str, Any]], str]:
+def recorded_rows(
+    path: Path, *, tool: str = AUTO, options: ReadOptions | None = None
+) -> tuple[list[dict[str, Any]], str]:
     """The samples of a recording, and a digest of them.
 
     ``log.json#ARM`` names one of several experiments in a log. A log that contradicts its own
     aggregates is no evidence for anything.
     """
     file, arm = _named_arm(path)
-    if file.is_dir() or not is_own_file(inspect_source(str(file)), ReadingChoices()):
-        return _imported(file, arm)
+    options = options or ReadOptions()
+    arm = options.arm or arm
+    asked = tool != AUTO or options.columns
+    if asked or file.is_dir() or not is_own_file(inspect_source(str(file)), ReadingChoices()):
+        return _imported(file, tool, msgspec.structs.replace(options, arm=arm))
     if arm is not None:
         raise BadInputError(f"{file}: is gatemark.sample/1 and has no arm {arm!r}")
     data = _lines(file)
@@ -88,8 +93,8 @@ def _named_arm(path: Path) -> tuple[Path, str | None]:
     return path.with_name(name), arm or None
 
 
-def _imported(file: Path, arm: str | None) -> tuple[list[dict[str, Any]], str]:
-    (log,) = import_files([log_file(file)], options=ReadOptions(arm=arm))
+def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[str, Any]], str]:
+    (log,) = import_files([log_file(file)], tool=tool, options=options)
     if log.refused:
         raise BadInputError(
             tuple(f"{one.place}: {one.reason}" for one in log.refused[:MOST_LISTED]),
