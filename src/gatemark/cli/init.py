@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gatemark.ci.workflows import CI_SERVICES, CiService, write_workflow
+from gatemark.cli.screen import say
 from gatemark.packs.init import write_starter
 
 
@@ -33,5 +34,5 @@ def init_command(folder: str, ci: CiService | None) -> None:
     if ci is not None:
         written.append(write_workflow(ci, pack.as_posix(), Path()))
     for path in written:
-        click.echo(path)
-    click.echo(f"try: gatemark run {pack}", err=True)
+        say(path)
+    say(f"try: gatemark run {pack}", err=True)
