@@ -6,14 +6,11 @@ as the bytes they are; they never depend on how today's types would write them.
 
 from __future__ import annotations
 
-import platform
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal
 
 import msgspec
 
-import gatemark
 from gatemark.core.canonical import (
     canonical_bytes,
     digest_bytes,
@@ -209,25 +206,3 @@ def _seals(members: dict[str, msgspec.Raw]) -> tuple[str, str]:
     identity = digest_bytes(join_members(members, content))
     occasion = join_members(members, OCCASION)
     return identity, digest_bytes(b'{"id":"%s","occasion":%s}' % (identity.encode(), occasion))
-
-
-PACKAGES = ("gatemark", "msgspec", "numpy", "scipy", "rfc8785")
-
-
-def runtime_versions() -> dict[str, str]:
-    """Versions of Python, the platform and the packages that numbers come from."""
-    versions = {
-        "python": platform.python_version(),
-        "implementation": platform.python_implementation(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-    for package in PACKAGES:
-        if package == "gatemark":
-            # What runs counts, not what was installed before the source changed.
-            versions[package] = gatemark.__version__
-            continue
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions
