@@ -32,7 +32,7 @@ def placed_rows(path: str, name: str) -> Iterator[tuple[str, Row]]:
             yield place, row
 
 
-def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
+def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, object]]:
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
         return _csv_rows(source)
@@ -41,7 +41,7 @@ def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, An
     return json_rows(source, limits)
 
 
-def frozen_rows(name: str, records: Iterable[Mapping[str, Any]]) -> Snapshot:
+def frozen_rows(name: str, records: Iterable[Mapping[str, object]]) -> Snapshot:
     """The snapshot of rows that are already in memory."""
     return _frozen(name, ((f"{name}:{n}", dict(record)) for n, record in enumerate(records, 1)))
 
@@ -74,7 +74,7 @@ def _quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     return quotas
 
 
-def _frozen(name: str, places: Iterable[tuple[str, Any]]) -> Snapshot:
+def _frozen(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
     rows: list[Row] = []
     seen: dict[str, str] = {}
     problems: list[str] = []
@@ -99,7 +99,7 @@ def _frozen(name: str, places: Iterable[tuple[str, Any]]) -> Snapshot:
         raise BadInputError(f"{name}: {error}") from error
 
 
-def _row(value: Any) -> Row | str:
+def _row(value: object) -> Row | str:
     """A typed row, or what is wrong with it."""
     if not isinstance(value, dict):
         return value if isinstance(value, str) else f"got {quoted(value)}, expected an object"
@@ -145,7 +145,7 @@ def json_rows(source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
                 yield f"{source.name}:{number}", problems[0].message if problems else value
 
 
-def _csv_rows(source: Source) -> Iterator[tuple[str, Any]]:
+def _csv_rows(source: Source) -> Iterator[tuple[str, object]]:
     """Columns id, input, target, cluster, confidence; ``tag.NAME`` columns are tags."""
     try:
         text = Path(source.path).read_text(encoding="utf-8-sig")
@@ -169,7 +169,7 @@ def _csv_rows(source: Source) -> Iterator[tuple[str, Any]]:
         raise BadInputError(f"{source.name}: not readable CSV: {error}") from error
 
 
-def _parquet_rows(source: Source) -> Iterator[tuple[str, Any]]:
+def _parquet_rows(source: Source) -> Iterator[tuple[str, object]]:
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra that few need
         from pyarrow import parquet  # noqa: PLC0415

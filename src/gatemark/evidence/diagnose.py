@@ -40,7 +40,7 @@ def document_problems(
         yield from _described(error, show=show, looks=looks or {})
 
 
-def record_problems(record: Any, form: Form) -> list[Problem]:
+def record_problems(record: object, form: Form) -> list[Problem]:
     """What the types alone cannot refuse: a name of two lines, and the form's own rules."""
     found = []
     if form.identity:
@@ -65,7 +65,7 @@ def _typed_problems(line: bytes, form: Form) -> list[Problem]:
     return record_problems(record, form)
 
 
-def _validator(form: Form) -> Any:
+def _validator(form: Form) -> object:
     key = (form.type, form.identity)
     if key not in _validators:
         _validators[key] = jsonschema_rs.validator_for(form_document(form))

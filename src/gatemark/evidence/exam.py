@@ -132,7 +132,7 @@ class Exam(ABC, Generic[S]):
         del state
         return False
 
-    def problems(self, record: Any) -> Sequence[Problem]:
+    def problems(self, record: object) -> Sequence[Problem]:
         """What keeps a sound record out of this exam; asked only where there are doubts."""
         del record
         return ()
@@ -148,7 +148,9 @@ class Exam(ABC, Generic[S]):
         return None
 
     @abstractmethod
-    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+    def summary(
+        self, report: ExamReport, evidence: Evidence, verdict: Verdict
+    ) -> dict[str, object]:
         """The JSON document that scripts read."""
 
 
@@ -210,7 +212,7 @@ class ExamInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 def write_sitting(
     kind: str,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     choices: ReadingChoices,
     roles: Sequence[str],
     *,

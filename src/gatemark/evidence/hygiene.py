@@ -154,7 +154,7 @@ def _detectors() -> tuple[tuple[Any, ...], Any, tuple[Any, Any]]:
 
 
 @cache
-def _keyword_patterns() -> Any:
+def _keyword_patterns() -> object:
     """The patterns for settings files: they find a password without quotes around it."""
     keyword = importlib.import_module("detect_secrets.plugins.keyword")
     return keyword.CONFIG_DENYLIST_REGEX_TO_GROUP

@@ -11,7 +11,7 @@ from gatemark.core.record import IDENTITY_PATTERN, Form, RecordSchema
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema_document(schema: RecordSchema) -> dict[str, Any]:
+def schema_document(schema: RecordSchema) -> dict[str, object]:
     """The whole schema as one self-contained document."""
     types = [form.type for form in schema.forms]
     references, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
@@ -27,7 +27,7 @@ def schema_document(schema: RecordSchema) -> dict[str, Any]:
     }
 
 
-def document_schema(name: str, summary: str, noun: type[msgspec.Struct]) -> dict[str, Any]:
+def document_schema(name: str, summary: str, noun: type[msgspec.Struct]) -> dict[str, object]:
     """The schema of a document that is no evidence record."""
     (reference,), definitions = msgspec.json.schema_components(
         [noun], ref_template="#/$defs/{name}"

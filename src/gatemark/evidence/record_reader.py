@@ -48,14 +48,14 @@ class RecordReader:
         self._limits = choices.limits
         self._check_keys = choices.check_duplicate_keys
         self._max_refusals = choices.max_errors if max_refusals is None else max_refusals
-        self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+        self._decode_untyped: Callable[[bytes], object] = msgspec.json.Decoder().decode
         self._encoder = msgspec.json.Encoder()
         self.line_count = 0
         self.accepted = 0
         self.rejected = 0
         self.batch_lines: Sequence[int] = ()
         self.refusals: list[RefusedLine] = []
-        self.head: Any | None = None
+        self.head: object | None = None
         self._headed: RecordSchema | None = None
         if isinstance(expected, RecordSchema) and expected.head is not None:
             self._headed = expected
@@ -73,7 +73,7 @@ class RecordReader:
         if self._check_keys and self.form is not None:
             whole = whole_type(self.form.type)
         self._whole_keys = 0 if whole is None else whole.key_count
-        self._whole_decoder: msgspec.json.Decoder[Any] | None = (
+        self._whole_decoder: msgspec.json.Decoder[object] | None = (
             None if whole is None else msgspec.json.Decoder(whole.type)
         )
         self._whole_tries = _WHOLE_TRIES
@@ -139,7 +139,7 @@ class RecordReader:
         else:
             self.accepted += 1
 
-    def _block(self, data: bytes) -> Iterable[list[Any]]:
+    def _block(self, data: bytes) -> Iterable[list[object]]:
         """The good records of some lines: all at once, else line by line."""
         line_count = object_lines(data) if self._decoder is not None else None
         if line_count is not None:
@@ -158,7 +158,7 @@ class RecordReader:
 
     def _fast(
         self, data: bytes, lines: Sequence[bytes] | None, line_count: int
-    ) -> list[Any] | None:
+    ) -> list[object] | None:
         """All records of some lines, or None when any of them needs a closer look.
 
         Without ``lines`` the data is read in one go; it must be one object per line.
@@ -181,7 +181,7 @@ class RecordReader:
             return None
         return batch if self._shape.keeps_rules(kinds) else None
 
-    def _decoded(self, data: bytes, lines: Sequence[bytes] | None) -> list[Any]:
+    def _decoded(self, data: bytes, lines: Sequence[bytes] | None) -> list[object]:
         if self._decoder is not None:
             return _decoded(self._decoder, data, lines)
         decode = self._decode
@@ -189,7 +189,7 @@ class RecordReader:
 
     def _fast_whole(
         self, data: bytes, lines: Sequence[bytes] | None, line_count: int
-    ) -> list[Any] | None:
+    ) -> list[object] | None:
         """All records of some lines that have every key exactly once, or None.
 
         Lines that leave out optional keys make the attempt useless, so it is given up for a file
@@ -217,7 +217,7 @@ class RecordReader:
         else:
             self.batch_lines = [first + index for index, line in enumerate(lines) if line]
 
-    def _keys_are_unique(self, data: bytes, batch: list[Any], kinds: Kinds) -> bool:
+    def _keys_are_unique(self, data: bytes, batch: list[object], kinds: Kinds) -> bool:
         """Prove that no object in the block repeats a key, or fail to.
 
         Every key occurrence brings one colon. Encoding the decoded records again brings the
@@ -245,7 +245,7 @@ class RecordReader:
             return False
         return found == _colon_count(self._encoder.encode_lines(untyped))
 
-    def _is_shallow(self, data: bytes, batch: list[Any]) -> bool:
+    def _is_shallow(self, data: bytes, batch: list[object]) -> bool:
         """Whether no record is nested too deeply; only lines with many brackets can be."""
         limit = self._limits.depth
         lines = [line for line in data.split(b"\n") if line]
@@ -255,9 +255,9 @@ class RecordReader:
         except RecursionError:
             return False
 
-    def _slow(self, lines: Sequence[bytes]) -> Iterator[list[Any]]:
+    def _slow(self, lines: Sequence[bytes]) -> Iterator[list[object]]:
         """The good records between refused lines, so that it shows where any are missing."""
-        batch: list[Any] = []
+        batch: list[object] = []
         numbers: list[int] = []
         for line in lines:
             self.line_count += 1
@@ -275,7 +275,7 @@ class RecordReader:
         self.batch_lines = numbers
         yield batch
 
-    def _admit_line(self, line: bytes) -> tuple[Any, tuple[Problem, ...]]:
+    def _admit_line(self, line: bytes) -> tuple[object, tuple[Problem, ...]]:
         """The record of a line, or why there is none."""
         batch = self._fast(line, (line,), 1)
         if batch:
@@ -305,8 +305,8 @@ def object_lines(data: bytes) -> int | None:
 
 
 def _decoded(
-    decoder: msgspec.json.Decoder[Any], data: bytes, lines: Sequence[bytes] | None
-) -> list[Any]:
+    decoder: msgspec.json.Decoder[object], data: bytes, lines: Sequence[bytes] | None
+) -> list[object]:
     if lines is None:
         return decoder.decode_lines(data)
     decode = decoder.decode

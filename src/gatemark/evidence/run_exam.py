@@ -124,7 +124,7 @@ def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> Re
 def _closer_form(form: Form, exam: Exam[Any]) -> Form:
     proof = form.proof
 
-    def both_hold(batch: Sequence[Any]) -> bool:
+    def both_hold(batch: Sequence[object]) -> bool:
         sound = proof is not None and proof(batch)
         return sound and not any(map(exam.problems, batch))
 
@@ -229,7 +229,7 @@ def fold_files(
             outcomes.append(found)
     outcomes.sort(key=lambda outcome: outcome.shard)
 
-    total: Any = None
+    total: object = None
     hashes = bytearray()
     files = []
     for source in sources:
@@ -282,7 +282,7 @@ class _Part:
         self.outcomes = outcomes
         self.exam = exam
         self.ids = b"".join(outcome.ids for outcome in outcomes)
-        self.state: Any = None
+        self.state: object = None
         for outcome in outcomes:
             state = msgspec.msgpack.decode(outcome.state, type=exam.state)
             self.state = state if self.state is None else exam.merge(self.state, state)
@@ -455,7 +455,7 @@ class _Names:
 
 def _named_batches(
     job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
-) -> Iterator[tuple[Source, Sequence[int], list[str], list[Any]]]:
+) -> Iterator[tuple[Source, Sequence[int], list[str], list[object]]]:
     """Every batch of every file in order, with the lines and names of its records."""
     name_of = schema_of(exam).form(exam.form).namer()
     for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
@@ -494,7 +494,7 @@ def _refuse_strangers(
 
 def _fold_keeping(
     job: ExamJob, exam: Exam[Any], sources: Sequence[Source], keep: dict[str, int]
-) -> Any:
+) -> object:
     """Fold again in one process, with only the chosen occurrence of each repeated name."""
     seen = dict.fromkeys(keep, 0)
     state = exam.zero(0)

@@ -20,7 +20,7 @@ class _StrictLoader(yaml.SafeLoader):
     """Safe YAML whose mappings do not repeat a key."""
 
 
-def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, object]:
     seen = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
@@ -91,7 +91,7 @@ def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:
         raise BadInputError(f"{path}: is not UTF-8") from error
 
 
-def parse_settings(text: str, place: str) -> Any:
+def parse_settings(text: str, place: str) -> object:
     """The value of some settings; JSON is YAML too."""
     try:
         loader = _StrictLoader(text)

@@ -39,7 +39,7 @@ def whole_type(record_type: type[msgspec.Struct]) -> Whole | None:
     """The same type with every optional key required, or None where keys cannot be counted."""
     if not record_type.__struct_config__.forbid_unknown_fields:
         return None
-    fields: list[tuple[str, Any]] = []
+    fields: list[tuple[str, object]] = []
     key_count = 0
     for field in msgspec.structs.fields(record_type):
         if field.encode_name.endswith(_STARTS_VALUE):
@@ -102,7 +102,7 @@ class KeyTotals:
         self._told = frozenset(filter(_tells_keys, kinds)) if len(kinds) > 1 else frozenset()
         self._fixed = {kind: count for kind in self._told if (count := _fixed_count(kind))}
 
-    def of(self, kinds: Mapping[type, Sequence[Any]]) -> int | None:
+    def of(self, kinds: Mapping[type, Sequence[object]]) -> int | None:
         """The keys of some records, each counted once per object; None where that is unclear."""
         total = 0
         record_count = sum(map(len, kinds.values()))
@@ -136,7 +136,7 @@ def _tells_keys(record_type: type[msgspec.Struct], *, inside: bool = False) -> b
     return True
 
 
-def _structs_in(wanted: Any) -> list[type[msgspec.Struct]]:
+def _structs_in(wanted: object) -> list[type[msgspec.Struct]]:
     if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
         return [wanted]
     return [found for part in get_args(wanted) for found in _structs_in(part)]
@@ -150,7 +150,7 @@ def _fixed_count(record_type: type[msgspec.Struct]) -> int | None:
     return len(fields) + 1
 
 
-def _keys_in(value: Any) -> int:
+def _keys_in(value: object) -> int:
     """The keys of a decoded value and of everything inside it."""
     if isinstance(value, msgspec.Struct):
         inner = [getattr(value, name) for name in value.__struct_fields__]
@@ -161,11 +161,11 @@ def _keys_in(value: Any) -> int:
     return _keys_inside(value) if isinstance(value, list | tuple) else 0
 
 
-def _keys_inside(values: Iterable[Any]) -> int:
+def _keys_inside(values: Iterable[object]) -> int:
     return sum([_keys_in(one) for one in values if type(one) not in _PLAIN])
 
 
-def _has_keys_of_its_own(wanted: Any) -> bool:
+def _has_keys_of_its_own(wanted: object) -> bool:
     """Whether a type can hold objects, whose keys come in unknown numbers."""
     origin = get_origin(wanted)
     if origin is Literal:
@@ -185,14 +185,14 @@ class Shape(Protocol):
     """Decodes lines fast, says whether decoded records keep their rules, and why a line fails."""
 
     @property
-    def decoder(self) -> msgspec.json.Decoder[Any] | None:
+    def decoder(self) -> msgspec.json.Decoder[object] | None:
         """What reads many lines in one go; None where only ``decode`` can read one."""
 
     @property
-    def decode(self) -> Callable[[bytes], Any]:
+    def decode(self) -> Callable[[bytes], object]:
         """A record from a line, or msgspec's error."""
 
-    def kinds(self, batch: Sequence[Any]) -> Kinds:
+    def kinds(self, batch: Sequence[object]) -> Kinds:
         """Some records as the two questions below take them."""
 
     def key_total(self, kinds: Kinds) -> int | None:
@@ -211,10 +211,10 @@ class OneForm:
     def __init__(self, form: Form) -> None:
         self._form = form
         self._name = operator.attrgetter(form.identity) if form.identity else None
-        self.decoder: msgspec.json.Decoder[Any] | None = msgspec.json.Decoder(form.type)
-        self.decode: Callable[[bytes], Any] = self.decoder.decode
+        self.decoder: msgspec.json.Decoder[object] | None = msgspec.json.Decoder(form.type)
+        self.decode: Callable[[bytes], object] = self.decoder.decode
 
-    def kinds(self, batch: Sequence[Any]) -> Kinds:
+    def kinds(self, batch: Sequence[object]) -> Kinds:
         return {self._form.type: batch}
 
     def key_total(self, _kinds: Kinds) -> int | None:
@@ -240,14 +240,14 @@ class TaggedForms:
 
     def __init__(self, schema: RecordSchema) -> None:
         self._schema = schema
-        self.decoder: msgspec.json.Decoder[Any] | None = msgspec.json.Decoder(
+        self.decoder: msgspec.json.Decoder[object] | None = msgspec.json.Decoder(
             Union[tuple(form.type for form in schema.forms)]  # noqa: UP007 - made at run time
         )
-        self.decode: Callable[[bytes], Any] = self.decoder.decode
+        self.decode: Callable[[bytes], object] = self.decoder.decode
         self._looks = {form.type: _Look(form) for form in schema.forms}
         self._keys = KeyTotals(form.type for form in schema.forms)
 
-    def kinds(self, batch: Sequence[Any]) -> Kinds:
+    def kinds(self, batch: Sequence[object]) -> Kinds:
         return by_kind(batch)
 
     def key_total(self, kinds: Kinds) -> int | None:
@@ -265,7 +265,7 @@ class TaggedForms:
         form = self._schema.form_of(value)
         return diagnose(line, form, max_depth=max_depth) if form else self._untagged(value)
 
-    def _untagged(self, value: dict[str, Any]) -> tuple[Problem, ...]:
+    def _untagged(self, value: dict[str, object]) -> tuple[Problem, ...]:
         tag = self._schema.tag
         if tag not in value:
             return (Problem("$", f"key {quoted(tag)} is missing"),)
@@ -281,13 +281,13 @@ class _Look:
         self._rules = form.rules
         self._proof = form.proof
 
-    def all_good(self, records: Sequence[Any]) -> bool:
+    def all_good(self, records: Sequence[object]) -> bool:
         """Whether every record keeps the rules."""
         if self._proof is not None and self._names_hold(records) and self._proof(records):
             return True
         return all(map(self._is_good, records))
 
-    def _names_hold(self, records: Sequence[Any]) -> bool:
+    def _names_hold(self, records: Sequence[object]) -> bool:
         """Whether every name is one line; in most files it is the same one again and again."""
         if self._name_of is None:
             return True
@@ -295,7 +295,7 @@ class _Look:
         all_same = names.count(names[0]) == len(names)
         return (names[0] if all_same else "".join(names)).isprintable()
 
-    def _is_good(self, record: Any) -> bool:
+    def _is_good(self, record: object) -> bool:
         if self._name_of is not None:
             name = self._name_of(record)
             if not name.isprintable() and not is_one_line(name):
@@ -336,7 +336,7 @@ def _is_open(record_type: type[msgspec.Struct]) -> bool:
     return _opens(msgspec.inspect.type_info(record_type), ())
 
 
-def _opens(one: Any, around: tuple[Any, ...]) -> bool:
+def _opens(one: object, around: tuple[object, ...]) -> bool:
     """Whether a type may hold anything, or itself."""
     if isinstance(one, msgspec.inspect.AnyType | msgspec.inspect.RawType):
         return True

@@ -30,7 +30,7 @@ def parse_strictly(
         return None, (Problem("$", f"not UTF-8: byte 0x{line[error.start]:02x} at {error.start}"),)
     repeated: list[str] = []
 
-    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def object_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
         result = dict(pairs)
         if len(result) != len(pairs):
             names = [name for name, _ in pairs]
@@ -73,7 +73,7 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _has_lone_surrogate(value: Any) -> bool:
+def _has_lone_surrogate(value: object) -> bool:
     """Whether a text or key holds half of a pair, which no UTF-8 can spell."""
     return any(
         _SURROGATE.search(text)
@@ -82,14 +82,14 @@ def _has_lone_surrogate(value: Any) -> bool:
     )
 
 
-def depth(value: Any) -> int:
+def depth(value: object) -> int:
     """How many containers stand inside each other."""
     return max(
         (level for item, level in _inside(value) if isinstance(item, dict | list)), default=0
     )
 
 
-def _inside(value: Any) -> Iterator[tuple[Any, int]]:
+def _inside(value: object) -> Iterator[tuple[object, int]]:
     """The value and everything in it, each with its level, found without recursion."""
     pending = [(value, 1)]
     while pending:
@@ -101,7 +101,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, int]]:
         pending.extend((child, level + 1) for child in children)
 
 
-def quoted(value: Any, limit: int = 60) -> str:
+def quoted(value: object, limit: int = 60) -> str:
     """A value as it looks in JSON, cut to a length that fits a message."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -37,10 +37,10 @@ class DocumentShape:
 
     def __init__(self, validator: Any) -> None:
         self._validator = validator
-        self.decoder: msgspec.json.Decoder[Any] | None = None
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+        self.decoder: msgspec.json.Decoder[object] | None = None
+        self.decode: Callable[[bytes], object] = msgspec.json.Decoder().decode
 
-    def kinds(self, batch: Sequence[Any]) -> Kinds:
+    def kinds(self, batch: Sequence[object]) -> Kinds:
         return {object: batch}
 
     def key_total(self, _kinds: Kinds) -> int | None:
@@ -93,7 +93,7 @@ def _refuse(address: str) -> NoReturn:
     raise ValueError(f"{address} lies outside of the file")
 
 
-def _known(path: str, document: Any) -> RecordSchema | None:
+def _known(path: str, document: object) -> RecordSchema | None:
     """Our schema of the same name, told by the document's id or title or by the file's name."""
     told = document if isinstance(document, dict) else {}
     names = [
@@ -242,7 +242,7 @@ class _Once(FileRules):
         self._form = form
         self._lines: dict[tuple[object, ...], int] = {}
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[object]) -> Iterator[Remark]:
         form = self._form
         for line, record in zip(lines, records, strict=True):
             key = form.key_of(record)

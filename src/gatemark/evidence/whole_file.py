@@ -78,7 +78,7 @@ def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opene
     return OpenedFile(inspect_source(str(target), name=source.name), value)
 
 
-def _first(source: Source, value: Any, problems: tuple[Problem, ...], number: int) -> OpenedFile:
+def _first(source: Source, value: object, problems: tuple[Problem, ...], number: int) -> OpenedFile:
     if isinstance(value, dict):
         return OpenedFile(source, value)
     why = problems[0].message if problems else f"got {quoted(value)}, expected object"
@@ -94,7 +94,7 @@ def admitted_batches(
     # Far faster than the form's own way, and the same when there are several fields.
     fields = form.unique or ()
     key_of = operator.attrgetter(*fields) if len(fields) > 1 else form.key_of
-    first_lines: dict[tuple[Any, ...], int] = {}
+    first_lines: dict[tuple[object, ...], int] = {}
     repeated: list[str] = []
     for batch in reader.records(_watched(shard, choices, on_progress)):
         numbered = [

@@ -69,7 +69,7 @@ class RayEngine:
         self, ray: Any, remote: Any, work: Callable[[T], bytes], tasks: Sequence[T]
     ) -> Iterator[bytes]:
         waiting = iter(tasks)
-        under_way: list[Any] = []
+        under_way: list[object] = []
         while True:
             while len(under_way) < self.jobs * WAITING_PER_JOB:
                 task = next(waiting, None)
