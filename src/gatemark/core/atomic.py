@@ -15,9 +15,9 @@ from gatemark.core.errors import BadInputError
 
 @contextmanager
 def replacing(target: Path, *, sync_folder: bool = True) -> Iterator[BinaryIO]:
-    """A stream whose content appears under ``target`` only if the block ends well.
+    """Yield a stream whose content becomes ``target`` only if the block succeeds.
 
-    Who writes many files into one folder may leave the folder to ``sync_folders`` at the end.
+    If you write many files into one folder, call ``sync_folders`` once at the end instead.
     """
     try:
         descriptor, temporary = _beside(target)
@@ -41,7 +41,7 @@ def replacing(target: Path, *, sync_folder: bool = True) -> Iterator[BinaryIO]:
 
 
 def _beside(target: Path) -> tuple[int, str]:
-    """A new file in the folder of another, which is made if it is not there."""
+    """Create a temporary file beside another file, and its folder if needed."""
     folder, prefix = target.parent, f".{target.name}."
     try:
         return tempfile.mkstemp(dir=folder, prefix=prefix)
@@ -55,14 +55,14 @@ def _remove(temporary: str) -> None:
 
 
 def write_whole(target: Path, pieces: Iterable[bytes], *, sync_folder: bool = True) -> None:
-    """Write a file in one act."""
+    """Write a file atomically."""
     with replacing(target, sync_folder=sync_folder) as stream:
         for piece in pieces:
             stream.write(piece)
 
 
 def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
-    """Write several files; none appears before all of them lie ready beside their places."""
+    """Write several files; none appears before all of them are written."""
     with ExitStack() as ready:
         for target, data in files:
             if target.is_dir():
@@ -78,9 +78,9 @@ def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
 
 @contextmanager
 def replacing_folder(target: Path) -> Iterator[Path]:
-    """A folder to fill, which appears as ``target`` only if the block ends well.
+    """Yield a folder to fill, which becomes ``target`` only if the block succeeds.
 
-    The target must not be there yet, or be an empty folder.
+    The target must not exist, or be an empty folder.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise BadInputError(
@@ -106,9 +106,9 @@ def replacing_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def secret_file(target: Path) -> Iterator[Path]:
-    """A file to fill that only its owner can read; it is ``target`` only if the block ends well.
+    """Yield a file that only its owner can read; it becomes ``target`` if the block succeeds.
 
-    For those who need a path and not a stream. A target that is there already is left alone.
+    For callers that need a path, not a stream. An existing target is never overwritten.
     """
     _require_free(target)
     try:
@@ -135,7 +135,7 @@ def _require_free(target: Path) -> None:
 
 
 def write_secret(target: Path, data: bytes) -> None:
-    """Write a new file that only its owner can read; one that is there is left alone."""
+    """Write a new file that only its owner can read; never overwrite one."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -155,7 +155,7 @@ def write_secret(target: Path, data: bytes) -> None:
 
 
 def sync_folders(folders: Iterable[Path]) -> None:
-    """Make the names of files that were written into folders last."""
+    """Flush folders to disk, so that new file names survive a crash."""
     for folder in sorted(set(folders)):
         _sync(folder)
 

@@ -137,7 +137,7 @@ def seal(**fields: Any) -> Result:
 
 
 def verify_seal(result: Result) -> None:
-    """Refuse a result whose content does not give its id, or its occasion not its stamp."""
+    """Raise IntegrityError unless the id and the stamp match the content and the occasion."""
     _check_seals(result.id, result.stamp, document_members(result.document))
 
 
@@ -157,7 +157,7 @@ def read_result(identity: str, document: bytes) -> Result:
     if is_newer(schema, RESULT_FORMAT):
         raise NewerFormatError(f"result {identity} {newer_format(schema)}")
     if said != identity:
-        raise IntegrityError(f"result {identity} is stored under another id than its own")
+        raise IntegrityError(f"result {identity} is stored under an id that is not its own")
     _check_seals(identity, stamp, members)
     try:
         result = read_stored(document, Result)
@@ -186,7 +186,7 @@ def result_from_json(text: bytes) -> Result:
 
 
 def occasion_of(result: Result) -> dict[str, Any]:
-    """What the stamp covers beside the id, in plain form."""
+    """Return what the stamp covers besides the id, as JSON types."""
     members = document_members(result.document)
     occasion: dict[str, Any] = msgspec.json.decode(join_members(members, OCCASION))
     return occasion

@@ -20,12 +20,12 @@ _KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")
 
 
 def read_dataset(path: str, name: str, limits: Limits | None = None) -> Snapshot:
-    """The frozen rows of a file; every problem is listed with its place."""
+    """Return the rows of a file as a snapshot; list every problem with its place."""
     return _frozen(name, _values(path, inspect_source(path), limits or Limits()))
 
 
 def placed_rows(path: str, name: str) -> Iterator[tuple[str, Row]]:
-    """Each good row of a file in the order of the file, with its place below ``name``."""
+    """Yield every valid row of a file in order, with its place."""
     for place, value in _values(path, inspect_source(path, name=name), Limits()):
         row = _row(value)
         if not isinstance(row, str):
@@ -42,12 +42,12 @@ def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, ob
 
 
 def frozen_rows(name: str, records: Iterable[Mapping[str, object]]) -> Snapshot:
-    """The snapshot of rows that are already in memory."""
+    """Return a snapshot of rows that are already in memory."""
     return _frozen(name, ((f"{name}:{n}", dict(record)) for n, record in enumerate(records, 1)))
 
 
 def draw(snapshot: Snapshot, sampling: Sampling) -> Snapshot:
-    """A seeded draw; rows keep their chance whatever else is in the set, and strata keep theirs."""
+    """Draw rows by a seed. A row's chance does not depend on the other rows or strata."""
 
     def luck(row: Row) -> bytes:
         return hashlib.sha256(f"{sampling.seed}\x00{row.id}".encode()).digest()
@@ -64,7 +64,7 @@ def draw(snapshot: Snapshot, sampling: Sampling) -> Snapshot:
 
 
 def _quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
-    """Shares of ``n`` in proportion to size, rounded so that they add up (largest remainders)."""
+    """Split ``n`` in proportion to size, by largest remainders."""
     total = sum(sizes.values())
     exact = {key: n * size / total for key, size in sizes.items()}
     quotas = {key: int(share) for key, share in exact.items()}
@@ -92,7 +92,7 @@ def _frozen(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
             tuple(problems[:MAX_PROBLEMS]), unlisted_count=max(0, len(problems) - MAX_PROBLEMS)
         )
     if not rows:
-        raise BadInputError(f"{name}: holds no rows")
+        raise BadInputError(f"{name}: contains no rows")
     try:
         return freeze(name, tuple(rows))
     except InvalidValueError as error:
@@ -100,7 +100,7 @@ def _frozen(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
 
 
 def _row(value: object) -> Row | str:
-    """A typed row, or what is wrong with it."""
+    """Return a typed row, or its problem."""
     if not isinstance(value, dict):
         return value if isinstance(value, str) else f"got {quoted(value)}, expected an object"
     identity = value.get("id")

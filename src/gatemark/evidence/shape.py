@@ -28,7 +28,7 @@ _STARTS_VALUE = (":", " ")
 
 
 class Whole(NamedTuple):
-    """A type that requires every key, and how many keys a record of it has."""
+    """A type that requires every key, and the number of keys in a record."""
 
     type: type[msgspec.Struct]
     key_count: int
@@ -36,7 +36,7 @@ class Whole(NamedTuple):
 
 @cache
 def whole_type(record_type: type[msgspec.Struct]) -> Whole | None:
-    """The same type with every optional key required, or None where keys cannot be counted."""
+    """Return the same type with all keys required, or None if keys cannot be counted."""
     if not record_type.__struct_config__.forbid_unknown_fields:
         return None
     fields: list[tuple[str, object]] = []
@@ -75,7 +75,7 @@ def whole_type(record_type: type[msgspec.Struct]) -> Whole | None:
 
 
 def key_count(data: bytes) -> int | None:
-    """At least the number of keys that some valid lines of JSON hold, or None if that is unclear.
+    """Return an upper bound of the number of keys in valid lines of JSON, or None if unclear.
 
     No key may end with a colon or a space. Each key ends with a quote before a colon, unless
     space before a colon parts a key from its own. A quote after a colon or a space starts a
@@ -103,7 +103,7 @@ class KeyTotals:
         self._fixed = {kind: count for kind in self._told if (count := _fixed_count(kind))}
 
     def of(self, kinds: Mapping[type, Sequence[object]]) -> int | None:
-        """The keys of some records, each counted once per object; None where that is unclear."""
+        """Count the keys of some records, or return None if unclear."""
         total = 0
         record_count = sum(map(len, kinds.values()))
         for kind, records in kinds.items():
@@ -122,7 +122,7 @@ _RARE: Final = 8
 
 
 def _tells_keys(record_type: type[msgspec.Struct], *, inside: bool = False) -> bool:
-    """Whether lines have the keys of a type and no others, but for those of unset fields."""
+    """Tell whether lines have exactly the keys of the fields that are set."""
     config = record_type.__struct_config__
     if not config.forbid_unknown_fields or (inside and config.tag is not None):
         return False
@@ -143,7 +143,7 @@ def _structs_in(wanted: object) -> list[type[msgspec.Struct]]:
 
 
 def _fixed_count(record_type: type[msgspec.Struct]) -> int | None:
-    """The number of keys of a type without optional keys and without objects inside, and a tag."""
+    """Return the number of keys, with the tag, of a type without optional keys or objects."""
     fields = msgspec.structs.fields(record_type)
     if any(not field.required or _has_keys_of_its_own(field.type) for field in fields):
         return None
@@ -151,7 +151,7 @@ def _fixed_count(record_type: type[msgspec.Struct]) -> int | None:
 
 
 def _keys_in(value: object) -> int:
-    """The keys of a decoded value and of everything inside it."""
+    """Count the keys of a decoded value and of everything inside it."""
     if isinstance(value, msgspec.Struct):
         inner = [getattr(value, name) for name in value.__struct_fields__]
         told = [one for one in inner if one is not msgspec.UNSET]
@@ -166,7 +166,7 @@ def _keys_inside(values: Iterable[object]) -> int:
 
 
 def _has_keys_of_its_own(wanted: object) -> bool:
-    """Whether a type can hold objects, whose keys come in unknown numbers."""
+    """Tell whether a type can contain objects with an unknown number of keys."""
     origin = get_origin(wanted)
     if origin is Literal:
         return False
@@ -186,23 +186,23 @@ class Shape(Protocol):
 
     @property
     def decoder(self) -> msgspec.json.Decoder[object] | None:
-        """What reads many lines in one go; None where only ``decode`` can read one."""
+        """The decoder of many lines at once; None if only ``decode`` works."""
 
     @property
     def decode(self) -> Callable[[bytes], object]:
-        """A record from a line, or msgspec's error."""
+        """Return the record of a line; raises msgspec's errors."""
 
     def kinds(self, batch: Sequence[object]) -> Kinds:
-        """Some records as the two questions below take them."""
+        """Return records in the form that the two methods below take."""
 
     def key_total(self, kinds: Kinds) -> int | None:
-        """How many different keys the lines of some records have; None where they do not tell."""
+        """Return the number of keys in the lines of some records; None if unknown."""
 
     def keeps_rules(self, kinds: Kinds) -> bool:
-        """Whether every record keeps what its types cannot hold."""
+        """Tell whether every record keeps the rules that types cannot express."""
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
-        """Everything that is wrong with a line; nothing when it is good."""
+        """Return every problem of a line; none if it is valid."""
 
 
 class OneForm:
@@ -274,7 +274,7 @@ class TaggedForms:
 
 
 class _Look:
-    """How records of one form are judged: all at once where that is proof, else each of them."""
+    """Checks records of one form: all at once where possible, else one by one."""
 
     def __init__(self, form: Form) -> None:
         self._name_of = operator.attrgetter(form.identity) if form.identity else None
@@ -282,13 +282,13 @@ class _Look:
         self._proof = form.proof
 
     def all_good(self, records: Sequence[object]) -> bool:
-        """Whether every record keeps the rules."""
+        """Tell whether every record keeps the rules."""
         if self._proof is not None and self._names_hold(records) and self._proof(records):
             return True
         return all(map(self._is_good, records))
 
     def _names_hold(self, records: Sequence[object]) -> bool:
-        """Whether every name is one line; in most files it is the same one again and again."""
+        """Tell whether every name is one line; most files repeat names."""
         if self._name_of is None:
             return True
         names = list(map(self._name_of, records))
@@ -310,7 +310,7 @@ _tagged: dict[tuple[type[Any], ...], TaggedForms] = {}
 
 
 def shape_of(expected: Form | RecordSchema) -> Shape:
-    """The shape of a file's lines; that of a tagged schema is made once."""
+    """Return the shape of a file's lines; cached for tagged schemas."""
     if isinstance(expected, Form):
         return OneForm(expected)
     if expected.tag is None:
@@ -323,7 +323,7 @@ def shape_of(expected: Form | RecordSchema) -> Shape:
 
 
 def may_nest(expected: Form | RecordSchema | Shape) -> bool:
-    """Whether records may hold values of any depth, because some part of them is open."""
+    """Tell whether records may contain values of any depth."""
     if isinstance(expected, Form):
         return _is_open(expected.type)
     if isinstance(expected, RecordSchema):
@@ -337,7 +337,7 @@ def _is_open(record_type: type[msgspec.Struct]) -> bool:
 
 
 def _opens(one: object, around: tuple[object, ...]) -> bool:
-    """Whether a type may hold anything, or itself."""
+    """Tell whether a type may contain anything, or itself."""
     if isinstance(one, msgspec.inspect.AnyType | msgspec.inspect.RawType):
         return True
     inner = [getattr(one, name, None) for name in ("type", "item_type", "value_type")]

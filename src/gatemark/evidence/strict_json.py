@@ -1,4 +1,4 @@
-"""Reading one line of JSON the slow way, to say everything that is wrong with it."""
+"""Read one line of JSON slowly and report every problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _BadJSONError(ValueError):
 def parse_strictly(
     line: bytes, *, max_depth: int, show: bool = True
 ) -> tuple[Any, tuple[Problem, ...]]:
-    """The value of a line and what is wrong with it as JSON; the value is None when unreadable.
+    """Return the value of a line and its problems as JSON; the value is None if unreadable.
 
     Without ``show`` no key of the line is repeated in a message.
     """
@@ -74,7 +74,7 @@ def _finite(digits: str) -> float:
 
 
 def _has_lone_surrogate(value: object) -> bool:
-    """Whether a text or key holds half of a pair, which no UTF-8 can spell."""
+    """Tell whether a text or key has a lone surrogate, which UTF-8 cannot encode."""
     return any(
         _SURROGATE.search(text)
         for item, _ in _inside(value)
@@ -83,14 +83,14 @@ def _has_lone_surrogate(value: object) -> bool:
 
 
 def depth(value: object) -> int:
-    """How many containers stand inside each other."""
+    """Return the nesting depth of a value."""
     return max(
         (level for item, level in _inside(value) if isinstance(item, dict | list)), default=0
     )
 
 
 def _inside(value: object) -> Iterator[tuple[object, int]]:
-    """The value and everything in it, each with its level, found without recursion."""
+    """Yield a value and everything in it with its level, without recursion."""
     pending = [(value, 1)]
     while pending:
         item, level = pending.pop()
@@ -102,6 +102,6 @@ def _inside(value: object) -> Iterator[tuple[object, int]]:
 
 
 def quoted(value: object, limit: int = 60) -> str:
-    """A value as it looks in JSON, cut to a length that fits a message."""
+    """Return a value as JSON, shortened for a message."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 1] + "…"
