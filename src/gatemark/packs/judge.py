@@ -17,10 +17,10 @@ from gatemark.core.errors import UsageError
 from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
 from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, runtime_versions, seal
 from gatemark.evidence.rows import Snapshot
-from gatemark.gate.decide import MAY_BE_CHANCE, decide, refuse_strays, runtime_versions
-from gatemark.packs.answers import Answer
+from gatemark.gate.decide import MAY_BE_CHANCE, decide, refuse_strays
+from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
@@ -200,19 +200,36 @@ def _examined(opened: OpenPack, suite: SuiteSpec, gathered: PackEvidence) -> Arm
     plugin = suite_plugin(suite)
     evidence = ArmsEvidence(
         spec=suite,
-        rows=opened.snapshots[suite.id].rows,
+        rows=asked_rows(suite.kind, opened.snapshots[suite.id].rows),
         candidate=gathered.candidate[suite.id],
         baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
         margin=margin_of(opened.pack, suite),
         alpha=opened.pack.alpha,
     )
-    report = plugin.examine(evidence, _options(suite, plugin.options))
+    report = _scored_elsewhere(
+        plugin.examine(evidence, _options(suite, plugin.options)), evidence.candidate
+    )
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
     return with_qualification(
         report, suite.id, gathered.qualifications[graded_in], gathered.graded[graded_in]
     )
+
+
+def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsReport:
+    """A report that says who scored, where it was not Gatemark."""
+    told = scored_by(answers)
+    if told is None:
+        return report
+    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
+    return msgspec.structs.replace(report, score=score)
+
+
+def scored_by(answers: Sequence[Answer]) -> str | None:
+    """Who scored some answers, None when Gatemark did."""
+    tools = sorted({answer.scored_by for answer in answers if answer.scored_by is not None})
+    return f"scored by {', '.join(tools)}, not by Gatemark" if tools else None
 
 
 def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:
@@ -226,6 +243,7 @@ def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence) -> Ev
     """Items pinned by the snapshot against items answered; a limited run is short of some."""
     answers = gathered.candidate[suite.id]
     answered = {answer.id for answer in answers}
+    told = scored_by(answers)
     return Evidence(
         received=len(answers),
         accepted=len(answers),
@@ -234,7 +252,12 @@ def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence) -> Ev
         missing=len(snapshot.ids - answered),
         expected=len(snapshot.rows),
         files=tuple(file for file in gathered.files if file.name.startswith(f"{suite.id}.")),
-        checks={"suite": suite.id, "kind": suite.kind, "snapshot": snapshot.reference},
+        checks={
+            "suite": suite.id,
+            "kind": suite.kind,
+            "snapshot": snapshot.reference,
+            **({} if told is None else {"scoring": told}),
+        },
     )
 
 
