@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import Row
+from gatemark.targets.port import EXPECTED_ANSWER
 from gatemark.targets.recorded import UNSCORED
 
 
@@ -102,11 +103,18 @@ FIRST_EPOCH = 1
 
 
 def sample_of(row: Row) -> dict[str, Any]:
-    """The row as it was written, for targets and scorers that look beyond its input."""
+    """The row as it was written, for scorers that look beyond its input."""
     sample: dict[str, Any] = {**row.extra, "id": row.id, "input": row.input, "tags": row.tags}
     for name in ("target", "cluster", "confidence"):
         if (value := getattr(row, name)) is not None:
             sample[name] = value
+    return sample
+
+
+def asked_of(row: Row) -> dict[str, Any]:
+    """The row as targets may see it: without the expected answer."""
+    sample = sample_of(row)
+    sample.pop(EXPECTED_ANSWER, None)
     return sample
 
 

@@ -24,7 +24,8 @@ from gatemark.evidence.reading_options import Limits
 from gatemark.evidence.rows import Row, Sampling, Snapshot
 from gatemark.evidence.settings_file import parse_settings, place_in, settings_text
 from gatemark.evidence.source import inspect_source, read_blocks, split_sources
-from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
+from gatemark.packs.answers import Answer, asked_of, read_sample_lines, sample_line, sample_of
+from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
 from gatemark.packs.pack import Arms, JudgeSpec, Pack, PackAsset, ScorerSpec, SuiteSpec
 from gatemark.packs.probes import load_probes
@@ -33,6 +34,7 @@ from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
 from gatemark.targets.port import Call, Target
+from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
@@ -146,6 +148,7 @@ class ArmSource(msgspec.Struct, frozen=True):
     spec: TargetSpec
     identity: Mapping[str, Any]
     reference: AssetRef | None = None
+    conditions: dict[str, str] = {}
 
     async def close(self) -> None:
         """Let go of processes, connections and modules."""
@@ -153,8 +156,10 @@ class ArmSource(msgspec.Struct, frozen=True):
             await target.close()
 
 
-def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: int) -> ArmSource:
-    """The arm that a pack describes."""
+def open_arm(
+    pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: int, store: Path
+) -> ArmSource:
+    """The arm that a pack describes; an isolated one cannot read the data or the store."""
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     target = build(
         spec,
@@ -163,13 +168,42 @@ def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: i
         environ=os.environ,
         concurrency=jobs,
         open_recording=open_recording,
+        hidden=hidden_paths(pack, folder, store),
     )
     return ArmSource(
         target_for=lambda _suite: target,
         targets=(target,),
         spec=spec,
         identity=target.identity(),
+        conditions=_conditions(arm, spec, target),
     )
+
+
+def hidden_paths(pack: Pack, folder: Path, store: Path) -> tuple[Path, ...]:
+    """Return what an isolated target must not read: the data, the store, the files' history."""
+    named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
+    named += [judge.labels for judge in pack.judges.values()]
+    for suite in pack.suites:
+        for files in (suite.evidence, suite.baseline_evidence):
+            named += files.values() if isinstance(files, dict) else ()
+    data = [folder / name for name in named if not name.startswith(BUILTIN)]
+    history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
+    return (store, *data, *history)
+
+
+def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:
+    """What the way an arm is called means for the verdict."""
+    if spec.in_process:
+        return {
+            IN_PROCESS: f"the {arm} ran inside Gatemark (in_process: true), where it can reach "
+            "labels and results; leave in_process out to let it pass"
+        }
+    if isinstance(target, PythonWorkerTarget) and spec.isolate and not target.is_isolated:
+        return {
+            ISOLATED: f"the {arm} asked for isolate: true and this system has no Landlock, "
+            "so it ran in a process of its own without further limits"
+        }
+    return {}
 
 
 def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
@@ -197,6 +231,7 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
         spec=RECORDED,
         identity=identity,
         reference=reference,
+        conditions=conditions_of(result),
     )
 
 
@@ -290,7 +325,7 @@ async def answer_all(
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
         calls = [
-            Call(id=row.id, epoch=epoch, input=row.input, sample=sample_of(row))
+            Call(id=row.id, epoch=epoch, input=row.input, sample=asked_of(row))
             for row in rows
             for epoch in range(1, suite.repeats + 1)
         ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 
@@ -23,6 +24,11 @@ from gatemark.gate.decide import MAY_BE_CHANCE, decide, refuse_strays
 from gatemark.gate.runtime import runtime_versions
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import OpenPack, suite_plugin
+from gatemark.packs.conditions import (
+    Conditions,
+    condition_measurements,
+    refuse_waived_conditions,
+)
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
 from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
@@ -95,6 +101,7 @@ class PackEvidence(msgspec.Struct, frozen=True):
     qualifications: dict[str, SuiteQualification] = {}
     graded: dict[str, Graded] = {}
     limit: int | None = None
+    conditions: dict[str, str] = {}
 
 
 def judge_pack(
@@ -108,7 +115,8 @@ def judge_pack(
     pack, exams = opened.pack, gathered.exams
     if gathered.limit is not None:
         refuse_waived_limit(waivers)
-    policy = _policy(pack, _compared(pack, gathered), gathered.limit)
+    refuse_waived_conditions(waivers)
+    policy = _policy(pack, _compared(pack, gathered), gathered.limit, gathered.conditions)
     reports = {
         suite.id: exams[suite.id].report
         if suite.id in exams
@@ -159,7 +167,12 @@ def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
     return _policy(pack, compared, None)
 
 
-def _policy(pack: Pack, compared: frozenset[str], limit: int | None) -> Policy:
+def _policy(
+    pack: Pack,
+    compared: frozenset[str],
+    limit: int | None,
+    conditions: Conditions = MappingProxyType({}),
+) -> Policy:
     modes: dict[str, RegressionMode] = {}
     rules: dict[str, tuple[Rule, ...]] = {}
     settings: dict[str, Setting] = {}
@@ -180,6 +193,7 @@ def _policy(pack: Pack, compared: frozenset[str], limit: int | None) -> Policy:
         compared=compared,
         settings=settings,
         limit=limit,
+        conditions=conditions,
     )
 
 
@@ -242,7 +256,7 @@ def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence) -> Ev
 def _numbers(
     pack: Pack, reports: Mapping[str, ArmsReport], gathered: PackEvidence
 ) -> tuple[Measurement, ...]:
-    numbers: list[Measurement] = []
+    numbers = list(condition_measurements(gathered.conditions))
     compared = _compared(pack, gathered)
     if gathered.limit is not None:
         numbers.append(limited_run())

@@ -8,6 +8,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Setting, SuiteShare, Waiver
 from gatemark.gate.decide import LINE_TOLERANCE
+from gatemark.packs.conditions import Conditions, condition_rules
 from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
 
 BENCH_RULE = "bench.score_min"
@@ -34,13 +35,14 @@ def pack_policy(
     compared: frozenset[str],
     settings: Mapping[str, Setting],
     limit: int | None,
+    conditions: Conditions,
 ) -> Policy:
     """Every rule of a pack, in the order in which the gate speaks of them.
 
     ``compared`` are the suites that have a baseline to regress from; ``limit`` is the number of
     items per suite that a run was cut to.
     """
-    rules: list[Rule] = []
+    rules = list(condition_rules(conditions))
     if limit is not None:
         rules.append(Rule(id=WHOLE_RUN, metric=WHOLE_RUN, op=">=", bound=1.0, severity="hold"))
     for suite in pack.suites:
@@ -74,6 +76,7 @@ def pack_policy(
             "line_tolerance": LINE_TOLERANCE,
             "baseline": "given" if compared else "none",
             **({} if limit is None else {"limit": limit}),
+            **conditions,
             **settings,
         },
     )

@@ -170,9 +170,21 @@ def _finished(
         qualifications=qualifications,
         judge_cost=session.graders.spent(),
         limit=session.choices.limit,
+        conditions=_conditions(session.arms, arm_answers),
         names=session.choices.names,
     )
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
+
+
+def _conditions(
+    arms: Mapping[str, ArmSource], arm_answers: Mapping[str, ArmAnswers]
+) -> dict[str, str]:
+    """What the way the arms answered means for the verdict, the candidate's part first."""
+    told: dict[str, dict[str, None]] = {}
+    for arm in arms.values():
+        for name, why in arm.conditions.items():
+            told.setdefault(name, {})[why] = None
+    return {name: "; ".join(reasons) for name, reasons in told.items()}
 
 
 def _sit(
@@ -274,7 +286,8 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
             raise UsageError(f"pack {pack.name} asks nobody: it reads evidence files only")
         return {}
     raw = choices.candidate or pack.targets.candidate
-    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs)}
+    store = workspace.local_folder
+    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs, store)}
     wanted = _wanted_baseline(opened, choices)
     with _let_go_on_error(arms):
         if isinstance(wanted, str) and wanted != "none":
@@ -283,7 +296,7 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
             _refuse_cut_short(earlier, choices.limit)
             arms[BASELINE] = reopen_arm(earlier, CANDIDATE, workspace)
         elif not isinstance(wanted, str):
-            arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
+            arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs, store)
     return arms
 
 

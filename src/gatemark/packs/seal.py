@@ -37,6 +37,7 @@ class PackRun(msgspec.Struct, frozen=True):
     qualifications: dict[str, SuiteQualification]
     judge_cost: tuple[int, float | None]
     limit: int | None
+    conditions: dict[str, str] = {}
     names: dict[str, AssetRef] = {}
 
     def written(self) -> dict[str, bytes]:
@@ -87,6 +88,7 @@ def seal_run(
         qualifications=run.qualifications,
         graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
         limit=run.limit,
+        conditions=run.conditions,
     )
     finished_at = workspace.clock()
     judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)

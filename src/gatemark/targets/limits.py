@@ -118,9 +118,11 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``retries`` counts attempts after the first. A Retry-After beyond ``retry_after_max_s`` is
     not waited for. ``retry_errors`` makes a resumed run ask again where the journal has an error.
+    ``ahead`` is how many calls per slot a target with its own queue is handed at a time.
     """
 
     concurrency: int = 1
+    ahead: int = 1
     timeout_s: float | None = None
     retries: int = 0
     backoff_base_s: float = 0.5
@@ -137,6 +139,7 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         at_least = {
             "concurrency": 1,
+            "ahead": 1,
             "retries": 0,
             "backoff_base_s": 0,
             "backoff_max_s": 0,

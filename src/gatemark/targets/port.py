@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
@@ -29,10 +29,12 @@ ErrorKind = Literal[
 CallPart = Literal["input", "sample", "variables"]
 
 MAX_MESSAGE_CHARS = 2_000
+EXPECTED_ANSWER: Final = "target"
+"""The field of an item that no target ever receives."""
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One question to a target; ``sample`` is the whole dataset row it comes from."""
+    """One question to a target; ``sample`` is its dataset row without the expected answer."""
 
     id: str
     epoch: int
@@ -44,6 +46,11 @@ class Call(msgspec.Struct, frozen=True):
     def key(self) -> tuple[str, int]:
         """What makes a call unique in a run, and what results are ordered by."""
         return (self.id, self.epoch)
+
+
+def shared_fields(sample: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of an item that the pack shares with its target."""
+    return {name: sample[name] for name in fields if name in sample and name != EXPECTED_ANSWER}
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -144,7 +144,8 @@ class _Run:
             return ()
         loop = asyncio.get_running_loop()
         waiting = iter(self._calls)
-        for _ in range(min(self._options.concurrency, len(self._calls))):
+        slots = self._options.concurrency * self._options.ahead
+        for _ in range(min(slots, len(self._calls))):
             self._workers.append(loop.create_task(self._work(waiting)))
         watcher = None if stop is None else loop.create_task(self._watch(stop))
         wall_s = self._options.budget.wall_s
