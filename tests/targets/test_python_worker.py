@@ -168,8 +168,8 @@ def test_a_call_without_an_end_costs_only_itself(tmp_path: Path) -> None:
         "import os, time\ndef answer(q):\n"
         "    if q.endswith((' 1', ' 3')):\n        time.sleep(600)\n    return os.getpid()\n"
     )
-    target = _target(tmp_path, source, concurrency=2)
-    outcomes = run(target, questions(6), RunOptions(concurrency=2, timeout_s=1.0))
+    target = _target(tmp_path, source, concurrency=2, timeout_s=1.0)
+    outcomes = run(target, questions(6), RunOptions(concurrency=2, ahead=64))
     assert _kinds(outcomes) == ["ok", "timeout", "ok", "timeout", "ok", "ok"]
     assert not any(_alive(o.reply.output) for o in outcomes if o.reply)
 

@@ -33,7 +33,7 @@ from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Call, Target
+from gatemark.targets.port import Call, CallError, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
@@ -157,7 +157,7 @@ class ArmSource(msgspec.Struct, frozen=True):
 
 
 def open_arm(
-    pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: int, store: Path
+    pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, *, jobs: int, store: Path
 ) -> ArmSource:
     """The arm that a pack describes; an isolated one cannot read the data or the store."""
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
@@ -342,6 +342,7 @@ async def answer_all(
             passes=None if suite.judge is not None else _keeping(found, score, by_id),
         )
         outcomes.extend(done)
+        unasked: dict[ItemKey, CallError] = {}
         if suite.judge is not None:
             items = {
                 outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
@@ -349,9 +350,14 @@ async def answer_all(
                 if outcome.reply is not None
             }
             graded[suite.id] = await graders.grade(suite, arm, items)
+            unasked = graded[suite.id].outages()
             for key, item in items.items():
-                found[key] = score(with_replies(item, graded[suite.id], key))
-        told = [_scored(by_id[outcome.id], outcome, found.get(outcome.key)) for outcome in done]
+                if key not in unasked:
+                    found[key] = score(with_replies(item, graded[suite.id], key))
+        told = [
+            _scored(by_id[outcome.id], outcome, found.get(outcome.key), unasked.get(outcome.key))
+            for outcome in done
+        ]
         answers[suite.id] = tuple(told)
         lines[suite.id] = b"".join(
             sample_line(by_id[answer.id], answer, identity["scorer"]) for answer in told
@@ -407,7 +413,21 @@ def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
 
 
-def _scored(row: Row, outcome: CallOutcome, found: Score | None) -> Answer:
+def _scored(
+    row: Row, outcome: CallOutcome, found: Score | None, unasked: CallError | None
+) -> Answer:
+    """The answer of one call; ``unasked`` is why its judge could not be asked."""
+    if outcome.reply is not None and unasked is not None:
+        return Answer(
+            id=row.id,
+            epoch=outcome.epoch,
+            output=outcome.reply.output,
+            score=None,
+            reason=f"the judge could not be asked: {unasked.message}",
+            error=unasked.kind,
+            cluster=row.cluster,
+            tags=row.tags,
+        )
     if outcome.reply is None or found is None:
         error = outcome.error
         kind, message = (error.kind, error.message) if error else ("missing", "no reply")

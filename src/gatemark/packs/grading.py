@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 
@@ -26,12 +26,14 @@ from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.journal import Journals, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Call, Target
+from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
 
 JUDGE_SCORER = "judge"
 LICENCE = "licence"
+UNASKED = "could not be asked: "
+"""Begins what is kept of a judge's reply when the judge could not be asked; the kind follows."""
 
 ItemKey = tuple[str, int]
 Items = Mapping[ItemKey, Scorable]
@@ -43,6 +45,17 @@ class Graded(msgspec.Struct, frozen=True):
 
     judge: str
     replies: Replies
+
+    def outages(self) -> dict[ItemKey, CallError]:
+        """The items that the judge could not be asked about, and why."""
+        found = {}
+        for key, replies in self.replies.items():
+            errors = [reply.error for reply in replies if reply.error is not None]
+            unasked = [error for error in errors if error.startswith(UNASKED)]
+            if unasked:
+                kind, _, message = unasked[0].removeprefix(UNASKED).partition(": ")
+                found[key] = CallError(cast("ErrorKind", kind), message)
+        return found
 
     def lines(self) -> bytes:
         """The replies as they are kept: who replied, then a line per item."""
@@ -144,7 +157,8 @@ class LiveGraders:
         calls = [call for votes in asked.values() for call in votes.calls]
         done = await self._run(spec, target, calls, f"{suite.id} {place}", spent)
         by_call = {outcome.key: outcome for outcome in done}
-        return Graded(judge, {key: votes.replies(by_call) for key, votes in asked.items()})
+        replies = {key: votes.replies(by_call) for key, votes in asked.items()}
+        return Graded(judge, replies)
 
     async def _run(
         self, spec: TargetSpec, target: Target, calls: list[Call], name: str, spent: Spending
@@ -219,7 +233,9 @@ class _Votes:
 def _reply(nonce: str, prompt: str, outcome: CallOutcome) -> JudgeReply:
     sent = digest_bytes(prompt.encode(errors="surrogatepass"))
     if outcome.reply is None:
-        why = outcome.error.message if outcome.error else "no reply"
+        error = outcome.error or CallError("missing", "no reply")
+        unasked = f"{UNASKED}{error.kind}: " if error.kind in OUTAGES else ""
+        why = unasked + error.message
         return JudgeReply(nonce=nonce, prompt=sent, text=None, error=why)
     text = outcome.reply.output
     if not isinstance(text, str):

@@ -25,12 +25,20 @@ from gatemark.gate.runtime import runtime_versions
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.conditions import (
+    ASKED,
     Conditions,
     condition_measurements,
     refuse_waived_conditions,
 )
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
+from gatemark.packs.outages import (
+    asked,
+    held_report,
+    outage_condition,
+    outage_objection,
+    without_outages,
+)
 from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
 from gatemark.packs.policy import (
     BENCH_RULE,
@@ -54,9 +62,19 @@ UNSCORED = "not scored"
 
 
 def error_rate(name: str, lane: str, answers: Sequence[Answer]) -> Measurement:
-    """The share of answers without a score; its caveats say why, the most frequent reason first."""
-    failed = [answer for answer in answers if answer.score is None]
-    found = rate(name, len(failed), len(answers), direction="lower_is_better")
+    """The share of answers without a score; its caveats say why, the most frequent reason first.
+
+    What could not be asked is no answer and does not count.
+    """
+    found_out = asked(answers)
+    failed = [answer for answer in found_out if answer.score is None]
+    found = rate(
+        name,
+        len(failed),
+        len(found_out),
+        direction="lower_is_better",
+        empty_reason="nothing could be asked",
+    )
     return msgspec.structs.replace(found, lane=lane, caveats=_reasons(failed))
 
 
@@ -116,6 +134,7 @@ def judge_pack(
     if gathered.limit is not None:
         refuse_waived_limit(waivers)
     refuse_waived_conditions(waivers)
+    gathered = msgspec.structs.replace(gathered, conditions=_conditions(gathered))
     policy = _policy(pack, _compared(pack, gathered), gathered.limit, gathered.conditions)
     reports = {
         suite.id: exams[suite.id].report
@@ -221,13 +240,25 @@ def _examined(opened: OpenPack, suite: SuiteSpec, gathered: PackEvidence) -> Arm
         margin=margin_of(opened.pack, suite),
         alpha=opened.pack.alpha,
     )
-    report = plugin.examine(evidence, _options(suite, plugin.options))
+    objection = outage_objection(evidence)
+    if objection is None:
+        report = plugin.examine(evidence, _options(suite, plugin.options))
+    else:
+        heard = without_outages(evidence)
+        report = held_report(plugin.examine(heard, _options(suite, plugin.options)), objection)
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
     return with_qualification(
         report, suite.id, gathered.qualifications[graded_in], gathered.graded[graded_in]
     )
+
+
+def _conditions(gathered: PackEvidence) -> dict[str, str]:
+    """The conditions of the run; whether everything could be asked is told by the answers."""
+    arms = {"candidate": gathered.candidate, "baseline": gathered.baseline or {}}
+    given = {name: why for name, why in gathered.conditions.items() if name != ASKED}
+    return {**outage_condition(arms), **given}
 
 
 def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.Struct:

@@ -35,6 +35,7 @@ from gatemark.packs.arms import (
     reopen_arm,
     scoring_of,
 )
+from gatemark.packs.conditions import ASKED, conditions_of
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
@@ -113,7 +114,10 @@ def run_pack(
             waivers=waivers,
             started_at=started_at,
         )
-    _forget(journals)
+    if ASKED not in conditions_of(result):
+        _forget(journals)
+    elif on_notice is not None:
+        on_notice("some calls could not be asked; --resume asks those again and keeps the others")
     return result
 
 
@@ -170,16 +174,14 @@ def _finished(
         qualifications=qualifications,
         judge_cost=session.graders.spent(),
         limit=session.choices.limit,
-        conditions=_conditions(session.arms, arm_answers),
+        conditions=_conditions(session.arms),
         names=session.choices.names,
     )
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
-def _conditions(
-    arms: Mapping[str, ArmSource], arm_answers: Mapping[str, ArmAnswers]
-) -> dict[str, str]:
-    """What the way the arms answered means for the verdict, the candidate's part first."""
+def _conditions(arms: Mapping[str, ArmSource]) -> dict[str, str]:
+    """What the way the arms are called means for the verdict, the candidate's part first."""
     told: dict[str, dict[str, None]] = {}
     for arm in arms.values():
         for name, why in arm.conditions.items():
@@ -287,7 +289,7 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
         return {}
     raw = choices.candidate or pack.targets.candidate
     store = workspace.local_folder
-    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs, store)}
+    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, jobs=choices.jobs, store=store)}
     wanted = _wanted_baseline(opened, choices)
     with _let_go_on_error(arms):
         if isinstance(wanted, str) and wanted != "none":
@@ -296,7 +298,9 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
             _refuse_cut_short(earlier, choices.limit)
             arms[BASELINE] = reopen_arm(earlier, CANDIDATE, workspace)
         elif not isinstance(wanted, str):
-            arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs, store)
+            arms[BASELINE] = open_arm(
+                pack, BASELINE, wanted, folder, jobs=choices.jobs, store=store
+            )
     return arms
 
 

@@ -20,6 +20,9 @@ ErrorKind = Literal[
     "bad_reply",
     "http_status",
     "unreachable",
+    "no_reply",
+    "unavailable",
+    "unauthorized",
     "refused",
     "missing",
     "recorded",
@@ -27,6 +30,11 @@ ErrorKind = Literal[
     "cancelled",
 ]
 CallPart = Literal["input", "sample", "variables"]
+
+OUTAGES: Final[frozenset[str]] = frozenset(
+    {"unreachable", "no_reply", "unavailable", "unauthorized"}
+)
+"""The kinds of error that say that a target could not be asked, which is no answer of its own."""
 
 MAX_MESSAGE_CHARS = 2_000
 EXPECTED_ANSWER: Final = "target"

@@ -18,7 +18,7 @@ from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES, Budget, Prices, Run
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
 from gatemark.targets.port import EXPECTED_ANSWER, Target
 from gatemark.targets.python_callable import PythonTarget, split_reference
-from gatemark.targets.python_worker import PythonWorkerTarget
+from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, Recording
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
@@ -26,8 +26,7 @@ KINDS: Final = ("python", "command", "http", "openai", "recorded")
 _NETWORK: Final = {"http": "HttpTarget", "openai": "OpenAITarget"}
 _NETWORK_RETRIES: Final = 3
 _PROCESS_TIMEOUT_S: Final = 60.0
-AHEAD: Final = 64
-"""How many calls wait in the pipe of a worker process, so that it never waits for the next one."""
+_STOP_AFTER: Final = 10
 
 Clock = Callable[[], float]
 # Reads a file of recorded samples; gives the replies and the digest of the file.
@@ -38,7 +37,8 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly one kind, and how to treat it.
 
     Without ``timeout_s`` a command or an endpoint gets 60 s and a Python function all the time
-    it wants; without ``retries`` an endpoint is asked up to three times more, others are not.
+    it wants; without ``retries`` an endpoint is asked up to three times more, others are not. After
+    ``stop_after`` calls in a row that could not be asked (default: 10) an endpoint gets no more.
     ``cost`` prices targets that tell no cost themselves. ``fields`` names what a function or a
     command sees of an item besides its input, ``env`` the variables that its process receives.
     ``isolate`` keeps a function from reading the data and the store; ``in_process`` runs it inside
@@ -59,6 +59,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retries: int | None = None
     rate_per_s: float | None = None
     burst: int = 1
+    stop_after: int | None = None
     max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES
     cost: Prices | None = None
     budget: Budget = Budget()
@@ -90,6 +91,8 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(
                 "in_process runs the function inside Gatemark, where isolate and env have no effect"
             )
+        if self.stop_after is not None and self.kind not in _NETWORK:
+            raise InvalidValueError("stop_after belongs to http and openai targets only")
         if EXPECTED_ANSWER in self.fields:
             raise InvalidValueError(
                 f"fields must not list {EXPECTED_ANSWER!r}: a target never sees the expected answer"
@@ -110,11 +113,10 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             timeout_s = _PROCESS_TIMEOUT_S
         if retries is None:
             retries = _NETWORK_RETRIES if self.kind in _NETWORK else 0
-        unlimited = (timeout_s, self.rate_per_s, retries) == (None, None, 0)
-        in_worker = self.python is not None and not self.in_process
-        return RunOptions(
+        options = RunOptions(
             concurrency=concurrency,
-            ahead=AHEAD if in_worker and unlimited and self.budget == Budget() else 1,
+            is_remote=self.kind in _NETWORK,
+            stop_after=_STOP_AFTER if self.stop_after is None else self.stop_after,
             timeout_s=timeout_s,
             retries=retries,
             rate_per_s=self.rate_per_s,
@@ -125,6 +127,11 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             reuse=reuse,
             retry_errors=retry_errors,
         )
+        if self.python is None or self.in_process:
+            return options
+        # A worker process keeps the time itself, without what a new process needs to start.
+        is_unlimited = self.rate_per_s is None and retries == 0 and self.budget == Budget()
+        return msgspec.structs.replace(options, timeout_s=None, ahead=AHEAD if is_unlimited else 1)
 
 
 def parse_spec(raw: Any, place: str) -> TargetSpec:
@@ -161,6 +168,7 @@ def build(
             environ=target_environment(environ, spec.env),
             concurrency=concurrency,
             max_reply_bytes=spec.max_reply_bytes,
+            timeout_s=spec.timeout_s,
             fields=spec.fields,
             hidden=hidden if spec.isolate else None,
         )

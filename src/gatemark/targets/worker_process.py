@@ -81,6 +81,10 @@ class WorkerProcess:
         )
         self._stdin = cast("IO[bytes]", self._process.stdin)
         self._stdout = cast("IO[bytes]", self._process.stdout)
+        stderr = cast("IO[bytes]", self._process.stderr)
+        # A grandchild may hold the pipe for longer than this object lives: the thread owns its end.
+        self._stderr = os.dup(stderr.fileno())
+        stderr.close()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         places = [str(Path(place).absolute()) for place in sys.path]
@@ -245,13 +249,12 @@ class WorkerProcess:
 
     def _listen(self) -> None:
         """Keep the tail of what the process prints, and pass it on to our stderr."""
-        stderr = cast("IO[bytes]", self._process.stderr)
-        while chunk := os.read(stderr.fileno(), 65_536):
+        while chunk := os.read(self._stderr, 65_536):
             self._said += chunk
             del self._said[:-STDERR_KEPT_BYTES]
             with contextlib.suppress(ValueError, OSError):
                 sys.stderr.write(_printable(chunk.decode(errors="replace")))
-        stderr.close()
+        os.close(self._stderr)
 
 
 def signal_name(number: int) -> str:
