@@ -5,6 +5,10 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := locks/requirements.lock
 SOURCES := pyproject.toml $(LOCK)
+# COVERAGE=1 make test also measures which lines and branches the tests reach.
+ifdef COVERAGE
+MEASURED := -m coverage run
+endif
 
 .PHONY: help setup demo test check bench lock clean
 
@@ -30,7 +34,11 @@ demo: $(VENV)/.base ## run the whole gate on bundled synthetic data
 test: $(VENV)/.all ## run every test
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python tests/install_browser.py
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(BIN)/python $(MEASURED) -m pytest -n 2 --dist worksteal
+ifdef COVERAGE
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report
+endif
 
 check: $(VENV)/.all ## format, lint, types, import contracts, docs
 	$(BIN)/ruff format --check src tests bench tools

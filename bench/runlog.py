@@ -13,9 +13,9 @@ import jsonschema
 import msgspec
 
 from bench.measure import Line, gatemark, run
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.json_schema import schema_document
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.evidence.validate import validate_files
 from gatemark.exams.runlog.make_traces import TracesRequest, make_traces
 from gatemark.exams.runlog.replay.run import RunRequest, run_cases

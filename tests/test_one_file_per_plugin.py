@@ -28,7 +28,7 @@ import sys
 from gatemark.cli.main import VERBS, gatemark, main
 from gatemark.evidence.exam import ExamSuite
 from gatemark.packs.pack import SuiteSpec
-from gatemark.evidence.plugins import measures, schemas, suites
+from gatemark.evidence.exam import measures, schemas, suites
 from gatemark.testing.folds import check_fold
 from gatemark.testing.schemas import check_schema
 

@@ -23,7 +23,7 @@ from gatemark.cli.main import VERBS
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import ExitCode
 from gatemark.drift.detectors.registry import detectors
-from gatemark.evidence.plugins import measures, schemas, suites
+from gatemark.evidence.exam import measures, schemas, suites
 from gatemark.gate import decide
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {

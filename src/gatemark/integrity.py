@@ -1,17 +1,25 @@
-"""What checking and upgrading a whole store asks of every feature.
+"""Verify or upgrade a whole store, with the checks of every feature.
 
-The ledger stands below the features and checks events by what it is handed. Here is the one list
-of what it is handed; the command line, the page and the Python API share it.
+The ledger does not import the features; it is given their checks. This is the one list of them,
+for the command line, the page and the Python API.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from gatemark.core.progress import Advance
 from gatemark.drift.verify import drift_rows
 from gatemark.ledger.checks.report import LedgerReport
-from gatemark.ledger.journey import FurtherChecks, RescoredResult, VerifyRequest, verify_by
+from gatemark.ledger.export_reader import ExportStore
+from gatemark.ledger.journey import (
+    FurtherChecks,
+    RescoredResult,
+    VerifyRequest,
+    erased_blobs,
+    verify_by,
+)
 from gatemark.ledger.port import Store
 from gatemark.ledger.store import StoreUpgrade, UpgradeRequest, upgrade_by
 from gatemark.lifecycle.ledger_rules import RuleCheck
@@ -22,9 +30,15 @@ from gatemark.workspace import Workspace
 def verify(
     workspace: Workspace, request: VerifyRequest, on_progress: Callable[[int], None] | None = None
 ) -> LedgerReport:
-    """Check a store, or an export without any store, by everything that Gatemark knows."""
-    rows = (drift_rows(workspace), review_rows(workspace))
-    return verify_by(workspace, request, FurtherChecks(RuleCheck, rows, _rescore), on_progress)
+    """Verify a store, or an export without a store, with every check."""
+    if request.export is not None:
+        export = ExportStore(Path(request.export))
+        return verify_by(export, request, FurtherChecks(RuleCheck, (), _rescore), on_progress)
+    store = workspace.existing_store()
+    with workspace.frozen() as frozen:
+        rows = (drift_rows(frozen), review_rows(frozen))
+        further = FurtherChecks(RuleCheck, rows, _rescore, lambda seq: erased_blobs(store, seq))
+        return verify_by(frozen.store, request, further, on_progress)
 
 
 def _rescore(
@@ -39,7 +53,7 @@ def _rescore(
 def upgrade_store(
     workspace: Workspace, request: UpgradeRequest, on_progress: Advance | None = None
 ) -> StoreUpgrade:
-    """Bring a store to the newest layout; drift points that were there are covered by an event."""
+    """Bring a store to the newest layout; an event covers existing drift points."""
     from gatemark.drift.ledger import cover_existing_points  # noqa: PLC0415 - loads numerics
 
     return upgrade_by(workspace, request, lambda: cover_existing_points(workspace), on_progress)

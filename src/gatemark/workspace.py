@@ -1,10 +1,11 @@
-"""The workspace: clock, actor and store, wired once and handed to every journey."""
+"""The workspace: clock, actor, engine and store, passed to every command."""
 
 from __future__ import annotations
 
 import getpass
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from datetime import UTC, datetime
 from functools import cached_property
@@ -19,6 +20,7 @@ from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 from gatemark.ledger.stores import DATABASE
 
 if TYPE_CHECKING:
+    from gatemark.core.result import Result
     from gatemark.ledger.stores.database import SqlDatabase
     from gatemark.ledger.stores.place import StorePlace
     from gatemark.ledger.stores.sql import SqlStore
@@ -31,7 +33,7 @@ DATABASE_SCHEMES = ("postgresql", "postgres")
 
 
 class Workspace:
-    """Everything a journey may need from outside. Nothing is opened before it is asked for."""
+    """What a command needs from outside. Nothing is opened before it is needed."""
 
     def __init__(
         self,
@@ -74,7 +76,7 @@ class Workspace:
 
     @cached_property
     def actor(self) -> str:
-        """Who acts, as far as this machine knows."""
+        """Name of the person who acts: as given, or the login name."""
         if self._actor:
             return self._actor
         try:
@@ -83,26 +85,35 @@ class Workspace:
             return f"uid-{os.getuid()}"
 
     def acting_as(self, person: str) -> Workspace:
-        """The same workspace with somebody acting in it by name; the store is shared."""
+        """Return the same workspace for another actor; the store is shared."""
         self.existing_store()
         other = copy(self)
         other.actor = person
         return other
 
     def existing_store(self) -> SqlStore:
-        """A store that is already there; looking must not make one."""
+        """Open a store that exists; reading must not create one."""
         if "store" not in self.__dict__:
             self.store = self._open(must_exist=True)
         return self.store
 
     def existing_results(self) -> ResultStore:
-        """The sealed results of a store that is already there."""
+        """Return the sealed results of a store that exists."""
         return self.existing_store().results
 
     @cached_property
     def store(self) -> SqlStore:
-        """The whole ledger; made on first use."""
+        """The store; created on first use."""
         return self._open(must_exist=False)
+
+    @contextmanager
+    def frozen(self) -> Iterator[Workspace]:
+        """Yield a workspace on the store as it is now, whatever others write meanwhile."""
+        store = self.existing_store()
+        with store.frozen() as snapshot:
+            other = copy(self)
+            other.__dict__.update(store=snapshot, _stores={})
+            yield other
 
     def _open(self, *, must_exist: bool) -> SqlStore:
         # The database library is heavy, and scoring without a store must not pay for it.
@@ -123,13 +134,13 @@ class Workspace:
             raise UsageError(f"{self._folder / DATABASE}: is not a usable store: it is empty")
 
     def existing_place(self) -> StorePlace:
-        """Where a store should be, whatever its layout; a place without a file is refused."""
+        """Return where an existing store of any layout is."""
         if self._address is None:
             self._require_file()
         return self.place()
 
     def place(self) -> StorePlace:
-        """Where the store is or will be; for journeys that copy a store or change its layout."""
+        """Return where the store is or will be; for commands that copy or upgrade it."""
         if self._address is not None:
             from gatemark.ledger.stores.postgres import postgres_place  # noqa: PLC0415
 
@@ -153,15 +164,38 @@ class Workspace:
         """The files that results rest on."""
         return self.store.blobs
 
+    def keep(
+        self, result: Result, files: Iterable[bytes], evidence_paths: Mapping[str, str]
+    ) -> int:
+        """Put a result, its files and its evidence into the store; return its number.
+
+        ``evidence_paths`` has the path of each evidence file by its name in the result.
+        """
+        for evidence in result.evidence:
+            for file in evidence.files:
+                self.blobs.put_file(Path(evidence_paths[file.name]), file.digest)
+        for data in files:
+            self.blobs.put(data)
+        return self.results.append(result)
+
     def store_of(self, kind: Callable[[SqlDatabase], S]) -> S:
-        """The store of a feature, made once per database from the class that it hands in."""
+        """Return the store of a feature; made once per workspace from its class."""
         if kind not in self._stores:
             self._stores[kind] = kind(self.store.database)
         return cast("S", self._stores[kind])
 
     @property
     def address(self) -> str:
-        """Where the store is, as a user would say it."""
+        """Where the store is, for messages: never with a password."""
+        if self._address is None:
+            return str(self._folder)
+        from gatemark.ledger.stores.postgres import shown_address  # noqa: PLC0415
+
+        return shown_address(self._address)
+
+    @property
+    def store_setting(self) -> str:
+        """The value of ``--store`` for another process; may contain a password."""
         return self._address or str(self._folder)
 
     @property
@@ -175,15 +209,15 @@ class Workspace:
         return self._folder
 
     def run_folder(self, key: str) -> Path:
-        """Where the journals of a run lie until it is sealed."""
+        """Return the folder for the journals of a run until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]
 
     @property
     def cache_folder(self) -> Path:
-        """Where replies are kept for later runs that ask for them."""
+        """Folder for replies that later runs can reuse."""
         return self._folder / "cache"
 
     @property
     def facts_folder(self) -> Path:
-        """Where the facts of large files that were read before are kept."""
+        """Folder for cached facts about large files."""
         return self._folder / "facts"

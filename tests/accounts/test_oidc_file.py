@@ -62,7 +62,7 @@ def test_a_secret_file_is_found_beside_the_settings(tmp_path: Path) -> None:
         ("https://login.example", "https://login.example?x=1", "must be https"),
         ("https://login.example", "ftp://127.0.0.1", "must be https"),
         ("client_secret_env: OIDC_SECRET", "client_secret: abc", "does not belong here"),
-        ("client_secret_env: OIDC_SECRET\n", "", "one place of the secret"),
+        ("client_secret_env: OIDC_SECRET\n", "", "give either client_secret_file"),
         ("OIDC_SECRET", "ANOTHER", "must hold the client secret"),
         ("granted_by: root\n", "", "granted_by"),
         ("[approver]", "[admin]", "may_grant_admin"),
@@ -72,7 +72,7 @@ def test_a_secret_file_is_found_beside_the_settings(tmp_path: Path) -> None:
         ("[approver]", "[king]", "Invalid enum value"),
         ("granted_by", "default_role: admin\ngranted_by", "Invalid enum value"),
         ("granted_by", "colour: red\ngranted_by", "unknown field"),
-        ("granted_by", "scopes: [email]\ngranted_by", "must hold openid"),
+        ("granted_by", "scopes: [email]\ngranted_by", "must contain openid"),
     ],
 )
 def test_settings_that_would_let_somebody_in_wrongly_are_refused(

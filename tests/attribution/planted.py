@@ -55,6 +55,7 @@ class World:
 
     def run(self, call: StepCall) -> Any | NotReplayable:
         if call.kind == "verifier":
+            read: Any
             (read,) = call.inputs.values()
             # Only the stubborn model's mistakes are of a kind that the better rules know.
             strict = call.pins["rules:desk"] != BAD and self.stubborn is not None
@@ -160,9 +161,9 @@ def _recorded(
             for kind in ("model", "prompt", "retrieval", "tool", "rules")
             if f"{kind}:{getattr(getattr(step, kind), 'name', '')}" in own
         }
-        fields = {"id": step.id, "kind": step.kind, "name": step.name, "sources": step.sources}
         checks = (StepCheck("desk", "format", "pass"),)
-        done.append(DecisionStep(**fields, output=outputs[step.id], checks=checks, **changed))
+        bare = DecisionStep(step.id, step.kind, step.name, step.sources)
+        done.append(structs.replace(bare, output=outputs[step.id], checks=checks, **changed))
     return PlannedDecision(f"d-{number}", outputs["input"], outputs[steps[-1].id], tuple(done))
 
 

@@ -159,7 +159,7 @@ def test_when_nothing_helps_that_is_said_and_not_that_nothing_was_tried(
     plan(folder, "step", reference={})
     ran = run(gatemark, folder, "--replay")
     assert ran.code == 3
-    assert "taking any single step anew mends nothing" in ran.json["reason"]
+    assert "repeating any single step does not fix the decision" in ran.json["reason"]
     assert ran.json["replay"]["mode"] == "live"
 
 
@@ -188,7 +188,7 @@ def test_without_an_expected_output_no_end_can_be_judged(gatemark: Run, folder: 
     (folder / "decision.json").write_text(json.dumps(silent))
     ran = run(gatemark, folder, "--replay")
     assert ran.code == 3
-    assert "did not say what should have come out" in ran.json["replay"]["reason"]
+    assert "the expected output is not known" in ran.json["replay"]["reason"]
     kinds = {proposal["kind"] for proposal in ran.json["proposals"]}
     assert kinds == set()
 
@@ -274,7 +274,7 @@ def test_a_number_from_nowhere_is_objected_to(gatemark: Run, folder: Path) -> No
     (folder / "rules.yaml").write_text(json.dumps(pack))
     ran = run(gatemark, folder, "--replay", "--rules", folder / "rules.yaml")
     assert ran.json["verifier"]["rules"] == [
-        ["d@1/r", "1 numbers stand in nothing that the step read"]
+        ["d@1/r", "1 numbers are not in anything that the step read"]
     ]
 
 
@@ -300,7 +300,7 @@ def test_the_page_escapes_what_a_model_wrote(gatemark: Run, folder: Path) -> Non
     ("change", "words"),
     [
         ({"steps": []}, "steps"),
-        ({"judgement": {"verdict": "right", "reviewer": "r"}}, "no reviewer has judged"),
+        ({"judgement": {"verdict": "right", "reviewer": "r"}}, "no reviewer judged"),
         ({"extra": 1}, "extra"),
     ],
 )
@@ -319,7 +319,7 @@ def test_bad_decisions_are_refused(
         ("replay.yaml", "reference: [", "replay.yaml"),
         ("replay.yaml", "reference: {}\nrepeats: 0", "repeats"),
         ("decision.json", '{"id": "a", "id": "b"}', 'key "id" appears more than once'),
-        ("decision.json", "", "holds no decision"),
+        ("decision.json", "", "contains no decisions"),
         ("decision.json", "[1, 2", "not JSON"),
         ("decision.json", "[" * 100_000, "nested too deeply"),
         ("decision.json", json.dumps(decision(input=2**70)), "exceeds safe integer domain"),
@@ -379,7 +379,7 @@ def test_one_of_many_decisions_is_judged_on_the_way(gatemark: Run, folder: Path)
     for flags, words in (
         (judged, "name one with --id"),
         (("--id", "d7", *judged), "0 decisions with the id 'd7'"),
-        (("--id", "d1"), "say who did with --judged-by"),
+        (("--id", "d1"), "name one with --judged-by"),
         (("--id", "d1", "--expected", "x"), "--expected needs --judged-by"),
         (("--id", "d1", "--judged-by", " "), "--judged-by"),
     ):
@@ -391,7 +391,7 @@ def test_one_of_many_decisions_is_judged_on_the_way(gatemark: Run, folder: Path)
 def test_a_judgement_is_not_given_twice(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, "--judged-by", "dana")
     assert ran.code == 2
-    assert "has judged decision d1 already" in ran.err
+    assert "has already judged decision d1" in ran.err
 
 
 def test_a_missing_replay_plan_is_named(gatemark: Run, folder: Path) -> None:
@@ -431,7 +431,7 @@ def test_the_page_answers_four_questions_and_draws_the_plan(gatemark: Run, folde
 
 
 def test_the_page_says_why_nothing_was_run_again(gatemark: Run, folder: Path) -> None:
-    assert "No step was run again: nobody asked" in page_of(gatemark, folder)
+    assert "No step was run again: replay was not requested" in page_of(gatemark, folder)
     plan(folder, "broken")
     page = page_of(gatemark, folder, "--replay")
     assert "NO CAUSE SHOWN" in page

@@ -72,7 +72,7 @@ def test_an_accepted_item_is_a_row_of_a_data_set_and_the_ledger_tells_of_it(
     [
         ("kim", "golden_item", "must be pack_owner"),
         ("nobody", "routing_note", "must be pack_owner or operator"),
-        ("bob", "golden_item", "somebody else must judge"),
+        ("bob", "golden_item", "another person must judge"),
         ("olu", "adversarial_item", "not adversarial_item"),
     ],
 )

@@ -7,6 +7,7 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.core.registry import Registry
+from gatemark.evidence.exam import measures
 
 
 def registry_over(folder: Path, monkeypatch: pytest.MonkeyPatch, **modules: str) -> Registry[str]:
@@ -77,3 +78,23 @@ def test_two_plugins_of_one_name_are_refused(
     things = registry_over(tmp_path, monkeypatch, a="THING = 'alpha'", b="THING = 'alpha'")
     with pytest.raises(UsageError, match="two things are called 'alpha'"):
         things.names()
+
+
+def test_a_module_can_hold_several_plugins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = registry_over(tmp_path, monkeypatch, many="THING = ('one', 'two')")
+    assert registry.names() == ("one", "two")
+    other = tmp_path / "other"
+    other.mkdir()
+    mixed = registry_over(other, monkeypatch, mixed="THING = ('one', 2)")
+    assert mixed.names() == ()
+    assert "it has no THING" in next(iter(mixed.broken.values()))
+
+
+def test_a_plugin_is_found_near_its_exam_without_loading_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    registry = measures.__wrapped__()
+    monkeypatch.setattr(registry, "_plugins", lambda: pytest.fail("loads all"))
+    found = registry.find("abstention", near="agreement")
+    assert found is not None
+    assert found.name == "abstention"

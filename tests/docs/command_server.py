@@ -81,8 +81,8 @@ def _become(request: dict[str, Any], streams: list[int]) -> NoReturn:
     os.environ.clear()
     os.environ.update(request["environment"])
     for number, mode in enumerate("rww"):
-        stream = os.fdopen(number, mode, encoding="utf-8", closefd=False)
-        setattr(sys, ("stdin", "stdout", "stderr")[number], stream)
+        file = os.fdopen(number, mode, encoding="utf-8", closefd=False)
+        setattr(sys, ("stdin", "stdout", "stderr")[number], file)
     sys.argv = ["gatemark", *request["words"]]
     from gatemark.cli.main import main as gatemark
 

@@ -15,7 +15,7 @@ from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.point import Pushed
 from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.lifecycle.commands import AddVersion, Approve, GrantRoles, Promote, SetExam
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Stage

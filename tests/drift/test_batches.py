@@ -18,7 +18,7 @@ from gatemark.drift.derive import DeriveRequest, derive_points
 from gatemark.drift.ledger import cover_existing_points
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores import points
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.journey import VerifyRequest
@@ -197,7 +197,7 @@ def test_a_push_that_fails_has_no_event(live: Live) -> None:
 
 def test_points_that_are_derived_or_handed_in_are_told_too(live: Live) -> None:
     live.enable()
-    hand_in = Workspace(store=live.workspace.address, clock=lambda: day(2), actor="server")
+    hand_in = Workspace(store=live.workspace.store_setting, clock=lambda: day(2), actor="server")
     person = Identity(person="eve", roles=("evaluator",), way="token")
     hand_in_points(hand_in, person, [point(0, 1.0)])
     derive_points(live.workspace, DeriveRequest(results=True), ReadingChoices(), now=day(3))

@@ -146,7 +146,7 @@ def test_a_series_keeps_its_form_and_its_bins(pushed: Run) -> None:
     assert pushed([base | {"histogram": [1, 2]}]).code == 0
     other = {k: v for k, v in point(1, 0).items() if k not in ("value", "n")}
     wrong_bins = pushed([other | {"histogram": [1, 2, 3]}])
-    assert (wrong_bins.code, "has other bins" in wrong_bins.err) == (2, True)
+    assert (wrong_bins.code, "has different bins" in wrong_bins.err) == (2, True)
     wrong_form = pushed([point(1, 0.5)])
     assert "is pushed as histogram, got value" in wrong_form.err
 
@@ -341,7 +341,7 @@ def test_a_page_shows_series_bands_episodes_and_acts(
     assert series["windows"][-1]["mu"] == pytest.approx(series["windows"][-2]["mu"]), "frozen"
     assert view["episodes"][0]["level"] == "BREACH"
     unknown = drift("report", "nobody", "-o", target)
-    assert (unknown.code, "no metric of nobody" in unknown.err) == (2, True)
+    assert (unknown.code, "no points of nobody" in unknown.err) == (2, True)
 
 
 def decision(number: int) -> dict[str, Any]:

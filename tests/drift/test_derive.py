@@ -14,7 +14,7 @@ from gatemark.core.measurement import measured
 from gatemark.core.result import seal
 from gatemark.drift.derive import Derived, DeriveRequest, derive_points
 from gatemark.drift.open_stores import points_of
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 
 from .live import ASSET, Live
 from .series import day

@@ -101,14 +101,14 @@ def test_a_policy_that_watches_nothing_or_twice_cannot_be() -> None:
         DriftPolicy(watches=(Watch(metric="m"), Watch(metric="m", warn=1.6)))
     with pytest.raises(InvalidValueError, match="responds twice to enabled WARN"):
         DriftPolicy(responses=(Response("enabled", "WARN", ("alert",)),) * 2)
-    with pytest.raises(InvalidValueError, match="followed by acts"):
+    with pytest.raises(InvalidValueError, match="must name at least one act"):
         Response("enabled", "WARN", ())
 
 
 @pytest.mark.parametrize(
     ("stage", "level", "act", "finding"),
     [
-        ("enabled", "OK", "alert", "OK of enabled has no response"),
+        ("enabled", "OK", "alert", "OK of enabled cannot have a response"),
         ("enabled", "STALE", "demote", "cannot be followed by demote, only by alert"),
         ("enabled", "WARN", "pause", "only by alert, shadow, demote, roll_back"),
         ("shadow", "BREACH", "roll_back", "only by alert, demote"),
@@ -157,7 +157,7 @@ def test_a_written_policy_reads_back_as_itself(tmp_path: Path) -> None:
         ("gatemark_drift: 1\nwatches: [{metric: m, warn: -1}]\n", "warn"),
         (
             "gatemark_drift: 1\nwatches: [{metric: m, detector: chi_square, harm: down}]\n",
-            "watch of m: chi_square does not know up from down",
+            "watch of m: chi_square has no direction",
         ),
         (
             "gatemark_drift: 1\nwatches: [{metric: m, options: {flor: true}}]\n",

@@ -143,7 +143,7 @@ def test_a_clock_that_was_far_ahead_once_does_not_end_the_watch(live: Live) -> N
     live.push(16, [3.0, 3.0])
     warned = live.probe(17)
     assert "the clock went back" in warned.notes[0]
-    assert "judged all the same" in warned.notes[0]
+    assert "windows that were not judged yet are judged" in warned.notes[0]
     assert (level(warned), live.stage()) == ("WARN", "shadow")
     breached = live.probe(18)
     assert (breached.notes, level(breached), live.stage()) == ((), "BREACH", "demoted")
@@ -368,7 +368,7 @@ def test_a_person_closes_a_warning_with_a_reason_and_a_breach_only_with_a_result
         return close_episode(live.workspace, request, day(18.5))
 
     live.now = day(18.5)
-    with pytest.raises(RefusedError, match="closes by a fresh result only"):
+    with pytest.raises(RefusedError, match="can only be closed with a fresh passing result"):
         close(reason="new normal")
     old = live.workspace.results.lines(10)[-1].id
     with pytest.raises(RefusedError, match="before the episode showed"):

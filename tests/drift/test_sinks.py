@@ -306,11 +306,14 @@ def test_sinks_take_the_levels_and_assets_that_they_are_for() -> None:
     ("text", "finding"),
     [
         ("sinks: []\n", "must start with gatemark_alerts: 1"),
-        ("gatemark_alerts: 1\n", "names no sink"),
+        ("gatemark_alerts: 1\n", "has no sinks"),
         ("gatemark_alerts: 1\nsinks: [{kind: pigeon, name: p}]\n", "pigeon"),
         ("gatemark_alerts: 1\nsinks: [{kind: file, name: p}]\n", "path"),
         ("gatemark_alerts: 1\nsinks: [{kind: webhook, name: p, url: 'ftp://x'}]\n", "url"),
-        ("gatemark_alerts: 1\nsinks: [{kind: command, name: p, command: []}]\n", "no program"),
+        (
+            "gatemark_alerts: 1\nsinks: [{kind: command, name: p, command: []}]\n",
+            "command is empty",
+        ),
         (
             "gatemark_alerts: 1\nsinks: [{kind: file, name: p, path: a},"
             " {kind: file, name: p, path: b}]\n",

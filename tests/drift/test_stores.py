@@ -147,7 +147,7 @@ def test_only_one_of_two_ticks_that_saw_the_same_is_recorded(live: Live) -> None
         pass
     assert told == [], "nothing was written"
     with (
-        pytest.raises(ConflictError, match="another probe was faster"),
+        pytest.raises(ConflictError, match="another probe wrote first"),
         memories_of(live.workspace).recording(seen, day(1), lambda *said: told.append(said)),
     ):
         pass

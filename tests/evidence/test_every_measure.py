@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.fold import Measure
-from gatemark.evidence.plugins import measures
-from gatemark.exams.agreement import abstention, krippendorff, measure
+from gatemark.evidence.exam import measures
+from gatemark.exams.agreement.measure import ABSTENTION, AGREEMENT, KRIPPENDORFF
 from gatemark.testing.folds import check_fold
 
 MEASURES = list(measures())
@@ -62,8 +62,8 @@ def test_merging_leaves_both_states_as_they_were(measure: Measure[Any]) -> None:
 def test_agreement_does_not_depend_on_the_split(
     items: list[tuple[str, str]], cuts: list[int]
 ) -> None:
-    whole = measure.MEASURE.measure(items)
-    assert merged_backwards(measure.MEASURE, items, cuts) == whole
+    whole = AGREEMENT.measure(items)
+    assert merged_backwards(AGREEMENT, items, cuts) == whole
 
 
 @given(items=PAIRS, cuts=CUTS)
@@ -71,8 +71,8 @@ def test_agreement_does_not_depend_on_the_split(
 def test_abstention_does_not_depend_on_the_split(
     items: list[tuple[str, str]], cuts: list[int]
 ) -> None:
-    whole = abstention.MEASURE.measure(items)
-    assert merged_backwards(abstention.MEASURE, items, cuts) == whole
+    whole = ABSTENTION.measure(items)
+    assert merged_backwards(ABSTENTION, items, cuts) == whole
 
 
 @given(items=UNITS, cuts=CUTS)
@@ -80,5 +80,5 @@ def test_abstention_does_not_depend_on_the_split(
 def test_krippendorff_does_not_depend_on_the_split(
     items: list[tuple[str | None, ...]], cuts: list[int]
 ) -> None:
-    whole = krippendorff.MEASURE.measure(items)
-    assert merged_backwards(krippendorff.MEASURE, items, cuts) == whole
+    whole = KRIPPENDORFF.measure(items)
+    assert merged_backwards(KRIPPENDORFF, items, cuts) == whole

@@ -9,9 +9,8 @@ import pytest
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.record import RecordSchema
-from gatemark.evidence.reading_options import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import inspect_source, read_blocks, whole_file
+from gatemark.evidence.source import Limits, ReadingChoices, inspect_source, read_blocks, whole_file
 from gatemark.exams.overhead.records import SCHEMA
 
 Run = Callable[..., Any]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from gatemark.core.record import Form, RecordSchema
 from gatemark.evidence.diagnose import diagnose, record_problems
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.json_schema import form_document, schema_document
-from gatemark.evidence.plugins import schemas
 from gatemark.evidence.shape import shape_of
 from gatemark.testing.schemas import check_schema
 

@@ -12,10 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.reading_options import Limits, ReadingChoices
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import may_nest
-from gatemark.evidence.source import BLOCK_BYTES, Source, inspect_source, read_blocks, split_sources
+from gatemark.evidence.source import (
+    BLOCK_BYTES,
+    Limits,
+    ReadingChoices,
+    Source,
+    inspect_source,
+    read_blocks,
+    split_sources,
+)
 from gatemark.exams.agreement.records import SCHEMA
 from gatemark.samples.records import SCHEMA as SAMPLE_SCHEMA
 

@@ -12,9 +12,9 @@ import pytest
 
 import gatemark
 from gatemark.core.errors import UsageError
+from gatemark.evidence import run_exam as running
 from gatemark.evidence.exam import ExamRun
-from gatemark.evidence.folds import run_exam as running
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
 
 

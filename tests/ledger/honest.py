@@ -24,6 +24,7 @@ from gatemark.lifecycle.commands import (
 )
 from gatemark.lifecycle.exam_identity import exam_of
 from gatemark.lifecycle.journey import act, run_due
+from gatemark.lifecycle.model.nouns import Gate
 from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, GateRule, ReleasePolicy
 from gatemark.workspace import Workspace
 
@@ -39,7 +40,10 @@ PEOPLE: dict[str, tuple[Any, ...]] = {
     "olga": ("operator",),
 }
 # The results of these tests have no suites of their own.
-NO_SUITES = {"replay": GateRule(stages=()), "adversarial": GateRule(stages=())}
+NO_SUITES: dict[Gate, GateRule] = {
+    "replay": GateRule(stages=()),
+    "adversarial": GateRule(stages=()),
+}
 POLICY = ReleasePolicy(gates={**DEFAULT_GATES, **NO_SUITES}, watch_hours=0)
 LENGTH = timedelta(minutes=15)
 

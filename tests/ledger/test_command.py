@@ -65,7 +65,7 @@ def test_a_key_is_never_overwritten_and_comes_once(ledger: Run, key: Path, tmp_p
     before = key.read_bytes()
     assert ledger("keygen", key).code == 1
     ran = ledger("keygen", tmp_path / "second.key")
-    assert (ran.code, "the ledger has a key" in ran.err) == (1, True)
+    assert (ran.code, "the ledger already has a key" in ran.err) == (1, True)
     assert key.read_bytes() == before
     assert not (tmp_path / "second.key").exists()
     (tmp_path / "taken").write_text("mine")
@@ -84,7 +84,7 @@ def test_a_key_for_an_empty_store_names_the_ledger_first(gatemark: Run, tmp_path
 def test_a_private_key_that_others_can_read_is_refused(ledger: Run, key: Path) -> None:
     key.chmod(0o644)
     ran = ledger("checkpoint", "--signing-key", key)
-    assert (ran.code, "others can read this private key" in ran.err) == (2, True)
+    assert (ran.code, "other users can read this private key" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize("content", ["", "garbage", "PRIVATE+KEY+a+b+c", "x" * 5000])
@@ -96,7 +96,7 @@ def test_what_is_no_private_key_is_refused(
     other.chmod(0o600)
     ran = ledger("checkpoint", "--signing-key", other)
     assert ran.code == 2
-    assert ran.err.startswith(f"gatemark: {other}: is ")
+    assert ran.err.startswith(f"gatemark: {other}: ")
     assert ledger("checkpoint", "--signing-key", tmp_path / "nowhere").code == 2
 
 
@@ -118,7 +118,7 @@ def test_verify_says_what_it_could_not_judge(ledger: Run, key: Path) -> None:
     ran = ledger("verify")
     assert (ran.code, "note: no checkpoint was checked" in ran.out) == (0, True)
     ran = ledger("verify", "--key", public(key))
-    assert (ran.code, "could not be judged: there is no checkpoint" in ran.out) == (3, True)
+    assert (ran.code, "could not be judged: the ledger has no checkpoint" in ran.out) == (3, True)
 
 
 def test_trust_follows_a_rotation_and_not_a_lost_key(
@@ -128,7 +128,7 @@ def test_trust_follows_a_rotation_and_not_a_lost_key(
     assert ledger("checkpoint", "--signing-key", key).code == 0
     assert ledger("rotate", second, "--signing-key", key).code == 0
     ran = ledger("checkpoint", "--signing-key", key)
-    assert (ran.code, "does not sign for this ledger" in ran.err) == (1, True)
+    assert (ran.code, "is not the key of this ledger" in ran.err) == (1, True)
     assert ledger("checkpoint", "--signing-key", second).code == 0
     assert ledger("verify", "--key", public(key)).code == 0
     assert ledger("verify", "--key", public(second)).code == 4
@@ -139,7 +139,9 @@ def test_trust_follows_a_rotation_and_not_a_lost_key(
     assert (ran.code, ran.json["first_bad_seq"]) == (4, 9)
     ran = ledger("verify", "--key", public(key), "--key", public(third), "--json")
     assert ran.code == 0
-    assert any("replaced without the old key's word (stolen)" in c for c in ran.json["caveats"])
+    assert any(
+        "replaced without a signature of the old one (stolen)" in c for c in ran.json["caveats"]
+    )
 
 
 def test_rotation_needs_the_old_key_or_a_reason(ledger: Run, key: Path, tmp_path: Path) -> None:
@@ -203,7 +205,7 @@ def test_an_erased_payload_is_gone_and_the_ledger_still_verifies(
     note = tmp_path / "checkpoint.txt"
     assert ledger("checkpoint", "--signing-key", key, "-o", note).code == 0
     ran = ledger("erase", 2, "--reason", "asked for")
-    assert (ran.code, ran.out) == (0, "erased 2; event 8 tells of it\n")
+    assert (ran.code, ran.out) == (0, "erased 2; recorded in event 8\n")
     assert b"note 1" not in _all_bytes(store)
     assert b"note 0" in _all_bytes(store)
     ran = ledger("verify", "--key", public(key), "--since", note, "--json")
@@ -230,7 +232,7 @@ def test_what_cannot_be_erased_is_refused(
 def test_a_payload_is_erased_once(ledger: Run) -> None:
     assert ledger("erase", 2, "--reason", "asked for").code == 0
     ran = ledger("erase", 2, "--reason", "asked again")
-    assert (ran.code, ran.out) == (0, "erased 2; event 7 tells of it\n")
+    assert (ran.code, ran.out) == (0, "erased 2; recorded in event 7\n")
     assert len(ledger("log").out.splitlines()) == 7
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.signing.dsse import IN_TOTO, Envelope, EnvelopeSignature, open_envelope
+from gatemark.ledger.signing.dsse import IN_TOTO, read_envelope
 from gatemark.ledger.signing.note import read_checkpoint, read_note, read_signer, read_verifier
 
 GOOD = base64.b64encode(b"x" * 40).decode()
@@ -28,6 +29,7 @@ def test_keys_notes_and_checkpoints(text: str) -> None:
 
 @pytest.mark.parametrize(("payload", "signature"), [(BAD[0], GOOD), (GOOD, BAD[0])])
 def test_envelopes(payload: str, signature: str) -> None:
-    envelope = Envelope(payload, IN_TOTO, (EnvelopeSignature("key", signature),))
-    with pytest.raises(IntegrityError, match="not base64 throughout"):
-        open_envelope(envelope, (), "envelope")
+    signatures = [{"keyid": "key", "sig": signature}]
+    form = {"payload": payload, "payloadType": IN_TOTO, "signatures": signatures}
+    with pytest.raises(IntegrityError, match="damaged envelope"):
+        read_envelope(json.dumps(form).encode(), "envelope")

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.drift.series import day
 
-from gatemark.drift.verify import drift_rows
-from gatemark.ledger.checks.tables import TableCheck
-from gatemark.ledger.checks.verify import AS_IT_IS, LedgerCheck
-from gatemark.review.verify import review_rows
+from gatemark.core.canonical import digest_bytes
+from gatemark.integrity import verify
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.journey import VerifyRequest, erase
+from gatemark.ledger.keys import make_key, sign_checkpoint
+from gatemark.ledger.port import Store
+from gatemark.lifecycle.ledger_rules import RuleCheck
 
 from .listed import (
     FAILED,
@@ -24,6 +29,7 @@ from .listed import (
     write_everything,
     write_more,
 )
+from .samples import ATTACHMENT, EVIDENCE, result
 
 Run = Callable[..., Any]
 
@@ -94,16 +100,48 @@ def test_a_store_with_everything_verifies(check: Run) -> None:
     assert not any("not covered" in caveat for caveat in report["caveats"])
 
 
-def test_what_is_written_while_a_check_runs_is_no_trouble(place: Place, tmp_path: Path) -> None:
-    """Events are read before tables; whatever comes between is in the tables only."""
-    workspace = workspace_at(place)
-    tables = TableCheck(workspace.store, (drift_rows(workspace), review_rows(workspace)))
-    check = LedgerCheck(workspace.store, AS_IT_IS, tables)
-    check.run()
-    write_more(place.address, tmp_path)
-    tables.report(check)
-    assert check.report().troubles == ()
-    workspace.store.close()
+@pytest.mark.parametrize("moment", ["start", "finish"])
+def test_a_check_beside_writers_sees_one_state(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Others seal results, push points, sign, erase and vote while the check is under way."""
+
+    class Interrupted(RuleCheck):
+        def __init__(self, store: Store) -> None:
+            super().__init__(store)
+            # The check has begun to read by now, as far as it reads before it walks.
+            store.events.head()
+            if moment == "start":
+                write()
+
+        def finish(self) -> Any:
+            if moment == "finish":
+                write()
+            return super().finish()
+
+    def write() -> None:
+        write_more(place.address, tmp_path)
+        writer = workspace_at(place, clock=lambda: day(33))
+        sign_checkpoint(writer, str(tmp_path / "key"))
+        erase(writer, digest_bytes(ATTACHMENT), "asked for")
+        erase(writer, str(noted.seq), "asked for")
+        writer.store.close()
+
+    now = day(31) + timedelta(hours=1)
+    before = workspace_at(place, clock=lambda: now)
+    make_key(before, tmp_path / "key")
+    before.blobs.put(EVIDENCE)
+    before.blobs.put(ATTACHMENT)
+    before.results.append(result(with_blobs=True, at=now))
+    (noted,) = before.events.append([EventDraft("noted", now, "tester", None, {"text": "a"})])
+    size = before.events.head().seq
+    monkeypatch.setattr("gatemark.integrity.RuleCheck", Interrupted)
+    report = verify(before, VerifyRequest())
+    assert (report.verdict, report.troubles, report.events) == ("pass", (), size)
+    monkeypatch.undo()
+    later = verify(before, VerifyRequest())
+    assert (later.verdict, later.events > size) == ("pass", True)
+    before.store.close()
 
 
 # Results

@@ -55,7 +55,7 @@ def test_signatures_of_unknown_keys_are_ignored() -> None:
 
 def test_a_false_signature_of_a_known_key_is_refused() -> None:
     forged = NOTE.replace("answer", "problem")
-    with pytest.raises(IntegrityError, match="PeterNeumann\\+c74f20a3 is false"):
+    with pytest.raises(IntegrityError, match="PeterNeumann\\+c74f20a3 is invalid"):
         read_note(forged).signed_by([read_verifier(PUBLIC)])
 
 
@@ -116,7 +116,7 @@ def test_what_is_no_private_key_is_refused_without_repeating_it(text: str) -> No
     with pytest.raises(BadInputError) as caught:
         read_signer(text, "my.key")
     assert "AYEKFALV" not in str(caught.value)
-    assert str(caught.value).startswith("my.key: is no ")
+    assert str(caught.value).startswith("my.key: not a")
 
 
 def test_a_private_key_shows_itself_to_nobody() -> None:

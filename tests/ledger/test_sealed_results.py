@@ -7,10 +7,10 @@ import pytest
 from gatemark.core.canonical import digest
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.stores.memory import MemoryStore
 from gatemark.lifecycle.ledger_rules import RuleCheck
 
 from .governed import FIRST, MOMENT, ONE, Governed, write_history
+from .memory import MemoryStore
 from .samples import result
 
 
@@ -37,7 +37,7 @@ def test_a_result_is_sealed_again_on_another_occasion_and_both_are_told() -> Non
     ("edits", "message"),
     [
         ({"occasion": {}}, f"the stamp of result {FIRST.id} does not cover its occasion"),
-        ({"policy_digest": digest("lax")}, f"tells of result {FIRST.id} otherwise than event 1"),
+        ({"policy_digest": digest("lax")}, f"describes result {FIRST.id} differently than event 1"),
         ({"verdict": 7}, "its payload is not that of a result_sealed"),
     ],
 )

@@ -258,7 +258,7 @@ def test_numbers_that_no_sample_has_are_refused(total: float, squares: float) ->
 def test_measurements_without_a_canary_are_refused() -> None:
     world = World()
     world.to_shadow("1.0.0")
-    with pytest.raises(RefusedError, match="no canary and no watch runs"):
+    with pytest.raises(RefusedError, match="there is no canary or watch"):
         world.do(window(datetime(2027, 3, 1, 8, tzinfo=UTC)))
 
 

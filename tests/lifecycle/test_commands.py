@@ -117,7 +117,7 @@ def test_rollback_is_one_command_and_idempotent(live: Run) -> None:
     first = live("rollback", ASSET, actor="bob")
     assert first.code == 0
     assert "enabled → rolled_back (rollback)" in first.out
-    assert "nothing is routed in production now: no version is enabled" in first.err
+    assert "no version may serve in production now: no version is enabled" in first.err
     again = live("rollback", ASSET, actor="bob")
     assert (again.code, again.out) == (0, "")
     assert "already rolled back" in again.err

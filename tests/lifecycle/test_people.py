@@ -198,7 +198,7 @@ def test_a_version_is_added_once_and_never_changed() -> None:
         actor="ann", asset=ASSET, kind="prompt", version="1.0.0", digest=candidate("1.0.0")
     )
     assert world.do(same) == ()
-    with pytest.raises(RefusedError, match="already there with other content"):
+    with pytest.raises(RefusedError, match="already exists with other content"):
         world.do(msgspec.structs.replace(same, digest=candidate("other")))
     with pytest.raises(RefusedError, match="is a prompt of normal risk"):
         world.do(msgspec.structs.replace(same, version="2.0.0", kind="model"))

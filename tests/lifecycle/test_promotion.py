@@ -285,8 +285,8 @@ def test_replay_can_be_overridden_with_a_note_and_it_shows() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"gate": "adversarial"}, "lets nobody override adversarial"),
-        ({"gate": "eval"}, "lets nobody override eval"),
+        ({"gate": "adversarial"}, "does not allow an override of adversarial"),
+        ({"gate": "eval"}, "does not allow an override of eval"),
         ({"actor": "bob"}, "must be operator"),
         ({"note": " "}, "needs a note"),
         ({"hours": 0}, "must expire within 14 days"),
@@ -441,7 +441,7 @@ def test_clean_windows_of_another_policy_do_not_count() -> None:
 def test_a_version_cannot_be_added_again_with_another_scope() -> None:
     world = World()
     world.add("1.0.0")
-    with pytest.raises(RefusedError, match="already there with other scope"):
+    with pytest.raises(RefusedError, match="already exists with other scope"):
         world.add("1.0.0", is_scope_change=True)
 
 

@@ -262,7 +262,7 @@ def test_old_reports_leave_the_state() -> None:
             {"gates": {"adversarial": {"stages": ["eligible"], "overridable": True}}},
             "adversarial: only replay may be overridden",
         ),
-        ({"canary": {"metrics": {}}}, "watches no metric"),
+        ({"canary": {"metrics": {}}}, "needs at least one metric"),
         ({"canary": {"breach_alpha": 0.1}}, "must not exceed warn_alpha"),
         ({"break_glass_hours": 5}, "break_glass_hours"),
         ({"approvals": {"enabled": 0}}, "enabled"),
@@ -279,7 +279,7 @@ def test_a_policy_that_would_be_no_gate_is_refused(change: dict[str, Any], messa
 def test_a_policy_must_name_every_gate() -> None:
     plain = msgspec.to_builtins(ReleasePolicy())
     del plain["gates"]["drift"]
-    with pytest.raises(msgspec.ValidationError, match="drift must be named"):
+    with pytest.raises(msgspec.ValidationError, match="drift must be listed"):
         policy_from(plain)
 
 

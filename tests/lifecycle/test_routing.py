@@ -41,7 +41,7 @@ def test_nothing_is_routed_before_something_is_enabled() -> None:
     assert found.primary is None
     assert found.reason == "no version is enabled"
     assert [sampled.target.version for sampled in found.shadow] == ["1.0.0"]
-    with pytest.raises(UsageError, match="nothing is routed"):
+    with pytest.raises(UsageError, match="no version may serve"):
         assign_key(found, "k")
 
 

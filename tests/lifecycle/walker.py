@@ -153,10 +153,10 @@ class Walker:
             self.seen = event.seq
             assert payload is not None
             if event.kind == "asset_registered":
-                self.authors[payload["version"]] = payload["author"]
+                self.authors[str(payload["version"])] = str(payload["author"])
             elif event.kind == "approval":
                 self.votes[event.seq] = {**payload, "at": event.at}
-                assert event.actor != self.authors[payload["version"]]
+                assert event.actor != self.authors[str(payload["version"])]
             elif event.kind == "transition":
                 self.check_move(event.at, dict(payload))
         for environment in ENVIRONMENTS:
@@ -340,7 +340,7 @@ class Walker:
         self.do(
             Waive(
                 version=self.version(),
-                gate=self.dice.choice(("replay", "eval")),  # type: ignore[arg-type]
+                gate=self.dice.choice(("replay", "eval")),
                 expires_at=self.clock.now + timedelta(days=2),
                 note="because",
                 **self.by(self.person("olu"), self.place()),

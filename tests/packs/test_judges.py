@@ -159,7 +159,7 @@ def test_lint_warns_when_too_few_answers_are_labelled(gatemark: Run, folder: Pat
     for count, warned in ((49, True), (50, False)):
         write(folder / "labels.jsonl", labelled(count))
         warnings = gatemark("lint", pack(folder), "--json").json["warnings"]
-        assert any(found.startswith(warning) for found in warnings) == warned
+        assert any(warning in found for found in warnings) == warned
 
 
 def test_too_few_labels_license_nobody(gatemark: Run, folder: Path) -> None:
@@ -206,7 +206,10 @@ def test_every_prompt_has_a_mark_of_its_own(gatemark: Run, folder: Path) -> None
     ("change", "words"),
     [
         (("name: judge, judge: grader", "name: judge"), "asked by no suite"),
-        (("name: judge, judge: grader", "name: exact, judge: grader"), "come together"),
+        (
+            ("name: judge, judge: grader", "name: exact, judge: grader"),
+            "scorer exact: unknown key 'votes'",
+        ),
         (("judge: grader", "judge: stranger"), "not among the pack's judges"),
         (("labels: labels.jsonl", "labels: nowhere.jsonl"), "nowhere.jsonl"),
         (("labels: labels.jsonl\n", "\n"), "labels"),

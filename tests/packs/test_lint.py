@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gatemark.packs.lint import least_items
+from gatemark.packs.lint.sizes import least_items
 
 Run = Callable[..., Any]
 
@@ -50,8 +51,21 @@ def written(folder: Path, old: str = "", new: str = "", *, more: str = "") -> Pa
     return path
 
 
+def messages(ran: Any) -> list[str]:
+    """The warnings of lint without their places, each of which is a file and a line."""
+    found = [
+        re.fullmatch(r"(\S+\.(?:yaml|jsonl):\d+): (.*)", line) for line in ran.json["warnings"]
+    ]
+    return [one[2] for one in found if one is not None or pytest.fail(str(ran.json["warnings"]))]
+
+
 BAD = [
-    ("dataset: g.jsonl", "dataset: g.jsonl, options: {kk: 3}", "", "unknown field `kk`"),
+    (
+        "dataset: g.jsonl",
+        "dataset: g.jsonl, options: {kk: 3}",
+        "",
+        "pack.yaml:8: suite g: unknown key 'kk'; did you mean 'k'? (allowed: k)",
+    ),
     ("dataset: g.jsonl", "dataset: g.jsonl, options: {k: 0}", "", "`int` >= 1"),
     (
         "dataset: g.jsonl",
@@ -132,7 +146,7 @@ def test_lint_warns_of_rules_that_can_never_be_judged_or_hold(
 ) -> None:
     ran = gatemark("lint", written(folder, more=rule), "--json")
     assert ran.code == 0
-    about_rules = [found for found in ran.json["warnings"] if found.startswith("rule ")]
+    about_rules = [found for found in messages(ran) if found.startswith("rule ")]
     assert [found.startswith(str(warning)) for found in about_rules] == [True] * (
         warning is not None
     )
@@ -144,7 +158,7 @@ def test_lint_warns_of_tags_and_scores_that_cannot_come_about(gatemark: Run, fol
         "  - {id: c, kind: calibration, weight: 0.5, from: g"
     )
     path = written(folder, "weight: 1.0, dataset: g.jsonl", f"weight: 0.5, {suites}")
-    warnings = gatemark("lint", path, "--json").json["warnings"]
+    warnings = messages(gatemark("lint", path, "--json"))
     assert "suite g: no item carries the tag 'nowhere'" in warnings
     assert any(found.startswith("suite c can never have a score: 60 answers") for found in warnings)
     assert not any("'t'" in found for found in warnings)
@@ -158,9 +172,8 @@ def test_lint_warns_of_items_that_can_never_be_scored(
 ) -> None:
     rows = [{"id": f"i{n}", "input": n, "target": str(n) if n > 4 else None} for n in range(60)]
     (folder / "g.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    warnings = gatemark("lint", written(folder, "kind: golden", f"kind: {kind}"), "--json").json[
-        "warnings"
-    ]
+    path = written(folder, "kind: golden", f"kind: {kind}")
+    warnings = messages(gatemark("lint", path, "--json"))
     count = 5 if kind == "golden" else 60
     start = f"suite g: {count} of 60 items can never be scored, such as i0: {told}"
     assert any(found.startswith(start) for found in warnings)
@@ -219,3 +232,167 @@ def test_what_is_wrong_is_named_with_its_line_and_the_value_seen(
     ran = gatemark("lint", written(folder, old, new))
     assert ran.code == 2
     assert complaint in ran.err
+
+
+MISTAKES = {
+    "target: different": (
+        [("a", "x"), ("b", "y"), ("a", "z")],
+        "g.jsonl:3: 1 input is repeated with different targets: 'a' has 'z' here and 'x' at ",
+    ),
+    "repeated": (
+        [("a", "x"), ("b", "y"), ("a", "x")],
+        "g.jsonl:3: 1 input is repeated: 'a' was seen at ",
+    ),
+    "one label": (
+        [("a", "yes"), ("b", "yes")],
+        "g.jsonl:1: all 2 items have the target 'yes', so a constant answer gets a full score",
+    ),
+    "blanks": (
+        [("a", "x"), ("b", "y ")],
+        "g.jsonl:2: 1 of 2 items have blanks at the start or end of target, such as 'y '",
+    ),
+    "personal": (
+        [("a", "x"), ({"deep": ["ask ann@example.org"]}, "y")],
+        "g.jsonl:2: 1 of 2 items seem to hold personal data or keys, such as i1 (email)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("rows", "warning"), MISTAKES.values(), ids=MISTAKES.keys())
+def test_lint_finds_mistakes_in_the_data(
+    gatemark: Run, folder: Path, rows: list[tuple[Any, str]], warning: str
+) -> None:
+    def about_data(given: list[tuple[Any, str]]) -> list[str]:
+        lines = [{"id": f"i{n}", "input": i, "target": t} for n, (i, t) in enumerate(given)]
+        (folder / "g.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        found: list[str] = gatemark("lint", written(folder), "--json").json["warnings"]
+        return [one for one in found if one.startswith(f"{folder}/g.jsonl:")]
+
+    (found,) = about_data(rows)
+    assert found.startswith(f"{folder}/{warning}")
+    assert "ann@" not in found
+    assert about_data([("a", "x"), ("b", "y")]) == []
+
+
+def test_repeats_of_one_cluster_are_meant(gatemark: Run, folder: Path) -> None:
+    rows = [{"id": f"i{n}", "input": "a", "target": "x", "cluster": "c"} for n in range(2)]
+    rows.append({"id": "other", "input": "b", "target": "y"})
+    (folder / "g.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert not any(
+        "repeated" in one for one in messages(gatemark("lint", written(folder), "--json"))
+    )
+
+
+def test_lint_warns_of_a_sample_larger_than_the_data(gatemark: Run, folder: Path) -> None:
+    path = written(folder, "dataset: g.jsonl", "dataset: g.jsonl, sample: {n: 301}")
+    told = "suite g: sample.n is 301, but g.jsonl has 300 items"
+    assert any(one.startswith(told) for one in messages(gatemark("lint", path, "--json")))
+
+
+def test_lint_warns_of_the_same_data_in_two_suites(gatemark: Run, folder: Path) -> None:
+    lines = (folder / "g.jsonl").read_text().splitlines(keepends=True)
+    other = [*lines[:40], '{"id": "x", "input": "new", "target": "new"}\n']
+    (folder / "h.jsonl").write_text("".join(other))
+    path = written(
+        folder,
+        "weight: 1.0, dataset: g.jsonl}",
+        "weight: 0.5, dataset: g.jsonl}\n  - {id: h, kind: golden, weight: 0.5, dataset: h.jsonl}",
+    )
+    found = gatemark("lint", path, "--json").json["warnings"]
+    told = f"{path}:9: suite h: 40 of its 41 inputs are also in suite g, so they count twice"
+    assert any(one.startswith(told) for one in found)
+
+
+def test_lint_warns_of_a_candidate_that_is_its_own_baseline(gatemark: Run, folder: Path) -> None:
+    told = "candidate and baseline are the same target, so nothing can regress"
+    assert any(told in one for one in gatemark("lint", written(folder), "--json").json["warnings"])
+    path = written(folder, 'baseline: {python: "app:answer"', 'baseline: {python: "old:answer"')
+    (folder / "old.py").write_text(APP)
+    assert not any(told in one for one in gatemark("lint", path, "--json").json["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("reference", "complaint"),
+    [
+        (
+            "app:anser",
+            "pack.yaml:10: targets.candidate: app.py has no function 'anser'; did you mean "
+            "'answer'? (functions there: answer)",
+        ),
+        ("ap:answer", "targets.candidate: no module 'ap' in the pack's folder or installed; did"),
+        ("nowhere.deep:answer", "no module 'nowhere.deep' in the pack's folder or installed"),
+        ("broken:answer", "targets.candidate: broken.py:1: cannot be parsed"),
+        ("app", "must look like 'module:function', got 'app'"),
+    ],
+)
+def test_lint_misses_modules_and_functions_without_running_them(
+    gatemark: Run, folder: Path, reference: str, complaint: str
+) -> None:
+    (folder / "broken.py").write_text("def answer(:\n")
+    (folder / "app.py").write_text(APP + "\nraise RuntimeError('this runs')\n")
+    path = written(
+        folder, 'candidate: {python: "app:answer"', f'candidate: {{python: "{reference}"'
+    )
+    ran = gatemark("lint", path)
+    assert ran.code == 2
+    assert complaint in ran.err
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from elsewhere import answer",
+        "answer = str",
+        "try:\n    from fast import answer\nexcept ImportError:\n    def answer(x): return x",
+        "class answer:\n    def method(self): ...",
+        "from elsewhere import *",
+        "import answer as other, answer",
+    ],
+)
+def test_a_function_may_come_about_in_many_ways(gatemark: Run, folder: Path, source: str) -> None:
+    (folder / "app.py").write_text(source + "\n")
+    assert gatemark("lint", written(folder)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        (
+            "dataset: g.jsonl",
+            "dataset: g.jsonl, scorer: {name: regex, options: {patern: x}}",
+            "pack.yaml:8: suite g: scorer regex: unknown key 'patern'; did you mean 'pattern'? "
+            "(allowed: dotall, ignore_case, match, multiline, pattern)",
+        ),
+        (
+            "dataset: g.jsonl",
+            "dataset: g.jsonl, scorer: {name: regex, options: {match: half}}",
+            "pack.yaml:8: suite g: scorer regex: Invalid enum value 'half' "
+            "(at $.suites[0].scorer.options.match)",
+        ),
+        (
+            "dataset: g.jsonl",
+            "dataset: g.jsonl, scorer: exakt",
+            "pack.yaml:8: suite g: no scorer is called 'exakt'",
+        ),
+        ("kind: golden", "kind: goldn", "pack.yaml:8: suite g: no suite is called 'goldn'"),
+        (
+            'baseline: {python: "app:answer"}',
+            'baseline: {python: "app:answer", retrys: 2}',
+            "pack.yaml:11: unknown key 'retrys'; did you mean 'retries'? (allowed: budget, burst,",
+        ),
+        (
+            'baseline: {python: "app:answer"}',
+            "baseline:\n    http:\n      url: http://127.0.0.1/\n      respons: x",
+            "pack.yaml:14: unknown key 'respons'; did you mean 'response'? (allowed: api_key_env,",
+        ),
+    ],
+)
+def test_a_wrong_option_is_named_with_its_line_and_the_keys_allowed(
+    gatemark: Run, folder: Path, old: str, new: str, complaint: str
+) -> None:
+    path = written(folder, old, new)
+    for verb in (("lint", path), ("run", path, "--store", folder / "store")):
+        ran = gatemark(*verb)
+        assert ran.code == 2
+        assert complaint in ran.err
+    assert not (folder / "called").exists()

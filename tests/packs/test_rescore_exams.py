@@ -14,7 +14,7 @@ from tests.exams.overhead.arms import loss_arm, ppl_pair
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
 from gatemark.review.plan import ReviewPlan

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gatemark.core.figure import Reliability, Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
-from gatemark.evidence.plugins import suites
+from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row
 from gatemark.gate.decide import judge
 from gatemark.packs.answers import Answer, paired, per_item

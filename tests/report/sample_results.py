@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
-from gatemark.core.policy import Bench, Finding, Policy, Rule, Waiver
+from gatemark.core.policy import Bench, Finding, FindingVerdict, Policy, Rule, Waiver
 from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 
 STARTED_AT = datetime(2025, 3, 14, 9, 26, 53, tzinfo=UTC)
@@ -83,7 +83,7 @@ LATENCY = measured("latency.p95", 231.5, n=240, direction="lower_is_better", uni
 LANE = measured("advisory.records", 1240, n=1240, direction="neutral", unit="count", lane="triage")
 
 
-def finding(rule: str, metric: str, verdict: str, **fields: Any) -> Finding:
+def finding(rule: str, metric: str, verdict: FindingVerdict, **fields: Any) -> Finding:
     """A finding with plain defaults."""
     defaults: dict[str, Any] = {
         "severity": "block",

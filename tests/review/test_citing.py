@@ -76,7 +76,7 @@ def test_a_review_of_nobody_in_particular_is_refused(scene: Scene, tmp_path: Pat
     [
         ({"new": f"{ASSET}@9.9.9"}, "no version 9.9.9"),
         ({"new": "nothing"}, "ASSET@VERSION"),
-        ({"other": f"{ASSET}@1.0.0"}, "no arm"),
+        ({"other": f"{ASSET}@1.0.0"}, "not an arm"),
     ],
 )
 def test_an_arm_cannot_be_called_what_nobody_registered(

@@ -77,7 +77,7 @@ def test_the_sealed_key_is_nowhere_in_what_an_open_review_prints(
 def test_an_open_review_is_not_closed_in_silence(review: Run) -> None:
     refused = review("close", "letters", actor="ada")
     assert refused.code == 1
-    assert "still wants votes on 20 pairs" in refused.err
+    assert "still needs votes on 20 pairs" in refused.err
     vote_for(review, "new")
     assert review("vote", "letters", "a").code == 2
 
@@ -97,7 +97,7 @@ def test_an_open_review_is_not_closed_in_silence(review: Run) -> None:
         (("next", "nothing"), 2, "no review"),
         (("vote", "letters", "skip"), 2, "reason"),
         (("vote", "letters", "--reason", "x"), 2, "need an ANSWER"),
-        (("vote", "letters", "a", "--token", "zz"), 2, "was shown no pair"),
+        (("vote", "letters", "a", "--token", "zz"), 2, "has not seen pair"),
         (("labels", "accept", "nothing"), 2, "no label set"),
     ],
 )

@@ -56,7 +56,7 @@ def test_reviewers_who_vote_against_each_other_are_told_of(
     vote_all(workspace, "cyd", prefers("old"))
     outcome = close(workspace)
     assert outcome.spread.is_alike is False
-    assert any("do not spread their votes alike" in caveat for caveat in outcome.caveats)
+    assert any("differ in how they spread their votes" in caveat for caveat in outcome.caveats)
     (couple,) = outcome.pairs_agreement
     assert (couple.reviewers, couple.n, couple.verdict) == (("bob", "cyd"), 24, "fail")
     assert outcome.arbitration.undecided == 24

@@ -101,7 +101,9 @@ def test_owners_do_not_accept_what_only_they_said(acting: As, tmp_path: Path) ->
     olga = acting("olga")
     make_set(olga, tmp_path, count=1)
     give(olga, "olga", "q000", "good")
-    assert accept(olga).open == {"q000": "only olga gave this label; somebody else must too"}
+    assert accept(olga).open == {
+        "q000": "only olga gave this label; another reviewer must give it too"
+    }
     give(olga, "bob", "q000", "good")
     assert accept(olga).accepted_count == 1
 
@@ -113,14 +115,14 @@ def test_what_people_disagree_on_waits_for_a_choice(acting: As, tmp_path: Path) 
     assert label_status(olga, "tone").open["q000"] == "1 of 2 labels"
     give(olga, "cyd", "q000", "bad")
     assert accept(olga).open == {
-        "q000": "no majority between bad and good",
+        "q000": "no majority: bad and good",
         "q001": "0 of 2 labels",
     }
     assert accept(olga, q000="bad").accepted_count == 1
     assert json.loads(accepted_rows(olga, "tone"))["label_reviewers"] == ["cyd"]
-    with pytest.raises(UsageError, match="no item 'q9'"):
+    with pytest.raises(UsageError, match="lacks item 'q9'"):
         accept(olga, q9="bad")
-    with pytest.raises(InvalidValueError, match="no label of tone"):
+    with pytest.raises(InvalidValueError, match="not a label of tone"):
         accept(olga, q001="meh")
 
 
@@ -148,15 +150,15 @@ def test_rows_that_the_ledger_does_not_know_are_not_exported(acting: As, tmp_pat
     with olga.store.database.writing() as connection:
         connection.exec_driver_sql("DROP TRIGGER label_acceptances_no_update")
         connection.exec_driver_sql("UPDATE label_acceptances SET label = 'bad'")
-    with pytest.raises(IntegrityError, match="not what the ledger says"):
+    with pytest.raises(IntegrityError, match="differs from what the ledger says"):
         accepted_rows(olga, "tone")
 
 
 @pytest.mark.parametrize(
     ("item", "label", "problem"),
     [
-        ("q9", "good", "no item 'q9'"),
-        ("q000", "fine", "'fine' is no label"),
+        ("q9", "good", "lacks item 'q9'"),
+        ("q000", "fine", "'fine' is not a label"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(

@@ -17,7 +17,7 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.preference.journey import PreferenceParameters, score_preference
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
 from gatemark.review.close import (
@@ -168,7 +168,7 @@ def test_only_pairs_that_were_shown_to_a_reviewer_can_be_voted_on(
     pair = next_pair(workspace, "letters", "bob")
     assert pair is not None
     for reviewer, token in (("cyd", pair.token), ("bob", "0" * 32), ("bob", "é")):
-        with pytest.raises(UsageError, match="was shown no pair"):
+        with pytest.raises(UsageError, match="has not seen pair"):
             cast_vote(
                 workspace,
                 VoteRequest(review="letters", reviewer=reviewer, token=token, answered="a"),
@@ -206,7 +206,7 @@ def test_an_early_end_is_refused_without_a_reason_and_holds_a_pass(
                 answered=prefers("new")(pair),  # type: ignore[arg-type]
             ),
         )
-    with pytest.raises(RefusedError, match="still wants votes on 1 pairs"):
+    with pytest.raises(RefusedError, match="still needs votes on 1 pairs"):
         close(workspace)
     outcome = close(workspace, early="the office moves")
     assert outcome.verdict == "inconclusive"
@@ -240,7 +240,7 @@ def test_peeking_is_for_people_who_do_not_vote_and_is_noted(
     assert looked.numbers is not None
     assert looked.numbers["new"]["wins"] == 24
     assert kinds(workspace)[-1] == REVIEW_LOOKED_AT
-    with pytest.raises(RefusedError, match="not blind any more"):
+    with pytest.raises(RefusedError, match="no longer blind"):
         next_pair(workspace, "letters", "eve")
     outcome = close(workspace)
     assert outcome.verdict == "pass"
@@ -344,9 +344,9 @@ def test_another_key_than_the_sealed_one_does_not_verify(
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"count": 3}, "has no item"),
+        ({"count": 3}, "lacks item"),
         ({"input": "another"}, "different inputs"),
-        ({"output": None}, "no item can be shown"),
+        ({"output": None}, "nothing to review"),
     ],
 )
 def test_arms_that_do_not_fit_are_refused(

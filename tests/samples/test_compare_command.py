@@ -484,7 +484,7 @@ def test_an_unnamed_arm_asks_for_the_option_of_its_side(gatemark: Run, tmp_path:
     base, cand, _ = log_files("promptfoo", tmp_path)
     ran = gatemark("compare", base, cand, "--base-arm", "baseline")
     assert ran.code == 2
-    assert "holds 2 arms, name one with --cand-arm: 'baseline', 'candidate'" in ran.err
+    assert "choose one with --cand-arm, by name or number: 1: 'baseline', 2: 'candidate'" in ran.err
     unknown = gatemark("compare", base, cand, "--base-arm", "best", "--cand-arm", "candidate")
     assert "has no arm 'best'" in unknown.err
 

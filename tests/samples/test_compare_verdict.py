@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gatemark.evidence.plugins import measures
+from gatemark.evidence.exam import measures
 from gatemark.samples import compare_verdict
 from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
 from gatemark.samples.measure import MEASURE

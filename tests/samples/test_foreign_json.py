@@ -67,9 +67,14 @@ def test_a_dotted_path_finds_keys_with_dots_too(path, found):
     assert value_at(value, path) == found
 
 
-def test_nan_is_read_as_a_word_only_when_allowed():
-    data = b'{"a": NaN, "b": "NaN, \\" NaN", "c": [NaN]}'
+def test_nan_and_infinity_are_read_as_words_and_never_as_numbers():
+    data = b'{"a": NaN, "b": "NaN, \\" NaN", "c": [NaN, -Infinity, Infinity], "d": "-Infinity"}'
+    found = decode(data, dict[str, Any], "x.json")
+    words = ["NaN", "-Infinity", "Infinity"]
+    assert found == {"a": "NaN", "b": 'NaN, " NaN', "c": words, "d": "-Infinity"}
+
+
+@pytest.mark.parametrize("data", [b'{"a": NaNo}', b'{"a": -NaN}', b'{"NaN": 1,}', b"Infinity1"])
+def test_other_words_stay_errors(data):
     with pytest.raises(BadInputError, match=r"x\.json: JSON is malformed"):
         decode(data, dict[str, Any], "x.json")
-    allowed = decode(data, dict[str, Any], "x.json", nan_allowed=True)
-    assert allowed == {"a": "NaN", "b": 'NaN, " NaN', "c": ["NaN"]}

@@ -10,7 +10,7 @@ from gatemark.samples.gathering import (
     check_mean,
     choose_arm,
     error_of,
-    refuse_partial,
+    repeats_of,
     score_number,
     short_text,
     text_tags,
@@ -131,13 +131,59 @@ def test_an_arm_is_named_or_the_only_one():
     arms = [LogExperiment("x", 1), LogExperiment("y", 1)]
     assert choose_arm(arms[:1], None, "f") == "x"
     assert choose_arm(arms, "y", "f") == "y"
-    with pytest.raises(BadInputError, match="name one with --arm: 'x', 'y'"):
+    with pytest.raises(BadInputError, match="by name or number: 1: 'x', 2: 'y'"):
         choose_arm(arms, None, "f")
     with pytest.raises(BadInputError, match="has no arm 'z'"):
         choose_arm(arms, "z", "f")
 
 
-def test_a_partial_run_is_refused_unless_allowed():
-    with pytest.raises(BadInputError, match="f: cut short; such a run is no evidence"):
-        refuse_partial("f", "cut short", ReadOptions())
-    assert "cut short" in refuse_partial("f", "cut short", ReadOptions(allow_partial=True))
+@pytest.mark.parametrize(("wanted", "found"), [("1", "x"), ("3", "2"), ("2", "2"), ("01", "x")])
+def test_an_arm_may_be_chosen_by_its_number_but_a_name_comes_first(wanted, found):
+    arms = [LogExperiment("x", 1), LogExperiment("y", 1), LogExperiment("2", 1)]
+    assert choose_arm(arms, wanted, "f") == found
+
+
+@pytest.mark.parametrize("wanted", ["0", "4", "-1", "", "1.0", "\u0661", "9" * 5000])
+def test_a_number_without_an_arm_is_refused(wanted):
+    arms = [LogExperiment("x", 1), LogExperiment("y", 1), LogExperiment("2", 1)]
+    with pytest.raises(BadInputError, match="has no arm"):
+        choose_arm(arms, wanted, "f")
+
+
+def test_a_partial_run_is_taken_and_says_so():
+    taken = gathering()
+    taken.add("row 1", item="a", scores={"s": 1})
+    taken.partial("it was cut short")
+    found = taken.finish()
+    assert found.origin.partial == ("it was cut short",)
+    assert "it was cut short; an incomplete run cannot pass" in found.notes
+
+
+def test_an_unexplained_difference_is_a_contradiction_and_an_explained_one_a_note():
+    taken = gathering()
+    taken.add("row 1", item="a", scores={"s": 1})
+    taken.check(check_mean("s", 0.5, [1.0], 2, "rows have no such score"))
+    assert taken.finish().origin.contradictions == ()
+    taken.check(check_mean("s", 0.7, [1.0], 2, "rows have no such score"))
+    (reason,) = taken.finish().origin.contradictions
+    assert "the log says 0.7" in reason
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity", float("nan"), float("-inf")])
+def test_a_score_that_is_not_finite_is_null_with_a_reason(value):
+    taken = gathering()
+    taken.add("row 1", item="a", scores={"s": value, "t": 1}, output=[float("nan")])
+    (sample,) = taken.finish().samples
+    assert sample.scores == {"s": None, "t": 1.0}
+    assert sample.tags["missing.s"].startswith("tool wrote ")
+    assert sample.output == [None]
+
+
+def test_repeats_are_numbered_in_order_and_share_their_first():
+    assert repeats_of({5: "a", 2: "b", 9: "a", 7: {"x": 1, "y": 2}, 8: {"y": 2, "x": 1}}) == {
+        2: (2, 1),
+        5: (5, 1),
+        7: (7, 1),
+        8: (7, 2),
+        9: (5, 2),
+    }

@@ -98,28 +98,28 @@ def test_files_of_one_log_are_read_together(gatemark: Run, tmp_path: Path) -> No
     assert all(check["agrees"] for check in found["checks"])
 
 
-def test_a_limited_run_is_refused(gatemark: Run, tmp_path: Path) -> None:
+def test_a_limited_run_is_written_and_marked(gatemark: Run, tmp_path: Path) -> None:
     counts = {"n-samples": {"tiny_gen": {"original": 200, "effective": 20}}}
     out = tmp_path / "s.jsonl"
     ran = gatemark("import", *lm_eval_files(tmp_path, **counts), "-o", out)
-    assert ran.code == 2
-    assert "ran 20 of 200 documents (--limit)" in ran.err
-    assert not out.exists()
+    assert ran.code == 0
+    assert "ran 20 of 200 documents (--limit); an incomplete run cannot pass" in ran.out
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert all("of 200 documents" in row["origin"]["partial"][0] for row in rows)
 
 
 def test_arms_are_listed(gatemark: Run, tmp_path: Path) -> None:
     log = written(tmp_path / "p.json", shapes.promptfoo_log())
-    assert gatemark("import", log, "--list-arms").out.split() == [
-        "20",
-        "baseline",
-        "20",
-        "candidate",
+    listed = gatemark("import", log, "--list-arms").out.split("\n")
+    assert [line.split() for line in listed if line] == [
+        ["1", "20", "rows", "baseline"],
+        ["2", "20", "rows", "candidate"],
     ]
     listed = gatemark("import", log, "--list-arms", "--json").json
     assert listed[0] == {"name": "baseline", "row_count": 20}
     ran = gatemark("import", log)
     assert ran.code == 2
-    assert "name one with --arm: 'baseline', 'candidate'" in ran.err
+    assert "choose one with --arm, by name or number: 1: 'baseline', 2: 'candidate'" in ran.err
 
 
 def test_an_id_can_be_named_by_its_path(gatemark: Run, tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_an_id_can_be_named_by_its_path(gatemark: Run, tmp_path: Path) -> None:
     assert "7+7" in {record["id"] for record in records(out)}
     missing = gatemark("import", *files, "--id", "doc.nothing", "-o", out)
     assert missing.code == 2
-    assert "no lm-eval sample could be read" in missing.err
+    assert "no lm-eval 0.4.13 sample could be read" in missing.err
 
 
 def test_refused_rows_keep_everything_from_being_written(gatemark: Run, tmp_path: Path) -> None:

@@ -201,13 +201,13 @@ def test_at_most_one_run_is_ever_due_and_nothing_is_owed_twice(
 @pytest.mark.parametrize(
     ("fields", "finding"),
     [
-        ({"cron": None}, "neither a time nor a trigger"),
-        ({"cron": "61 * * * *"}, "is no cron line"),
-        ({"cron": "* * * *"}, "is no cron line"),
+        ({"cron": None}, "needs a cron line or a trigger"),
+        ({"cron": "61 * * * *"}, "is not a cron line"),
+        ({"cron": "* * * *"}, "is not a cron line"),
         ({"cron": "0 0 2 * * *"}, "five fields"),
         ({"cron": "0 0 31 2 *"}, "cron line|come true"),
-        ({"tz": "Mars/Olympus"}, "no time zone 'Mars/Olympus'"),
-        ({"tz": "../etc/passwd"}, "no time zone"),
+        ({"tz": "Mars/Olympus"}, "unknown time zone 'Mars/Olympus'"),
+        ({"tz": "../etc/passwd"}, "unknown time zone"),
         ({"catch_up": "soon"}, "is not a duration"),
         ({"time_limit": "0s"}, "is not a duration"),
     ],
@@ -218,5 +218,5 @@ def test_a_schedule_that_makes_no_sense_cannot_be(fields: dict[str, Any], findin
 
 
 def test_two_schedules_of_one_name_cannot_be() -> None:
-    with pytest.raises(InvalidValueError, match="two schedules are called 'n'"):
+    with pytest.raises(InvalidValueError, match="two schedules have the id 'n'"):
         SchedulePlan((nightly(), nightly()))

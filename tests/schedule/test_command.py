@@ -232,12 +232,12 @@ def test_the_list_names_what_has_no_command(gatemark: Run, store: Path) -> None:
     ("text", "finding"),
     [
         ("schedules: []\n", "must start with gatemark_schedules: 1"),
-        ("gatemark_schedules: 1\nschedules: [{id: x}]\n", "neither a time nor a trigger"),
-        ("gatemark_schedules: 1\nschedules: [{id: x, cron: often}]\n", "no cron line"),
+        ("gatemark_schedules: 1\nschedules: [{id: x}]\n", "needs a cron line or a trigger"),
+        ("gatemark_schedules: 1\nschedules: [{id: x, cron: often}]\n", "not a cron line"),
         ("gatemark_schedules: 1\nschedules: [{id: x, corn: '* * * * *'}]\n", "corn"),
-        ("gatemark_schedules: 1\nschedules: [{id: x, cron: '0 0 30 2 *'}]\n", "no cron line"),
+        ("gatemark_schedules: 1\nschedules: [{id: x, cron: '0 0 30 2 *'}]\n", "not a cron line"),
         ("gatemark_schedules: 1\ndefaults: maybe\nschedules: []\n", "must be true or false"),
-        ("gatemark_schedules: 1\ndefaults: false\nschedules: []\n", "names no schedule"),
+        ("gatemark_schedules: 1\ndefaults: false\nschedules: []\n", "has no schedules"),
     ],
 )
 def test_bad_schedules_are_refused(

@@ -15,7 +15,7 @@ from typing import Any
 
 from gatemark.targets.journal import Journal
 from gatemark.targets.limits import RunOptions, Spending
-from gatemark.targets.port import Call, CallPart, Reply
+from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 
 
@@ -97,7 +97,7 @@ def run(
     return asyncio.run(whole())
 
 
-def ask(target: Any, call: Call) -> Reply:
+def ask(target: Target, call: Call) -> Reply:
     """One bare call, without the runner."""
 
     async def whole() -> Reply:

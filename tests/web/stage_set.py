@@ -18,7 +18,7 @@ from gatemark.core.canonical import digest
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import probe
 from gatemark.drift.push import push_points
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.lifecycle.commands import AddVersion, Approve, Promote, SetExam
 from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import Pins

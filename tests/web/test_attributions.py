@@ -97,7 +97,7 @@ def test_who_judged_the_decision_judges_nothing_that_follows(
     assert card["may_judge"] == []
     assert "you judged the decision" in card["why_not"]
     assert "what follows from" not in client.get("/").text
-    assert "somebody else must judge" in client.get(f"/attributions/{name}").text
+    assert "another person must judge" in client.get(f"/attributions/{name}").text
     body = {"verdicts": {"golden_item": "accepted"}}
     asked = client.post(f"/api/v1/attributions/{name}/verdicts", json=body, headers=headers)
     assert asked.status_code == 403

@@ -149,7 +149,7 @@ def test_people_sign_in_by_a_provider_that_is_another_process(
         page.get_by_role("link", name="Sign in with Example").click()
         page.get_by_label("Who are you?").fill("mal")
         page.get_by_role("button", name="Go on").click()
-        expect(page.get_by_role("alert")).to_contain_text("does not vouch for your e-mail")
+        expect(page.get_by_role("alert")).to_contain_text("has not verified your e-mail")
         assert barriers(page) == []
 
 

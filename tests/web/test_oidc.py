@@ -165,12 +165,12 @@ def test_a_state_works_once_in_the_browser_that_began_and_for_ten_minutes(walk: 
     back = enter(walk.begin(), "zoe")
     secret = str(walk.client.cookies.get("gatemark-oidc"))
     walk.client.cookies.clear()
-    walk.refused(walk.client.get(back), "this browser began no sign-in")
+    walk.refused(walk.client.get(back), "this browser has no sign-in under way")
     walk.client.cookies.set("gatemark-oidc", secret)
     assert walk.client.get(back).status_code == 303
     walk.client.cookies.clear()
     walk.client.cookies.set("gatemark-oidc", secret)
-    walk.refused(walk.client.get(back), "was finished before")
+    walk.refused(walk.client.get(back), "was already used")
     walk.client.cookies.clear()
     back = enter(walk.begin(), "zoe")
     walk.scene.clock.now += timedelta(minutes=TRY_MINUTES)
@@ -181,7 +181,7 @@ def test_the_answer_to_another_browser_is_refused(walk: Walk) -> None:
     theirs = enter(walk.begin(), "mal")
     walk.client.cookies.clear()
     mine = walk.begin()
-    walk.refused(walk.client.get(theirs), "not to a sign-in that this browser began")
+    walk.refused(walk.client.get(theirs), "does not belong to a sign-in of this browser")
     walk.client.cookies.set("gatemark-oidc", walk.kept)
     assert walk.client.get(enter(mine, "zoe")).status_code == 303
 
@@ -259,10 +259,10 @@ FUTURE = Clock().now.timestamp() + 3600
         (twist(sub=None), "sub"),
         (twist(sub=""), "names no subject"),
         (twist(at_hash="AAAA"), "at_hash"),
-        (twist(email_verified=False), "does not vouch for your e-mail"),
-        (twist(email_verified=None), "does not vouch for your e-mail"),
-        (twist(email_verified="true"), "does not vouch for your e-mail"),
-        (twist(email=None), "did not say your email"),
+        (twist(email_verified=False), "has not verified your e-mail"),
+        (twist(email_verified=None), "has not verified your e-mail"),
+        (twist(email_verified="true"), "has not verified your e-mail"),
+        (twist(email=None), "sent no email"),
         (twist(email="../../root"), "cannot be a name here"),
         (twist(email="mi\u212ae@example.org"), "cannot be a name here"),
         (twist(groups=["release-approvers", "owners"]), "an admin cannot approve"),
@@ -284,14 +284,14 @@ def test_a_token_that_is_not_right_in_every_way_is_refused(
 
 def test_a_name_that_is_somebodys_already_is_never_handed_over(walk: Walk) -> None:
     walk.scene.account("yan@example.org")
-    walk.refused(walk.come("yan"), "is the name of somebody else here")
+    walk.refused(walk.come("yan"), "is already the name of another person")
     walk.come("zoe")
     walk.client.cookies.clear()
     walk.provider.people["zoe"]["sub"] = "another-person-with-the-address"
-    walk.refused(walk.come("zoe"), "is the name of somebody else here")
+    walk.refused(walk.come("zoe"), "is already the name of another person")
     walk.client.cookies.clear()
     walk.provider.people["adi"] |= {"email": "bob", "groups": []}
-    walk.refused(walk.come("adi"), "is the name of somebody else here")
+    walk.refused(walk.come("adi"), "is already the name of another person")
 
 
 def test_a_closed_account_stays_closed_for_the_provider_too(walk: Walk) -> None:
@@ -364,11 +364,11 @@ def test_a_provider_that_is_gone_is_not_asked_by_everybody(walk: Walk) -> None:
 def test_a_provider_without_usable_keys_lets_nobody_in(walk: Walk) -> None:
     walk.provider.published = [{"kty": "oct", "k": "c2VjcmV0", "kid": "a"}, {"kty": "RSA"}]
     told = walk.come("zoe")
-    assert (told.status_code, "publishes no key" in told.text) == (502, True)
+    assert (told.status_code, "publishes no usable signing key" in told.text) == (502, True)
     walk.provider.says = {"id_token_signing_alg_values_supported": ["HS256", "none"]}
     walk.scene.clock.now += timedelta(hours=2)
     told = walk.come("zoe")
-    assert (told.status_code, "no way that we trust" in told.text) == (502, True)
+    assert (told.status_code, "no signature algorithm that Gatemark" in told.text) == (502, True)
 
 
 def test_tries_are_limited_and_a_server_without_provider_has_no_such_door(

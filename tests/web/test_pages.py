@@ -61,8 +61,8 @@ def test_an_empty_overview_shows_the_way_as_far_as_somebody_may_go(
 def test_an_address_without_a_page_says_so(scene: Scene, client: Client) -> None:
     scene.session(client, "tom")
     shown = client.get("/nowhere")
-    assert (shown.status_code, "there is nothing at this address" in shown.text) == (404, True)
+    assert (shown.status_code, "not found" in shown.text) == (404, True)
     asked = client.put("/api/v1/ledger")
     assert asked.status_code == 405
-    assert asked.json()["detail"] == "this address is not asked in that way"
+    assert asked.json()["detail"] == "this address does not support that method"
     assert asked.headers["allow"] == "GET"

@@ -68,7 +68,7 @@ def test_a_refusal_has_an_id_and_a_record(scene: Scene, log: io.StringIO) -> Non
         if "request_id" in one
     }
     assert said["r1", "refused"] == said["r1", "request"] == 404
-    assert said["r2", "refused at the guards"] == said["r2", "request"] == 421
+    assert said["r2", "request refused"] == said["r2", "request"] == 421
 
 
 def test_a_failure_has_an_id_and_names_the_exception_only(

@@ -14,9 +14,8 @@ from docs_pages.types import definition_of, type_words
 from gatemark.core.fold import KnownAnswer, Measure
 from gatemark.core.policy import Rule
 from gatemark.core.record import Form, RecordSchema
-from gatemark.evidence.exam import ExamSuite, Suite
+from gatemark.evidence.exam import ExamSuite, Suite, measures, schemas, suites
 from gatemark.evidence.json_schema import form_document
-from gatemark.evidence.plugins import measures, schemas, suites
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 

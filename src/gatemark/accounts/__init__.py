@@ -1,1 +1,1 @@
-"""People and how they prove who they are: passwords, sessions, links and tokens."""
+"""Accounts: passwords, sessions, links, tokens and sign-in through a provider."""

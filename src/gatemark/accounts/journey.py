@@ -1,4 +1,4 @@
-"""Signing in and out, people and tokens; every change is an event of the ledger."""
+"""Sign-in, people and tokens; every change is an event in the ledger."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ ADMIN: Final[Role] = "admin"
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Somebody who proved who they are, and how: a session may do all, a token its scopes."""
+    """An authenticated person; a session may do everything, a token only its scopes."""
 
     person: str
     roles: tuple[Role, ...]
@@ -65,12 +65,12 @@ class Identity(msgspec.Struct, frozen=True):
 
     @property
     def is_admin(self) -> bool:
-        """Whether this is an admin who is here in person."""
+        """Whether this is an admin who signed in (not a token)."""
         return ADMIN in self.roles and self.way == "session"
 
 
 class NewToken(msgspec.Struct, frozen=True):
-    """A token with its secret, for the only time it is shown."""
+    """A new token with its secret, which is shown only once."""
 
     token: Token
     secret: str | None
@@ -87,7 +87,7 @@ class PersonLine(msgspec.Struct, frozen=True):
 
 
 def roles_of(workspace: Workspace, person: str) -> tuple[Role, ...]:
-    """What somebody may do, by the ledger."""
+    """Return the roles of a person, from the ledger."""
     return asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles.get(person, ())
 
 
@@ -97,14 +97,14 @@ def _admins(workspace: Workspace) -> list[str]:
 
 
 def tell(workspace: Workspace, kind: str, actor: str, **payload: object) -> None:
-    """Put something that people did at the door on record."""
+    """Record an account event in the ledger."""
     workspace.events.append([EventDraft(kind, workspace.clock(), actor, None, payload)])
 
 
 def first_link(workspace: Workspace) -> str | None:
-    """The secret of a link for the first admin; None when somebody can sign in already.
+    """Return the secret of a link for the first admin; None if someone can already sign in.
 
-    Where the ledger has an admin, the link is for that person and nobody else.
+    If the ledger has an admin, the link is for that person only.
     """
     people = [person for person in people_of(workspace).all() if not person.is_closed]
     admins = _admins(workspace)
@@ -115,21 +115,21 @@ def first_link(workspace: Workspace) -> str | None:
 
 
 def link_for(workspace: Workspace, person: str) -> str:
-    """A link to a new password for somebody who has an account or a role."""
+    """Return the secret of a link to set a password, for a person with an account or a role."""
     known = {one.name for one in people_of(workspace).all() if not one.is_closed}
     if person not in known and not roles_of(workspace, person):
-        raise UnknownNameError(f"nobody is called {person}")
+        raise UnknownNameError(f"there is no person {person}")
     tell(workspace, LINK_MADE, SYSTEM, person=person)
     return people_of(workspace).new_link(person, workspace.clock())
 
 
 def link_holder(workspace: Workspace, secret: str) -> tuple[str | None] | None:
-    """For whom a link is, in a tuple; None when it does not work."""
+    """Return the person a link is for, in a tuple; None if the link is not valid."""
     return people_of(workspace).link(secret, workspace.clock())
 
 
 def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
-    """Use a link: set a password and start a session. The first of all becomes admin."""
+    """Use a link: set a password and start a session. The first person becomes admin."""
     asset_state_cache(workspace).unpin()
     is_first = link_holder(workspace, secret) == (None,) and not _admins(workspace)
     if is_first:
@@ -145,10 +145,10 @@ def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
 def sign_in(
     workspace: Workspace, name: str, password: str, *, where: str, before: str | None
 ) -> str:
-    """Start a session, a new one whatever was there before. Failures are on record."""
+    """Start a new session. Failures are recorded."""
     if not people_of(workspace).is_known(name, password):
         tell(workspace, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
-        raise NotAllowedError("name and password do not belong together")
+        raise NotAllowedError("wrong name or password")
     if before is not None:
         people_of(workspace).end_session(before)
     tell(workspace, SIGNED_IN, name, where=where)
@@ -164,7 +164,7 @@ def sign_out(workspace: Workspace, secret: str) -> None:
 
 
 def look_now(workspace: Workspace, *, once: bool) -> None:
-    """Read the ledger once for what follows, or each time; the latter for whoever changes it."""
+    """Read the ledger once for a request, or, if it changes something, each time."""
     if once:
         asset_state_cache(workspace).pin()
     else:
@@ -172,18 +172,18 @@ def look_now(workspace: Workspace, *, once: bool) -> None:
 
 
 def books_mark(workspace: Workspace, asset: str) -> tuple[int, int]:
-    """Names what is known of an asset, for whoever keeps what was made of it."""
+    """Return a mark of the known state of an asset, as a cache key."""
     return asset_state_cache(workspace).mark(asset)
 
 
 def by_session(workspace: Workspace, secret: str) -> Identity | None:
-    """Who a session belongs to."""
+    """Return the identity of a session."""
     person = people_of(workspace).session_person(secret, workspace.clock())
     return None if person is None else Identity(person, roles_of(workspace, person), "session")
 
 
 def by_token(workspace: Workspace, text: str) -> Identity | None:
-    """Who a token belongs to, and what it may do."""
+    """Return the identity of a token, with its scopes."""
     token = people_of(workspace).token_holder(text, workspace.clock())
     if token is None:
         return None
@@ -196,7 +196,7 @@ def _require_admin(identity: Identity, what: str) -> None:
 
 
 def people(workspace: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
-    """Everybody with an account or a role; for admins and auditors."""
+    """Return everyone with an account or a role; for admins and auditors."""
     if not {ADMIN, "auditor"} & set(identity.roles):
         raise NotAllowedError(f"{identity.person} must be admin or auditor to see accounts")
     roles = asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles
@@ -215,7 +215,7 @@ def people(workspace: Workspace, identity: Identity) -> tuple[PersonLine, ...]:
 
 
 def add_person(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> str:
-    """An account with roles; gives the secret of the link to its password."""
+    """Add an account with roles; return the secret of the link to set its password."""
     _require_admin(identity, "add people")
     command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
     preview(workspace, command)
@@ -226,18 +226,18 @@ def add_person(workspace: Workspace, identity: Identity, name: str, roles: Seque
 
 
 def set_roles(workspace: Workspace, identity: Identity, name: str, roles: Sequence[Role]) -> None:
-    """Give somebody exactly these roles."""
+    """Give a person exactly these roles."""
     _require_admin(identity, "grant roles")
     if name not in {line.name for line in people(workspace, identity)}:
-        raise UnknownNameError(f"nobody is called {name}")
+        raise UnknownNameError(f"there is no person {name}")
     act(workspace, GrantRoles(actor=identity.person, person=name, roles=tuple(roles)))
 
 
 def new_link(workspace: Workspace, identity: Identity, name: str) -> str:
-    """A link to a new password, made by an admin for somebody else."""
+    """Return the secret of a link to set a password, made by an admin for another person."""
     _require_admin(identity, "make links")
     if name not in {line.name for line in people(workspace, identity) if not line.is_closed}:
-        raise UnknownNameError(f"nobody is called {name}")
+        raise UnknownNameError(f"there is no person {name}")
     tell(workspace, LINK_MADE, identity.person, person=name)
     return people_of(workspace).new_link(name, workspace.clock())
 
@@ -246,9 +246,9 @@ def close_person(workspace: Workspace, identity: Identity, name: str) -> None:
     """Close an account and take its roles away."""
     _require_admin(identity, "close accounts")
     if name == identity.person:
-        raise RefusedError("nobody closes their own account")
+        raise RefusedError("you cannot close your own account")
     if name not in {line.name for line in people(workspace, identity)}:
-        raise UnknownNameError(f"nobody is called {name}")
+        raise UnknownNameError(f"there is no person {name}")
     act(workspace, GrantRoles(actor=identity.person, person=name, roles=()))
     if people_of(workspace).close(name):
         tell(workspace, ACCOUNT_CLOSED, identity.person, person=name)
@@ -257,9 +257,9 @@ def close_person(workspace: Workspace, identity: Identity, name: str) -> None:
 def make_token(
     workspace: Workspace, identity: Identity, label: str, scopes: Sequence[Scope], days: int
 ) -> NewToken:
-    """A token for oneself; made in person, so that no token makes another."""
+    """Make a token for the signed-in person; a token cannot make another."""
     if identity.way != "session":
-        raise NotAllowedError("tokens are made by people who are signed in, not by tokens")
+        raise NotAllowedError("a token cannot make tokens; sign in first")
     token, secret = people_of(workspace).new_token(
         identity.person, label, scopes, days, workspace.clock()
     )
@@ -275,12 +275,12 @@ def make_token(
 
 
 def my_tokens(workspace: Workspace, identity: Identity) -> tuple[Token, ...]:
-    """The tokens of oneself."""
+    """Return the tokens of the signed-in person."""
     return people_of(workspace).tokens(identity.person)
 
 
 def drop_token(workspace: Workspace, identity: Identity, token: str) -> Token:
-    """End a token of oneself, or of anybody as an admin."""
+    """Revoke an own token, or, as an admin, anyone's."""
     owner = None if identity.is_admin else identity.person
     before = {one.id for one in people_of(workspace).tokens(owner) if one.revoked_at is None}
     found = people_of(workspace).revoke_token(token, owner, workspace.clock())

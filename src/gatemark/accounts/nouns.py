@@ -1,6 +1,6 @@
-"""Who somebody is to the page, and what they may do by the way they came in.
+"""People, tokens and secrets.
 
-Secrets are made at random, shown once, kept as hashes and compared in constant time.
+Secrets are random, shown once, stored as hashes and compared in constant time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}\Z")
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Somebody who has an account."""
+    """A person with an account."""
 
     name: str
     is_closed: bool
@@ -46,7 +46,7 @@ class Token(msgspec.Struct, frozen=True):
 
 
 class PageRun(msgspec.Struct, frozen=True):
-    """A pack that somebody started from the page or the interface."""
+    """A run that was started from the page or the HTTP API."""
 
     id: str
     pack: str
@@ -61,7 +61,7 @@ class PageRun(msgspec.Struct, frozen=True):
 
 
 class KeptAnswer(msgspec.Struct, frozen=True):
-    """What was answered to a request that came with a key; no status while it is under way."""
+    """The answer to a request with an idempotency key; no status while it is running."""
 
     request: str
     status: int | None
@@ -77,12 +77,12 @@ def check_name(name: str) -> None:
 
 
 def seconds(moment: datetime) -> int:
-    """A moment as it is kept."""
+    """Return a time as stored."""
     return int(moment.timestamp())
 
 
 def moment(value: int) -> datetime:
-    """A kept moment."""
+    """Return a stored time."""
     return datetime.fromtimestamp(value, UTC)
 
 
@@ -97,32 +97,32 @@ _NOBODY: Final = (
 
 
 def new_secret() -> str:
-    """A secret of 256 bits, fit for an address."""
+    """Return a random secret of 256 bits that is safe in URLs."""
     return secrets.token_urlsafe(32)
 
 
 def new_id() -> str:
-    """A name for something, which is no secret."""
+    """Return a random id; it is not a secret."""
     return secrets.token_hex(8)
 
 
 def hash_secret(secret: str) -> str:
-    """What is kept of a random secret. It needs no salt: nobody can guess 256 bits."""
+    """Return the hash of a random secret; it needs no salt, since 256 bits cannot be guessed."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def same_hash(one: str, other: str) -> bool:
-    """Whether two hashes are equal, in the same time whatever they are."""
+    """Compare two hashes in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())
 
 
 def form_mark(session: str) -> str:
-    """What the forms of a session carry; only who knows the session's secret can make it."""
+    """Return the CSRF token of a session; it follows from the session's secret."""
     return hmac.new(session.encode(), b"gatemark form", hashlib.sha256).hexdigest()
 
 
 def check_password(text: str) -> None:
-    """Refuse a password that is too short to be one, or too long to be hashed."""
+    """Refuse a password that is too short or too long."""
     if not MIN_PASSWORD <= len(text) <= MAX_PASSWORD:
         raise InvalidValueError(
             f"a password must have {MIN_PASSWORD} to {MAX_PASSWORD} characters, got {len(text)}"
@@ -130,7 +130,7 @@ def check_password(text: str) -> None:
 
 
 def hash_password(text: str) -> str:
-    """What is kept of a password: Argon2id with its own salt and settings."""
+    """Return the Argon2id hash of a password, with its salt and parameters."""
     from argon2 import PasswordHasher  # noqa: PLC0415 - only signing in needs it
 
     check_password(text)
@@ -138,7 +138,7 @@ def hash_password(text: str) -> str:
 
 
 def is_password(kept: str | None, text: str) -> bool:
-    """Whether a password is the kept one; takes its time also when none is kept."""
+    """Whether a password matches a hash; takes the same time if there is none."""
     from argon2 import PasswordHasher  # noqa: PLC0415
     from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415
 

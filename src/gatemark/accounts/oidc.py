@@ -1,9 +1,9 @@
-"""Signing in by a provider: to it, back from it, and into an account with roles."""
+"""Sign-in through an OpenID provider."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -39,21 +39,21 @@ WAY: Final = "oidc"
 
 
 class SignInAttempt(msgspec.Struct, frozen=True):
-    """A try to sign in: a secret for the browser's cookie, and where it goes now."""
+    """A sign-in that starts: the secret for the browser's cookie, and the URL to go to."""
 
     secret: str
     address: str
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A session, and where its owner wanted to go."""
+    """A new session, and the page to go to."""
 
     session: str
     back_to: str
 
 
 def begin(workspace: Workspace, way: SignInWay, redirect_uri: str, back_to: str) -> SignInAttempt:
-    """Start a try. The provider is asked first: a try that leads nowhere is not kept."""
+    """Start a sign-in. The provider is asked first, so that nothing is stored if it is down."""
     now = workspace.clock()
     way.provider.metadata(now)
     secret = identities_of(workspace).new_try(back_to, now)
@@ -61,7 +61,7 @@ def begin(workspace: Workspace, way: SignInWay, redirect_uri: str, back_to: str)
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back from the provider, and from where."""
+    """The answer of the provider."""
 
     answer: Mapping[str, str]
     secret: str | None
@@ -71,11 +71,11 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
-    """A session for whom the provider vouches for, a new one whatever was there before.
+    """Start a new session for the person that the provider names.
 
-    1. The try must be this browser's, fresh, and used for the first time.
-    2. The code is exchanged; the ID token must be signed for us and for this try.
-    3. The subject must have an account, or gets one under a name that nobody has.
+    1. The sign-in must be of this browser, recent and not used before.
+    2. The code is exchanged; the ID token must be signed for us and for this sign-in.
+    3. The subject must have an account, or gets one under a free name.
     4. Roles that the mapping names follow the claims.
     5. The session that the browser had before ends.
     """
@@ -83,7 +83,7 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
     name: str | None = None
     try:
         if not back.secret:
-            raise NotAllowedError("this browser began no sign-in; begin anew")
+            raise NotAllowedError("this browser has no sign-in under way; start again")
         check_state(back.answer, back.secret)
         back_to = identities_of(workspace).use_try(back.secret, workspace.clock())
         claims = way.provider.claims(back.answer, back.secret, back.redirect_uri, workspace.clock())
@@ -101,14 +101,14 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
     return Finished(people_of(workspace).new_session(person, workspace.clock()), back_to)
 
 
-def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
+def _name(settings: OidcSettings, claims: Mapping[str, object]) -> str:
     uses_email = "email" in (settings.name_claim, settings.roles_claim)
     # Anybody can claim an address; only a verified one says something about its owner.
     if uses_email and claims.get("email_verified") is not True:
-        raise NotAllowedError("the provider does not vouch for your e-mail address")
+        raise NotAllowedError("the provider has not verified your e-mail address")
     value = claims.get(settings.name_claim)
     if not isinstance(value, str) or not value:
-        raise NotAllowedError(f"the provider did not say your {settings.name_claim}")
+        raise NotAllowedError(f"the provider sent no {settings.name_claim}")
     # Outside of ASCII, small letters of different texts can be the same.
     name = value.lower() if value.isascii() else value
     try:
@@ -120,21 +120,21 @@ def _name(settings: OidcSettings, claims: Mapping[str, Any]) -> str:
     return name
 
 
-def _account(workspace: Workspace, way: SignInWay, claims: Mapping[str, Any], name: str) -> str:
+def _account(workspace: Workspace, way: SignInWay, claims: Mapping[str, object], name: str) -> str:
     issuer, subject = way.settings.issuer, str(claims["sub"])
     known = identities_of(workspace).person(issuer, subject)
     if known is not None:
         return known
     if roles_of(workspace, name):
         # Who acts from the command line has a name in the ledger and no account.
-        raise NotAllowedError(f"{name} is the name of somebody else here")
+        raise NotAllowedError(f"{name} is already the name of another person")
     identities_of(workspace).add(issuer, subject, name, workspace.clock())
     tell(workspace, ACCOUNT_ADDED, SYSTEM, person=name, way=WAY, issuer=issuer)
     return name
 
 
 def _set_roles(
-    workspace: Workspace, settings: OidcSettings, person: str, claims: Mapping[str, Any]
+    workspace: Workspace, settings: OidcSettings, person: str, claims: Mapping[str, object]
 ) -> None:
     held = frozenset(roles_of(workspace, person))
     wanted: frozenset[Role] = (held - managed_roles(settings)) | mapped_roles(settings, claims)

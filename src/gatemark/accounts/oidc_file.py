@@ -1,4 +1,4 @@
-"""Reading how people sign in by a provider: a file without the secret, which lies elsewhere."""
+"""Read the settings of an OpenID provider; the file names where the client secret is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
@@ -26,7 +26,7 @@ Word = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
 class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which provider, what people are called, and which values of a claim give which roles."""
+    """The provider, the claim for names, and which claim values give which roles."""
 
     issuer: Annotated[str, msgspec.Meta(max_length=MAX_ISSUER)]
     client_id: Word
@@ -43,14 +43,14 @@ class OidcSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class SignInWay(msgspec.Struct, frozen=True):
-    """A provider and how it was set up."""
+    """A provider and its settings."""
 
     settings: OidcSettings
     provider: Provider
 
 
 def read_sign_in_way(path: str, environment: Mapping[str, str] | None = None) -> SignInWay:
-    """The provider of a file; its secret comes from the place that the file names."""
+    """Read a settings file, and the client secret from the place that it names."""
     value = read_settings(path, MAX_FILE_BYTES)
     if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
         raise BadInputError(f"{path}: must start with {HEAD}: 1")
@@ -78,9 +78,9 @@ def _problems(settings: OidcSettings) -> list[str]:
     except UsageError as error:
         found.append(str(error))
     if (settings.client_secret_file is None) == (settings.client_secret_env is None):
-        found.append("name one place of the secret: client_secret_file or client_secret_env")
+        found.append("give either client_secret_file or client_secret_env")
     if "openid" not in settings.scopes:
-        found.append("scopes must hold openid")
+        found.append("scopes must contain openid")
     for name, roles in settings.roles.items():
         if not roles or "system" in roles:
             found.append(f"roles.{name}: must list roles of people")
@@ -115,8 +115,8 @@ def _text_of(path: Path, place: str) -> str:
         raise BadInputError(f"{place}: cannot be read: {error.strerror or error}") from error
 
 
-def mapped_roles(settings: OidcSettings, claims: Mapping[str, Any]) -> frozenset[Role]:
-    """The roles that the claims give by the mapping."""
+def mapped_roles(settings: OidcSettings, claims: Mapping[str, object]) -> frozenset[Role]:
+    """Return the roles that the claims give."""
     value = claims.get(settings.roles_claim)
     values = value if isinstance(value, list) else [value]
     return frozenset(
@@ -125,7 +125,7 @@ def mapped_roles(settings: OidcSettings, claims: Mapping[str, Any]) -> frozenset
 
 
 def managed_roles(settings: OidcSettings) -> frozenset[Role]:
-    """Roles that are the provider's to give and to take."""
+    """Return the roles that the provider grants and revokes."""
     return frozenset(role for roles in settings.roles.values() for role in roles)
 
 

@@ -1,4 +1,4 @@
-"""An OpenID provider: what it says of itself, the way to it, and the checks of what comes back."""
+"""An OpenID provider: discovery, the way to its sign-in page, and the checks of its answer."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from collections.abc import Mapping
 from datetime import datetime
 from http import HTTPStatus
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from gatemark.core.errors import GatemarkError, NotAllowedError, RefusedError, UsageError
+
+if TYPE_CHECKING:
+    from joserfc.jwk import Key
+    from joserfc.jwt import Token
 
 ALGORITHMS: Final = (
     *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -35,7 +39,7 @@ MAX_WORDS: Final = 120
 
 
 class ClientSecret:
-    """A text that is never shown."""
+    """A secret text; its repr hides it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -44,7 +48,7 @@ class ClientSecret:
         return "Secret(…)"
 
     def reveal(self) -> str:
-        """The text itself, for the one who must send it."""
+        """Return the secret, to send it."""
         return self._text
 
 
@@ -62,7 +66,7 @@ class ProviderMetadata(msgspec.Struct, frozen=True):
 
 
 class SignInKeys(msgspec.Struct, frozen=True):
-    """What one try to sign in carries; all made from one secret that the browser keeps."""
+    """State, nonce and PKCE verifier of a sign-in, derived from the browser's secret."""
 
     state: str
     nonce: str
@@ -70,7 +74,7 @@ class SignInKeys(msgspec.Struct, frozen=True):
 
 
 def keys_of(secret: str) -> SignInKeys:
-    """State, nonce and PKCE verifier of a try; none of them tells the secret."""
+    """Derive the keys of a sign-in; none of them reveals the secret."""
     made = [
         hmac.new(secret.encode(), f"gatemark oidc {what}".encode(), "sha256").hexdigest()
         for what in ("state", "nonce", "verifier")
@@ -79,14 +83,14 @@ def keys_of(secret: str) -> SignInKeys:
 
 
 def check_state(answer: Mapping[str, str], secret: str) -> None:
-    """Refuse an answer to what another browser asked."""
+    """Refuse an answer to a sign-in of another browser."""
     state = answer.get("state", "").encode()
     if not hmac.compare_digest(state, keys_of(secret).state.encode()):
-        raise NotAllowedError("the answer is not to a sign-in that this browser began")
+        raise NotAllowedError("the answer does not belong to a sign-in of this browser")
 
 
 class Provider:
-    """One configured provider. Nothing is asked of it before somebody signs in."""
+    """One configured provider. It is not contacted before someone signs in."""
 
     def __init__(
         self, issuer: str, client_id: str, secret: ClientSecret, scopes: tuple[str, ...]
@@ -99,10 +103,10 @@ class Provider:
         self._lock = threading.Lock()
         self._metadata: tuple[float, ProviderMetadata] | None = None
         self._trouble: tuple[float, str] | None = None
-        self._keys: tuple[float, list[Any]] | None = None
+        self._keys: tuple[float, list[Key]] | None = None
 
     def address_of_sign_in(self, secret: str, redirect_uri: str, now: datetime) -> str:
-        """Where a browser goes to prove who uses it: code flow, PKCE S256, state and nonce."""
+        """Return the sign-in URL: code flow with PKCE S256, state and nonce."""
         from authlib.oauth2.client import OAuth2Client  # noqa: PLC0415 - heavy, and only here
 
         keys = keys_of(secret)
@@ -123,7 +127,7 @@ class Provider:
         return str(address)
 
     def metadata(self, now: datetime) -> ProviderMetadata:
-        """The provider's discovery document, which must be about this very issuer."""
+        """Return the provider's discovery document, which must be for this issuer."""
         with self._lock:
             if self._metadata is not None and self._metadata[0] > now.timestamp() - FRESH_S:
                 return self._metadata[1]
@@ -145,7 +149,7 @@ class Provider:
         except msgspec.ValidationError as error:
             raise RefusedError(f"the provider's document cannot be used: {error}") from error
         if found.issuer != self.issuer:
-            raise RefusedError(f"the provider's document is of another issuer than {self.issuer}")
+            raise RefusedError(f"the provider's document is for another issuer than {self.issuer}")
         for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
             check_address(getattr(found, name), name)
         challenges = found.code_challenge_methods_supported
@@ -155,8 +159,8 @@ class Provider:
 
     def claims(
         self, answer: Mapping[str, str], secret: str, redirect_uri: str, now: datetime
-    ) -> dict[str, Any]:
-        """Who came back: the claims of an ID token that this provider signed for this very try."""
+    ) -> dict[str, object]:
+        """Return the claims of an ID token that this provider signed for this sign-in."""
         check_state(answer, secret)
         self._check_answer(answer, now)
         token = self._exchange(answer["code"], keys_of(secret), redirect_uri, now)
@@ -170,7 +174,7 @@ class Provider:
         issuer = answer.get("iss")
         promised = self.metadata(now).authorization_response_iss_parameter_supported
         if (issuer is not None or promised) and issuer != self.issuer:
-            raise NotAllowedError("the answer is of another issuer than was asked")
+            raise NotAllowedError("the answer comes from another issuer")
         if "error" in answer:
             told = answer["error"]
             known = (
@@ -178,11 +182,11 @@ class Provider:
             )
             raise NotAllowedError(f"the provider did not sign you in: {known}")
         if not 0 < len(answer.get("code", "")) <= MAX_CODE:
-            raise NotAllowedError("the answer carries no code")
+            raise NotAllowedError("the answer has no code")
 
     def _exchange(
         self, code: str, keys: SignInKeys, redirect_uri: str, now: datetime
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         from authlib.oauth2.auth import ClientAuth  # noqa: PLC0415
         from authlib.oauth2.rfc6749.parameters import prepare_token_request  # noqa: PLC0415
 
@@ -190,7 +194,9 @@ class Provider:
         methods = metadata.token_endpoint_auth_methods_supported
         method = next((one for one in _AUTH_METHODS if one in methods), None)
         if method is None:
-            raise RefusedError("the provider takes no client secret that we could send")
+            raise RefusedError(
+                "the provider supports no client authentication that Gatemark supports"
+            )
         body = prepare_token_request(
             "authorization_code",
             code=code,
@@ -207,13 +213,13 @@ class Provider:
 
     def _checked(
         self, text: str, access_token: str | None, secret: str, now: datetime
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         from authlib.oidc.core import CodeIDToken  # noqa: PLC0415
         from joserfc.errors import JoseError  # noqa: PLC0415
 
         try:
             token = self._decoded(text, now)
-            options: Any = {
+            options: object = {
                 "iss": {"essential": True, "value": self.issuer},
                 "aud": {"essential": True, "value": self._client_id},
             }
@@ -231,7 +237,7 @@ class Provider:
             raise NotAllowedError("the ID token is refused: it names no subject")
         return dict(claims)
 
-    def _decoded(self, text: str, now: datetime) -> Any:
+    def _decoded(self, text: str, now: datetime) -> Token:
         from joserfc import jwt  # noqa: PLC0415
         from joserfc.errors import InvalidKeyIdError  # noqa: PLC0415
         from joserfc.jwk import KeySet  # noqa: PLC0415
@@ -240,7 +246,7 @@ class Provider:
         offered = self.metadata(now).id_token_signing_alg_values_supported
         allowed = [name for name in ALGORITHMS if name in offered]
         if not allowed:
-            raise RefusedError("the provider signs in no way that we trust")
+            raise RefusedError("the provider supports no signature algorithm that Gatemark accepts")
         registry = JWSRegistry(algorithms=allowed, strict_check_header=False)
         try:
             return jwt.decode(text, KeySet(self._signing_keys(now)), registry=registry)
@@ -249,7 +255,7 @@ class Provider:
             keys = self._signing_keys(now, kept_s=ASK_AGAIN_S)
             return jwt.decode(text, KeySet(keys), registry=registry)
 
-    def _signing_keys(self, now: datetime, kept_s: int = FRESH_S) -> list[Any]:
+    def _signing_keys(self, now: datetime, kept_s: int = FRESH_S) -> list[Key]:
         from joserfc.errors import JoseError  # noqa: PLC0415
         from joserfc.jwk import import_key  # noqa: PLC0415
 
@@ -258,7 +264,7 @@ class Provider:
             if self._keys is not None and self._keys[0] > now.timestamp() - kept_s:
                 return self._keys[1]
             listed = _ask("GET", address).get("keys")
-            usable = []
+            usable: list[Key] = []
             for plain in listed if isinstance(listed, list) else ():
                 if (
                     not isinstance(plain, dict)
@@ -272,7 +278,7 @@ class Provider:
                     # A key of a kind that we do not know signs nothing for us.
                     continue
             if not usable:
-                raise RefusedError("the provider publishes no key that we could check by")
+                raise RefusedError("the provider publishes no usable signing key")
             self._keys = (now.timestamp(), usable)
             return usable
 
@@ -281,12 +287,12 @@ _AUTH_METHODS: Final = ("client_secret_basic", "client_secret_post")
 
 
 def check_address(address: str, what: str) -> None:
-    """Refuse an address that others could read along: https, or this very machine."""
+    """Refuse an address that is neither https nor on this machine."""
     try:
         parts = urlsplit(address)
         host = parts.hostname or ""
     except ValueError as error:
-        raise UsageError(f"{what} {address!r} is no address") from error
+        raise UsageError(f"{what} {address!r} is not an address") from error
     is_clean = not (parts.query or parts.fragment or parts.username or parts.password)
     if what != "issuer":
         is_clean = not (parts.fragment or parts.username or parts.password)
@@ -306,8 +312,8 @@ def _is_loopback(host: str) -> bool:
 
 def _ask(
     method: str, address: str, *, headers: Mapping[str, str] | None = None, body: str | None = None
-) -> dict[str, Any]:
-    """One JSON object from the provider: bounded, in time, and no redirect is followed."""
+) -> dict[str, object]:
+    """Fetch one JSON object, with limits on size and time; redirects are not followed."""
     import httpx  # noqa: PLC0415 - the network is for whoever signs in
 
     host = urlsplit(address).hostname or ""
@@ -342,7 +348,7 @@ def _ask(
 
 
 def _words(error: Exception) -> str:
-    """What a check found; a header could be long, so no more than a line of it."""
+    """Return an error as one short line."""
     code = str(getattr(error, "error", "")).replace("_", " ")
     told = str(getattr(error, "description", "")) or code or type(error).__name__
     return " ".join(told.split())[:MAX_WORDS]

@@ -6,7 +6,6 @@ One answer is whether the verifier should have caught a step, and by which rule:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -65,11 +64,11 @@ def _said(objection: Objection) -> tuple[str, str]:
 
 
 SHOWN_PARTS = 20
-NOTHING_KNOWN = "nothing on record speaks against any step, and no step could be run again"
+NOTHING_KNOWN = "no recorded evidence points to a step, and no step could be run again"
 ALONE = "alone makes the decision go wrong"
 TOGETHER = "belongs to the smallest change that makes the decision go wrong"
 NOTHING_HELPED = (
-    "nothing on record speaks against any step, and taking any single step anew mends nothing"
+    "no recorded evidence points to a step, and repeating any single step does not fix the decision"
 )
 
 
@@ -159,7 +158,7 @@ def _why(suspect: Suspect, what_versions_do: str) -> str:
     said.extend(suspect.recorded)
     if suspect.company:
         said.append(f"its versions go with wrong decisions (Ochiai {suspect.company:.2f})")
-    return "; ".join(said) or "nothing speaks against it"
+    return "; ".join(said) or "no evidence against it"
 
 
 def _active(decision: PlannedDecision, step: DecisionStep | None) -> dict[str, str]:
@@ -210,7 +209,7 @@ def _proposals(
     found = []
     judgement = decision.judgement
     if judgement is not UNSET and judgement.expected is not UNSET:
-        content: dict[str, Any] = {
+        content: dict[str, object] = {
             "id": f"attributed-{decision.id}",
             "input": decision.input,
             "target": judgement.expected,
@@ -220,18 +219,18 @@ def _proposals(
         found.append(Remedy("golden_item", summary, content))
     else:
         content = {"id": f"attributed-{decision.id}", "input": decision.input}
-        summary = "make a probe of this question; nobody has said yet what its right answer is"
+        summary = "make a probe of this question; its right answer is not known yet"
         found.append(Remedy("adversarial_item", summary, content))
     if verifier.catch != "caught_then":
         words = {
             "catchable_now": "run the rule that objects today over this kind of step",
-            "no_rule": "no rule objects to this output: write one",
-            "not_asked": "no rule pack was given: ask today's rules with --rules",
+            "no_rule": "no rule objects to this output; write one",
+            "not_asked": "no rule pack was given; give today's rules with --rules",
         }
         content = {"step": step.name, "kind": step.kind, "rules": [r for r, _ in verifier.rules]}
         found.append(Remedy("rule_gap", words[verifier.catch], content))
     components = dict(step.components())
     if components:
-        summary = "route around these versions until the cause is mended"
+        summary = "route around these versions until the cause is fixed"
         found.append(Remedy("routing_note", summary, {"avoid": components}))
     return tuple(found)

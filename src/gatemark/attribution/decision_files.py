@@ -1,4 +1,4 @@
-"""Decisions in files: one JSON document, or one per line, each held against all of its rules."""
+"""Read decisions from files: one JSON document, or one per line, each fully checked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from gatemark.attribution.decision import NAME, PlannedDecision
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.evidence.plugins import schemas
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.strict_json import parse_strictly
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -20,7 +20,7 @@ SHOWN_PROBLEMS: Final = 20
 
 
 def read_decisions(path: str) -> tuple[PlannedDecision, ...]:
-    """The decisions of a file; everything that is wrong with a line is told at once."""
+    """Return the decisions of a file; an error lists everything wrong with a line."""
     data = read_bounded(path).removeprefix(codecs.BOM_UTF8)
     lines = data.splitlines() if _is_lines(data) else [data]
     found = []
@@ -36,12 +36,12 @@ def read_decisions(path: str) -> tuple[PlannedDecision, ...]:
             )
         found.append(record)
     if not found:
-        raise BadInputError(f"{path}: holds no decision")
+        raise BadInputError(f"{path}: contains no decisions")
     return tuple(found)
 
 
 def problems_of(decision: PlannedDecision) -> list[str]:
-    """What makes a decision illegal: its plan, its versions, or a number nobody can seal."""
+    """Yield what is wrong with a decision: plan, versions, or numbers that cannot be sealed."""
     form = schemas().get(NAME).form("decision")
     found = [f"{one.message} at {one.path}" for rule in form.rules for one in rule(decision)]
     try:

@@ -15,7 +15,7 @@ from gatemark.attribution.replay import LEVEL, Experiment, Judged
 from gatemark.statistics.proportion import wilson
 
 Test = Callable[[frozenset[str]], Judged]
-"""Says how the decision ends when just these changes are in."""
+"""Returns how the decision ends with only these changes."""
 
 
 class Minimal(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class Minimal(msgspec.Struct, frozen=True):
 def versions_test(
     experiment: Experiment, active: Mapping[str, str], changed: Mapping[str, str]
 ) -> Test:
-    """A test of changed versions that tells going wrong from being unlucky.
+    """A test of changed versions that distinguishes a cause from bad luck.
 
     Plans with flaky steps go wrong now and then whatever their versions. Versions are to blame
     when right ends are surely less than half as frequent as with the reference versions.

@@ -46,7 +46,7 @@ def import_decisions(
     redact: bool = False,
     exclude_bad: bool = False,
 ) -> DecisionsImported:
-    """Turn traces into decisions; one that cannot be read keeps all from being written.
+    """Convert traces to decisions; write nothing if one cannot be read.
 
     ``exclude_bad`` goes on without such traces. ``redact`` replaces texts that show personal data
     or secrets before anything is written.
@@ -74,7 +74,7 @@ def import_decisions(
         else:
             kept.append(cleaned)
     if not kept and not refusals:
-        raise BadInputError(f"{paths[0]}: holds no traces")
+        raise BadInputError(f"{paths[0]}: contains no traces")
     writes = output is not None and bool(kept) and (exclude_bad or not refusals)
     if writes and output is not None:
         write_whole(Path(output), [msgspec.json.encode(one) + b"\n" for one in kept])
@@ -88,7 +88,7 @@ def import_decisions(
 
 
 def _problems(decision: PlannedDecision) -> list[str]:
-    """What keeps a made decision from being read again."""
+    """Return why a converted decision could not be read back."""
     try:
         again = msgspec.json.decode(msgspec.json.encode(decision), type=PlannedDecision)
     except msgspec.DecodeError as error:
@@ -118,7 +118,7 @@ def _with_contents(decision: PlannedDecision, change: Callable[[Any], Any]) -> P
     )
 
 
-def _exact(value: Any) -> Any:
+def _exact(value: object) -> object:
     """The value with integers that lose digits in other programs as texts."""
     if isinstance(value, dict):
         return {key: _exact(item) for key, item in value.items()}

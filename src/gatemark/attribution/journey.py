@@ -40,8 +40,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     reference: dict[str, str]
-    target: dict[str, Any] | None = None
-    accept: tuple[Any, ...] = ()
+    target: dict[str, object] | None = None
+    accept: tuple[object, ...] = ()
     repeats: Annotated[int, Meta(ge=1, le=10_000)] = 20
     seed: int = 0
     timeout_s: Annotated[float, Meta(gt=0, le=3600)] = 60.0
@@ -82,7 +82,7 @@ def attribute(
     packs = tuple(_read_yaml(path, RulePack) for path in request.rules)
     effects: tuple[Effect, ...] = ()
     smallest: Minimal | None = None
-    fact = ReplayFact("none", 0, 0, {}, "nobody asked for steps to be run again")
+    fact = ReplayFact("none", 0, 0, {}, "replay was not requested")
     if request.replay is not None:
         plan = _read_yaml(request.replay, ReplayPlan)
         _check_accepted(plan, request.replay)
@@ -116,15 +116,15 @@ def _judged(decision: PlannedDecision, request: AttributeRequest) -> PlannedDeci
     if request.judgement is not None:
         if decision.judgement is not UNSET:
             by = decision.judgement.reviewer
-            raise UsageError(f"{request.decision}: {by} has judged decision {decision.id} already")
+            raise UsageError(f"{request.decision}: {by} has already judged decision {decision.id}")
         decision = msgspec.structs.replace(decision, judgement=request.judgement)
         problems = problems_of(decision)
         if problems:
             raise BadInputError(tuple(problems))
     if decision.judgement is UNSET or decision.judgement.verdict != "wrong":
         raise UsageError(
-            f"{request.decision}: no reviewer has judged decision {decision.id} wrong; "
-            "say who did with --judged-by"
+            f"{request.decision}: no reviewer judged decision {decision.id} wrong; "
+            "name one with --judged-by"
         )
     return decision
 
@@ -153,7 +153,7 @@ def _replayed(
     mode: Literal["recorded", "live"] = "recorded" if plan.target is None else "live"
     oracle = _oracle(decision, plan)
     if oracle is None:
-        silent = "the reviewer did not say what should have come out, so no end can be judged"
+        silent = "the expected output is not known, so no outcome can be judged"
         return ReplayFact("none", 0, plan.seed, plan.reference, silent), (), None
     replayer: RecordedSteps | LiveSteps = RecordedSteps([decision, *others], plan.seed)
     if plan.target is not None:

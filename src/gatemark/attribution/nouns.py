@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -89,7 +89,7 @@ class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     kind: ProposalKind
     summary: str
-    content: dict[str, Any]
+    content: dict[str, object]
 
 
 class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,7 +129,9 @@ def read_attribution(identity: str, document: bytes) -> Attribution:
         if is_newer(schema, SCHEMA):
             raise NewerFormatError(f"attribution {identity} {newer_format(schema)}")
         if not said == identity == _identity(members):
-            raise IntegrityError(f"attribution {identity} is not what was sealed under this id")
+            raise IntegrityError(
+                f"attribution {identity} differs from what was sealed under this id"
+            )
         return read_stored(document, Attribution)
     except (InvalidValueError, KeyError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"attribution {identity} cannot be read: {error}") from error

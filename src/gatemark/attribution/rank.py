@@ -1,4 +1,4 @@
-"""The ladder of evidence: replay over versions over records over company, most suspect step first.
+"""Rank steps by evidence: replay, then versions, then records, then company; worst first.
 
 A step that was repaired and made the end right is the cause. Among steps whose repair helps about
 as much, the one furthest down the plan is named: running an early step again runs the later ones
@@ -19,7 +19,7 @@ from gatemark.attribution.replay import Effect
 from gatemark.attribution.spectrum import Suspicion, parts_of_step
 
 SURELY: Final = 0.1
-"""Right ends that are surely this frequent are no accident."""
+"""Minimum rate of right outcomes that is not an accident."""
 CHECK_FAILED, STEP_FAILED = "recorded check failed", "the step ended in an error"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from msgspec import UNSET
 
@@ -19,7 +20,7 @@ def steps_follow_a_plan(decision: PlannedDecision) -> list[Problem]:
         if step.id in seen or step.id == QUESTION:
             problems.append(Problem(f"{place}.id", f"{step.id!r} is taken"))
         problems.extend(
-            Problem(f"{place}.sources", f"{source!r} is no earlier step and not {QUESTION!r}")
+            Problem(f"{place}.sources", f"{source!r} is neither an earlier step nor {QUESTION!r}")
             for source in step.sources
             if source != QUESTION and source not in seen
         )
@@ -45,7 +46,7 @@ def one_version_per_component(decision: PlannedDecision) -> list[Problem]:
     return problems
 
 
-def _step(**changes: Any) -> dict[str, Any]:
+def _step(**changes: object) -> dict[str, object]:
     step = {
         "id": "look-up",
         "kind": "retrieval",
@@ -67,7 +68,7 @@ _ANSWER: Final = {
     "prompt": {"name": "writer", "version": "r7"},
     "checks": [{"pack": "prices", "rule": "price-is-quoted", "verdict": "pass"}],
 }
-_DECISION: Final = {
+_DECISION: Final[dict[str, object]] = {
     "id": "d-1",
     "input": "What does a small parcel cost?",
     "output": "It costs 4.",
@@ -76,7 +77,7 @@ _DECISION: Final = {
 }
 
 
-def _with_steps(*steps: dict[str, Any]) -> dict[str, Any]:
+def _with_steps(*steps: Mapping[str, object]) -> Mapping[str, object]:
     return _DECISION | {"steps": list(steps)}
 
 

@@ -1,4 +1,4 @@
-"""Counterfactual replay: what would have come out, had one step been made of reference parts.
+"""Counterfactual replay: the outcome if one step had used the reference versions.
 
 For a step, its output is taken anew with the reference versions, everything that rests on it is run
 again with the versions that were active, and an oracle looks at the end. The same is done with
@@ -28,7 +28,7 @@ from gatemark.targets.spec import build, parse_spec
 
 Judged = Literal["right", "wrong", "unknown"]
 Oracle = Callable[[Any], Judged]
-"""Says of a final output whether it is right; may not know."""
+"""Judges whether a final output is right; may not know."""
 
 
 class NotReplayable(msgspec.Struct, frozen=True):
@@ -46,7 +46,7 @@ class StepCall(msgspec.Struct, frozen=True):
     kind: str
     name: str
     step: str
-    inputs: dict[str, Any]
+    inputs: dict[str, object]
     pins: dict[str, str]
     seed: int
 
@@ -54,7 +54,7 @@ class StepCall(msgspec.Struct, frozen=True):
 class Replayer(Protocol):
     """Runs single steps again, live or from a recording."""
 
-    def run(self, call: StepCall) -> Any | NotReplayable:
+    def run(self, call: StepCall) -> object | NotReplayable:
         """The step's output, or why there is none."""
 
 
@@ -64,7 +64,7 @@ Pins = Mapping[str, str]
 
 LEVEL = 0.95
 WHOLE_RUNS = 2
-"""How many times more often a whole plan is run than a step: all of its luck comes together."""
+"""How many times more often a whole plan is run than a step, because its noise adds up."""
 
 
 class RepeatTally(msgspec.Struct, frozen=True):
@@ -139,7 +139,7 @@ class Experiment(msgspec.Struct, frozen=True):
         rerun = self._repeat(step, {})
         repaired = self._repeat(step, changed) if changed else rerun
         if repaired.rate is None:
-            reason = repaired.reason or "the oracle knew no answer"
+            reason = repaired.reason or "the outcome could not be judged"
             return Effect(step.id, repaired, rerun, None, None, reason=reason)
         low, high = wilson(repaired.right, repaired.judged, LEVEL)
         effect = Effect(
@@ -163,7 +163,7 @@ class Experiment(msgspec.Struct, frozen=True):
             for number in range(self.repeats)
         )
 
-    def _counted(self, ends: Iterable[Any | NotReplayable]) -> RepeatTally:
+    def _counted(self, ends: Iterable[object | NotReplayable]) -> RepeatTally:
         counts = {"right": 0, "wrong": 0, "unknown": 0}
         reason = None
         for ended in ends:
@@ -188,14 +188,14 @@ def _newcombe(repaired: RepeatTally, rerun: RepeatTally) -> Interval:
 
 def run_from(
     decision: PlannedDecision, step: DecisionStep, changed: Pins, replayer: Replayer, *, seed: int
-) -> Any | NotReplayable:
+) -> object | NotReplayable:
     """The final output when one step is run anew and everything that rests on it follows."""
     return _run(decision, (step, *decision.downstream(step.id)), {step.id: changed}, replayer, seed)
 
 
 def run_whole(
     decision: PlannedDecision, pins: Pins, replayer: Replayer, *, seed: int
-) -> Any | NotReplayable:
+) -> object | NotReplayable:
     """The final output when every step is run anew with these versions."""
     changes = {
         step.id: {name: pins[name] for name, _ in step.components() if name in pins}
@@ -210,8 +210,8 @@ def _run(
     changes: Mapping[str, Pins],
     replayer: Replayer,
     seed: int,
-) -> Any | NotReplayable:
-    outputs: dict[str, Any] = {QUESTION: decision.input}
+) -> object | NotReplayable:
+    outputs: dict[str, object] = {QUESTION: decision.input}
     for step in decision.steps:
         outputs[step.id] = None if step.output is UNSET else step.output
     for step in steps:
@@ -242,7 +242,7 @@ class RecordedSteps:
 
     def __init__(self, decisions: Sequence[PlannedDecision], first_seed: int) -> None:
         self._first_seed = first_seed
-        self._outputs: dict[str, list[Any]] = {}
+        self._outputs: dict[str, list[object]] = {}
         for decision in decisions:
             outputs = {QUESTION: decision.input}
             for step in decision.steps:
@@ -254,7 +254,7 @@ class RecordedSteps:
                 key = _step_key(step.name, inputs, dict(step.components()))
                 self._outputs.setdefault(key, []).append(step.output)
 
-    def run(self, call: StepCall) -> Any | NotReplayable:
+    def run(self, call: StepCall) -> object | NotReplayable:
         known = self._outputs.get(_step_key(call.name, list(call.inputs.values()), call.pins))
         if known is None:
             return NotReplayable("no recorded run had these inputs and versions")
@@ -267,7 +267,7 @@ class RecordedSteps:
         """Nothing is open."""
 
 
-def _step_key(name: str, inputs: list[Any], pins: dict[str, str]) -> str:
+def _step_key(name: str, inputs: list[object], pins: dict[str, str]) -> str:
     """What a step was given, whatever the steps before it were called: ids differ between runs."""
     return digest({"name": name, "inputs": inputs, "pins": pins})
 
@@ -279,12 +279,12 @@ class LiveSteps:
     """
 
     def __init__(
-        self, target: dict[str, Any], folder: Path, *, timeout_s: float, max_calls: int
+        self, target: dict[str, object], folder: Path, *, timeout_s: float, max_calls: int
     ) -> None:
         spec = parse_spec(target, "replay: target")
         self._timeout_s = spec.timeout_s or timeout_s
         self._max_calls = max_calls
-        self._known: dict[str, Any | NotReplayable] = {}
+        self._known: dict[str, object | NotReplayable] = {}
         # A function with a time limit runs beside the loop, so that it can be given up.
         spec = msgspec.structs.replace(spec, timeout_s=self._timeout_s)
         self._runner = asyncio.Runner()
@@ -295,7 +295,7 @@ class LiveSteps:
         """How often the target was asked."""
         return len(self._known)
 
-    def run(self, call: StepCall) -> Any | NotReplayable:
+    def run(self, call: StepCall) -> object | NotReplayable:
         """The target's answer to a call, or why there is none."""
         key = digest(call)
         if key not in self._known:
@@ -304,7 +304,7 @@ class LiveSteps:
             self._known[key] = self._answer(call)
         return self._known[key]
 
-    def _answer(self, call: StepCall) -> Any | NotReplayable:
+    def _answer(self, call: StepCall) -> object | NotReplayable:
         asked = Call(id=call.step, epoch=call.seed, input=msgspec.to_builtins(call))
         try:
             output = self._runner.run(self._ask(asked))
@@ -317,7 +317,7 @@ class LiveSteps:
             return NotReplayable(f"its answer cannot be compared: {error}")
         return output
 
-    async def _ask(self, call: Call) -> Any:
+    async def _ask(self, call: Call) -> object:
         async with asyncio.timeout(self._timeout_s):
             return (await self._target.call(call)).output
 

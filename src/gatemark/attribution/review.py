@@ -1,4 +1,4 @@
-"""What becomes of a sealed attribution: people accept or turn down what it proposes.
+"""Review of a sealed attribution: people accept or reject what it proposes.
 
 An attribution feeds nothing by itself. A proposed item reaches a golden set only when a pack_owner
 accepts it who is not the one that judged the decision, so that nobody's own opinion becomes truth.
@@ -6,6 +6,7 @@ accepts it who is not the one that judged the decision, so that nobody's own opi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -40,7 +41,7 @@ SHORTEST: Final = len("sha256:") + 8
 
 
 class ReviewAttribution(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says about the proposals of an attribution."""
+    """A person's verdicts on the proposals of an attribution."""
 
     attribution: str
     accept: tuple[ProposalKind, ...] = ()
@@ -76,7 +77,7 @@ class ReviewedAttribution(msgspec.Struct, frozen=True, kw_only=True):
 def sealed_attribution(workspace: Workspace, reference: str) -> ReviewedAttribution:
     """A sealed attribution by its id or the beginning of it, checked against its digest."""
     kept = {
-        str(payload["attribution"]): payload["blobs"]
+        str(payload["attribution"]): msgspec.convert(payload["blobs"], dict[str, str])
         for _, payload in workspace.events.events(kind=ATTRIBUTION_SEALED)
         if payload is not None
     }
@@ -104,7 +105,7 @@ def review_attribution(workspace: Workspace, request: ReviewAttribution) -> Revi
             raise UsageError(f"{kind} cannot be accepted and rejected at once")
         verdicts[kind] = "rejected"
     if not verdicts:
-        raise UsageError("name proposals to accept or to reject")
+        raise UsageError("name at least one proposal to accept or reject")
     check_words(request.note, "a note")
     _check(workspace, found, verdicts)
     payload = {
@@ -123,7 +124,9 @@ def accepted_items(found: ReviewedAttribution) -> bytes:
     """The accepted items as rows of a data set."""
     items = [one for one in found.accepted if one.kind in ITEMS]
     if not items:
-        raise RefusedError(f"no item of {found.attribution.id} is accepted; a pack_owner must")
+        raise RefusedError(
+            f"no item of {found.attribution.id} is accepted yet; a pack_owner accepts it"
+        )
     return b"".join(msgspec.json.encode(one.content) + b"\n" for one in items)
 
 
@@ -142,15 +145,20 @@ def _check(
             raise RefusedError(f"{kind} was {before.verdict} by {before.by} already")
     if workspace.actor == found.reviewer:
         raise NotAllowedError(
-            f"{workspace.actor} judged the decision; somebody else must judge what follows from it"
+            f"{workspace.actor} judged the decision; another person must judge its proposals"
         )
+
+
+def verdicts_in(payload: Mapping[str, object]) -> dict[ProposalKind, Verdict]:
+    """Return what an ``attribution_reviewed`` event says about proposals."""
+    return msgspec.convert(payload["verdicts"], dict[ProposalKind, Verdict])
 
 
 def _said(workspace: Workspace, name: str) -> dict[ProposalKind, Said]:
     said: dict[ProposalKind, Said] = {}
     for event, payload in workspace.events.events(subject=f"attribution:{name}"):
         if event.kind == ATTRIBUTION_REVIEWED and payload is not None:
-            for kind, verdict in payload["verdicts"].items():
+            for kind, verdict in verdicts_in(payload).items():
                 said.setdefault(
                     kind, Said(verdict=verdict, by=event.actor, note=str(payload["note"]))
                 )

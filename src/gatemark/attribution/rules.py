@@ -1,4 +1,4 @@
-"""Rule packs that can be asked today about a decision of yesterday.
+"""Today's rule packs, applied to an earlier decision.
 
 A rule is a plain statement about a step's output; nothing in it is code.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -60,9 +60,11 @@ class OutputRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             self.pinned,
         )
         if not any(asks):
-            raise InvalidValueError(f"rule {self.id} asks for nothing")
+            raise InvalidValueError(f"rule {self.id} has no condition")
         if self.between is not None and not self.between[0] <= self.between[1]:
-            raise InvalidValueError(f"rule {self.id}: between must rise, got {self.between}")
+            raise InvalidValueError(
+                f"rule {self.id}: between must be [low, high], got {self.between}"
+            )
 
 
 class RulePack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -118,12 +120,12 @@ def _complaints(rule: OutputRule, decision: PlannedDecision, step: DecisionStep)
     if rule.between is not None:
         low, high = rule.between
         is_number = isinstance(output, int | float) and not isinstance(output, bool)
-        if not is_number or not low <= output <= high:
+        if not (isinstance(output, int | float) and is_number and low <= output <= high):
             yield f"the output must be a number in [{low:g}, {high:g}]"
     if rule.numbers_from_sources:
         strangers = sorted(_numbers(text) - _numbers(_read_by(decision, step)))
         if strangers:
-            yield f"{len(strangers)} numbers stand in nothing that the step read"
+            yield f"{len(strangers)} numbers are not in anything that the step read"
 
 
 def _read_by(decision: PlannedDecision, step: DecisionStep) -> str:
@@ -138,13 +140,13 @@ def _numbers(text: str) -> set[str]:
     }
 
 
-def _at(output: Any, path: str | None) -> Any:
+def _at(output: object, path: str | None) -> object:
     for key in path.split(".") if path else ():
         output = output.get(key) if isinstance(output, Mapping) else None
     return output
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()

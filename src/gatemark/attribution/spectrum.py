@@ -1,4 +1,4 @@
-"""Which parts keep company with wrong decisions: Ochiai's coefficient over many runs."""
+"""Which components occur with wrong decisions: Ochiai's coefficient over many runs."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -236,7 +236,7 @@ def html(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
 
 def attribution_context(
     found: Attribution, said: Mapping[str, str] | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What the page of an attribution is filled with."""
     return {
         "found": found,

@@ -10,7 +10,7 @@ import click
 from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import FiniteRange, max_errors_option
 from gatemark.cli.screen import show
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.calibration.refit import (
     DEFAULT_SEED,
     RefitRequest,

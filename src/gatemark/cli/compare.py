@@ -15,7 +15,7 @@ from gatemark.cli.options import (
 from gatemark.cli.outputs import Outputs, output_options
 from gatemark.cli.screen import byte_progress, wants_color
 from gatemark.core.policy import EXIT_BY_OUTCOME
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.report.words import VERDICT_WORDS
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import DEFAULT_SEED, CompareSettings
@@ -61,8 +61,12 @@ settings_options = OptionGroup(
     metavar="KEY",
     help="Tag (or the field 'cluster') of items that may succeed or fail together.",
 )
-@click.option("--base-arm", metavar="NAME", help="Experiment of BASE to read.")
-@click.option("--cand-arm", metavar="NAME", help="Experiment of CAND to read.")
+@click.option(
+    "--base-arm", metavar="NAME|NUMBER", help="Experiment of BASE to read, by name or number."
+)
+@click.option(
+    "--cand-arm", metavar="NAME|NUMBER", help="Experiment of CAND to read, by name or number."
+)
 @foreign_log_options
 @settings_options
 @max_errors_option
@@ -99,6 +103,7 @@ def compare_command(
       gatemark compare base.jsonl cand.jsonl --score exact --margin 0.02
       gatemark compare old.eval new.eval --cluster document -o compare.md
       gatemark compare pf.json pf.json --base-arm baseline --cand-arm candidate
+      gatemark compare old.csv new.csv --from csv --map id=question_id,score=correct
     """
     request = CompareRequest(
         base=base,
@@ -107,6 +112,7 @@ def compare_command(
         cluster=cluster,
         id_path=log.id_path,
         tool=log.tool,
+        columns=log.columns,
         base_arm=base_arm,
         cand_arm=cand_arm,
         settings=settings,

@@ -17,7 +17,7 @@ from gatemark.cli.options import (
 )
 from gatemark.cli.screen import byte_progress, show
 from gatemark.core.errors import ExitCode, UsageError
-from gatemark.evidence.reading_options import OnBadLine, ReadingChoices
+from gatemark.evidence.source import OnBadLine, ReadingChoices
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.samples.importer import LogExperiment
@@ -45,7 +45,11 @@ preparation_options = OptionGroup(
 
 @click.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
-@click.option("--arm", metavar="NAME", help="Experiment to read, where a log holds several.")
+@click.option(
+    "--arm",
+    metavar="NAME|NUMBER",
+    help="Experiment to read, where a log holds several: its name, or its number from 1.",
+)
 @foreign_log_options
 @click.option("--list-arms", is_flag=True, help="List the experiments in the logs, and stop.")
 @click.option(
@@ -81,11 +85,13 @@ def import_command(
 ) -> int:
     """Turn other tools' logs into samples, with every row accounted for.
 
-    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow and pydantic-evals,
-    and traces in OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse.
+    Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow, pydantic-evals,
+    OpenAI evals, HELM and Ragas, data sets of Langfuse, and traces in OTLP JSON (GenAI or
+    OpenInference attributes) or exported from Langfuse. --map reads any other table.
     Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
     given. An item that errored is kept with its error. The tool's own aggregates are compared with
-    the rows. A run that was cut short (--limit, filters, crashes) is refused.
+    the rows. A run that was cut short (--limit, filters, crashes) and a log that contradicts its
+    own aggregates are marked, and no comparison of them passes.
 
     \b
     Examples:
@@ -93,6 +99,7 @@ def import_command(
       gatemark import results_1.json samples_task_1.jsonl -o base.jsonl
       gatemark import --list-arms promptfoo.json
       gatemark import promptfoo.json --arm baseline --id testCase.metadata.case_id -o base.jsonl
+      gatemark import scores.csv --from csv --map id=question_id,score=correct -o samples.jsonl
       gatemark import traces.jsonl --redact --dedupe --take 200 --seed 7 -o recent.jsonl
       gatemark import traces.jsonl --to decisions -o decisions.jsonl
     """
@@ -119,6 +126,7 @@ def import_command(
                 tool=log.tool,
                 arm=arm,
                 id_path=log.id_path,
+                columns=log.columns,
                 output=output,
                 prepared=prepared,
                 choices=ReadingChoices(on_bad_line=on_bad_line),
@@ -156,8 +164,8 @@ def _check_decisions(prepared: Preparation, arm: str | None, id_path: str | None
 
 
 def _arm_lines(arms: Sequence[LogExperiment]) -> Iterator[str]:
-    for arm in arms:
-        yield f"{arm.row_count:>8}  {one_line(arm.name)}"
+    for number, arm in enumerate(arms, start=1):
+        yield f"{number:>3}  {arm.row_count:>8} rows  {one_line(arm.name)}"
 
 
 def _decision_lines(made: DecisionsImported) -> Iterator[str]:

@@ -9,7 +9,8 @@ import click
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode
-from gatemark.packs.lint import LintReport, lint_pack
+from gatemark.packs.lint.journey import lint_pack
+from gatemark.packs.lint.report import LintReport
 
 
 @click.command("lint")

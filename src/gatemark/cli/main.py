@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from gatemark import __version__
-from gatemark.cli.lazy import LazyGroup
+from gatemark.cli.options import LazyGroup
 from gatemark.core.errors import ExitCode, GatemarkError
 from gatemark.core.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
 
@@ -35,7 +35,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "gate": ("gatemark.cli.run", "Judge recorded evidence again by a pack; calls no target."),
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
-    "report": ("gatemark.cli.results", "Write a sealed result as JSON, Markdown, HTML or JUnit."),
+    "report": (
+        "gatemark.cli.results",
+        "Write a sealed result as JSON, Markdown, HTML, JUnit or SARIF.",
+    ),
+    "comment": (
+        "gatemark.cli.comment",
+        "Print a result as Markdown for a pull request, or post it there.",
+    ),
     "asset": (
         "gatemark.cli.lifecycle.asset",
         "Register versions, and show their stages and history.",
@@ -100,6 +107,14 @@ VERBS: dict[str, tuple[str, str]] = {
     "serve": ("gatemark.cli.serve", "Serve the page: dashboards, approvals, runs, the ledger."),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "Start here": ("demo", "init", "compare", "run"),
+    "Evidence": ("import", "validate", "schema", "score", "overhead", "runlog", "advisory"),
+    "Packs and results": ("lint", "gate", "list", "show", "report", "comment", "calibration"),
+    "Release": ("asset", "promote", "approve", "canary", "route", "why", "rollback", "demote"),
+    "Watch": ("drift", "schedule", "review", "attribute", "serve"),
+    "Audit and settings": ("ledger", "store", "role", "policy"),
+}
 EPILOG = """\b
 Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 does not verify.
 Every option has an environment twin, such as GATEMARK_STORE."""
@@ -108,6 +123,7 @@ Every option has an environment twin, such as GATEMARK_STORE."""
 @click.group(
     cls=LazyGroup,
     verbs=VERBS,
+    sections=SECTIONS,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "GATEMARK"},
 )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeVar
 
 import click
@@ -14,6 +16,58 @@ import msgspec
 
 if TYPE_CHECKING:
     from gatemark.core.policy import Waiver
+
+
+Verbs = Mapping[str, tuple[str, str]]
+"""Each command's module and its summary, which is the first line of its help."""
+
+
+class LazyGroup(click.Group):
+    """Commands from a table. The command ``verb`` of a module is called ``verb_command``."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        verbs: Verbs,
+        sections: Mapping[str, Sequence[str]] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        self.verbs = verbs
+        self.sections = dict(sections or {})
+        listed = {verb for section in self.sections.values() for verb in section}
+        # A command that no section names is still listed.
+        if others := [verb for verb in verbs if verb not in listed]:
+            self.sections["Other commands" if listed else "Commands"] = others
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.verbs:
+            return None
+        module = importlib.import_module(self.verbs[cmd_name][0])
+        command = getattr(module, f"{cmd_name}_command")
+        assert isinstance(command, click.Command)  # noqa: S101 - a test loads every verb
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        width = max(len(verb) for verb in self.verbs)
+        for title, names in self.sections.items():
+            with formatter.section(title):
+                rows = [(name.ljust(width), self.verbs[name][1]) for name in names]
+                formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self.verbs and not name.startswith("-"):
+            close = get_close_matches(name, self.verbs, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise click.UsageError(f"No such command {name!r}.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 G = TypeVar("G")
@@ -233,25 +287,42 @@ def reading_options(function: F) -> F:
 
 
 class ForeignLog(msgspec.Struct, frozen=True):
-    """How to read another tool's log: which tool wrote it, and where a row has its id."""
+    """How to read another tool's log: which tool wrote it, and where a row has its fields."""
 
     tool: str
     id_path: str | None
+    columns: dict[str, str]
+
+
+def _foreign_log(tool: str, id_path: str | None, maps: tuple[str, ...]) -> ForeignLog:
+    if not maps:
+        return ForeignLog(tool, id_path, {})
+    from gatemark.samples.importers.columns import parse_map  # noqa: PLC0415 - few need it
+
+    return ForeignLog(tool, id_path, parse_map(maps))
 
 
 foreign_log_options = OptionGroup(
-    ForeignLog,
+    _foreign_log,
     tool=click.option(
         "--from",
         metavar="FORMAT",
         default="auto",
         show_default=True,
         help="Tool that wrote the log: auto, inspect, lm-eval, promptfoo, deepeval, mlflow, "
-        "pydantic-evals, otlp or langfuse.",
+        "pydantic-evals, openai-evals, helm, ragas, otlp, langfuse or langfuse-dataset; csv, tsv "
+        "or jsonl for a table with --map.",
     ),
     id_path=click.option(
         "--id",
         metavar="PATH",
         help="Dotted path to the id inside a row of another tool's log, such as doc.id.",
+    ),
+    maps=click.option(
+        "--map",
+        multiple=True,
+        metavar="FIELD=COLUMN,...",
+        help="Columns of a table that hold the fields of a sample: id, epoch, input, target, "
+        "output, score, score.NAME, confidence, error, latency_ms, cluster, tag.NAME. Repeatable.",
     ),
 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
 from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.screen import show, wants_color
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import UsageError
 from gatemark.ledger.port import ResultLine
 from gatemark.report.outputs import check_formats, write_reports
@@ -63,18 +65,38 @@ def show_command(reference: str, store: str, json: bool) -> None:
 
 @click.command("report")
 @click.argument("reference", metavar="RESULT")
+@click.option(
+    "--sarif",
+    metavar="FILE",
+    help="SARIF file to write, for code scanning: one entry per rule that does not hold.",
+)
+@click.option(
+    "--source",
+    metavar="PATH",
+    help="With --sarif: file in the repository to show the entries at, such as the pack.",
+)
 @store_option
 @output_option
-def report_command(reference: str, store: str, output: tuple[str, ...]) -> None:
-    """Write a sealed result as JSON, Markdown, HTML or JUnit.
+def report_command(
+    reference: str, sarif: str | None, source: str | None, store: str, output: tuple[str, ...]
+) -> None:
+    """Write a sealed result as JSON, Markdown, HTML, JUnit or SARIF.
 
     \b
-    Example:
+    Examples:
       gatemark report 3f2a9c01 -o report.html -o report.junit.xml
+      gatemark report 3f2a9c01 --sarif gate.sarif --source evals/pack.yaml
     """
-    if not output:
-        raise UsageError("name at least one file with -o")
+    if not output and sarif is None:
+        raise UsageError("name at least one file with -o or --sarif")
+    if (sarif is None) != (source is None):
+        raise UsageError("--sarif and --source go together")
     check_formats(output)
-    write_reports(Workspace(store=store).existing_results().get(reference), output)
-    for path in output:
+    result = Workspace(store=store).existing_results().get(reference)
+    write_reports(result, output)
+    if sarif is not None and source is not None:
+        from gatemark.report.sarif import render_sarif  # noqa: PLC0415 - few reports need it
+
+        write_whole(Path(sarif), [render_sarif(result, source)])
+    for path in (*output, *((sarif,) if sarif else ())):
         click.echo(path)

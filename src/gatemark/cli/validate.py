@@ -7,7 +7,7 @@ import click
 from gatemark.cli.options import json_option
 from gatemark.cli.screen import byte_progress, show
 from gatemark.core.errors import ExitCode
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.evidence.validate import FileCheck, validate_files
 
 

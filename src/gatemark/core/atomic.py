@@ -83,7 +83,9 @@ def replacing_folder(target: Path) -> Iterator[Path]:
     The target must not be there yet, or be an empty folder.
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise BadInputError(f"{target}: is there already; name a folder that is not, or is empty")
+        raise BadInputError(
+            f"{target}: already exists and is not empty; name a new or empty folder"
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
@@ -129,7 +131,7 @@ def secret_file(target: Path) -> Iterator[Path]:
 
 def _require_free(target: Path) -> None:
     if target.exists() or target.is_symlink():
-        raise BadInputError(f"{target}: is there already and is never overwritten")
+        raise BadInputError(f"{target}: already exists and is never overwritten")
 
 
 def write_secret(target: Path, data: bytes) -> None:
@@ -138,7 +140,7 @@ def write_secret(target: Path, data: bytes) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:
-        raise BadInputError(f"{target}: is there already and is never overwritten") from error
+        raise BadInputError(f"{target}: already exists and is never overwritten") from error
     except OSError as error:
         raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
     try:

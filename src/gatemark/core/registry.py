@@ -1,4 +1,4 @@
-"""Finding plugins: one file each, ours by looking into a package, strangers' by entry point."""
+"""Find plugins: ours by looking into packages, those of other distributions by entry point."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ _LOADING_ERRORS = (
 class Registry(Generic[T]):
     """The plugins of one kind, loaded when first asked for.
 
-    A module that cannot be imported harms only itself: the others stay usable, and asking for
-    what it should have held says which module broke and why.
+    A module holds one plugin under the attribute of its kind, or several as a tuple. If a module
+    cannot be imported, the other plugins stay usable, and asking for a plugin of that module says
+    which module broke and why.
     """
 
     def __init__(
@@ -73,21 +74,24 @@ class Registry(Generic[T]):
         return iter([plugins[name] for name in sorted(plugins)])
 
     def __contains__(self, name: str) -> bool:
-        return self._by_module_name(name) is not None or name in self._plugins()
+        return self.find(name) is not None
 
-    def get(self, name: str, *, near: str | None = None) -> T:
-        """Return the plugin of that name, or raise an error that helps.
+    def find(self, name: str, *, near: str | None = None) -> T | None:
+        """Return the plugin of that name, or None.
 
         ``near`` is a package whose place is tried before all plugins are loaded.
         """
         plugin = self._by_module_name(name)
         if plugin is None and near is not None and self._loaded is None:
             plugin = self._alone[name] = self._in_places(near).get(name)
+        return self._plugins().get(name) if plugin is None else plugin
+
+    def get(self, name: str, *, near: str | None = None) -> T:
+        """Return the plugin of that name, or raise an error that helps."""
+        plugin = self.find(name, near=near)
         if plugin is not None:
             return plugin
         plugins = self._plugins()
-        if name in plugins:
-            return plugins[name]
         close = difflib.get_close_matches(name, plugins, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         broken = "".join(
@@ -135,18 +139,22 @@ class Registry(Generic[T]):
             kind = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
             self.broken[module_name] = f"{kind}{words}"
             return
-        plugin = getattr(module, self._attribute, None)
-        if plugin is None and is_own:
+        held = getattr(module, self._attribute, None)
+        if held is None and is_own:
             # A helper beside the plugins.
             return
-        if not isinstance(plugin, self._plugin_type):
+        plugins = held if isinstance(held, tuple) else (held,)
+        if not all(isinstance(plugin, self._plugin_type) for plugin in plugins):
             expected = f"{self._attribute} of type {self._plugin_type.__name__}"
             self.broken[module_name] = f"it has no {expected}"
             return
-        name = self._name_of(plugin)
-        if name in loaded:
-            raise UsageError(f"two {self.kind}s are called {name!r}; {module_name} is the second")
-        loaded[name] = plugin
+        for plugin in plugins:
+            name = self._name_of(plugin)
+            if name in loaded:
+                raise UsageError(
+                    f"two {self.kind}s are called {name!r}; {module_name} is the second"
+                )
+            loaded[name] = plugin
 
 
 def _exists(module: str) -> bool:

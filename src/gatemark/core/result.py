@@ -6,11 +6,14 @@ as the bytes they are; they never depend on how today's types would write them.
 
 from __future__ import annotations
 
+import platform
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal
 
 import msgspec
 
+import gatemark
 from gatemark.core.canonical import (
     canonical_bytes,
     digest_bytes,
@@ -171,6 +174,20 @@ def read_result(identity: str, document: bytes) -> Result:
     return result
 
 
+def result_from_json(text: bytes) -> Result:
+    """Return the sealed result in a JSON file, whatever its white space and the order of its keys.
+
+    Raises InvalidValueError when the text is not a result, IntegrityError when it was changed.
+    """
+    try:
+        document = msgspec.json.decode(text, type=dict[str, Any])
+        identity = msgspec.convert(document["id"], str)
+        stored = canonical_bytes(document)
+    except (KeyError, msgspec.MsgspecError, RecursionError, ValueError) as error:
+        raise InvalidValueError(f"not a sealed result ({RESULT_FORMAT})") from error
+    return read_result(identity, stored)
+
+
 def occasion_of(result: Result) -> dict[str, Any]:
     """What the stamp covers beside the id, in plain form."""
     members = document_members(result.document)
@@ -192,3 +209,25 @@ def _seals(members: dict[str, msgspec.Raw]) -> tuple[str, str]:
     identity = digest_bytes(join_members(members, content))
     occasion = join_members(members, OCCASION)
     return identity, digest_bytes(b'{"id":"%s","occasion":%s}' % (identity.encode(), occasion))
+
+
+PACKAGES = ("gatemark", "msgspec", "numpy", "scipy", "rfc8785")
+
+
+def runtime_versions() -> dict[str, str]:
+    """Versions of Python, the platform and the packages that numbers come from."""
+    versions = {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+    for package in PACKAGES:
+        if package == "gatemark":
+            # What runs counts, not what was installed before the source changed.
+            versions[package] = gatemark.__version__
+            continue
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions

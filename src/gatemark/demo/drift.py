@@ -23,7 +23,7 @@ from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
 from gatemark.drift.signal import DriftSignal
 from gatemark.drift.view import drift_view
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.commands import Approve, GrantRoles, Promote
 from gatemark.lifecycle.journey import act

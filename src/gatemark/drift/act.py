@@ -1,11 +1,11 @@
-"""What follows from episodes: ledger events, moves of assets, and alerts, each once."""
+"""Act on episodes: ledger events, moves of versions, and alerts, each once."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -33,7 +33,7 @@ BATCH: Final = 500
 
 
 class ActionRecord(msgspec.Struct, frozen=True):
-    """One thing that was done about an episode, and what came of it."""
+    """One action on an episode, and its outcome."""
 
     episode: str
     asset: str
@@ -54,7 +54,7 @@ class Acts(msgspec.Struct, frozen=True):
 def act_on(
     workspace: Workspace, policy: DriftPolicy, ticked: TickFindings, *, now: datetime
 ) -> Acts:
-    """Do about each episode what the policy says for the stage of its asset, once."""
+    """Do what the policy says for each episode and the stage of its asset, once."""
     # A probe that died may have closed episodes without saying so.
     ended = {episode.id: episode for episode in (*memories_of(workspace).untold(), *ticked.closed)}
     episodes = (*ended.values(), *ticked.open)
@@ -112,7 +112,7 @@ def tell_levels(
         )
 
 
-def episode_payload(episode: Episode) -> dict[str, Any]:
+def episode_payload(episode: Episode) -> dict[str, object]:
     """What the ledger keeps of an episode: the signal, the baseline windows and their digest."""
     return {
         "signal": msgspec.to_builtins(episode.signal),
@@ -138,7 +138,7 @@ def _tell_closed(workspace: Workspace, episode: Episode, now: datetime) -> Actio
     return _kept(workspace, over, CLOSED, because, now, events=(event.seq,))
 
 
-def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, Any]) -> EventDraft:
+def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, object]) -> EventDraft:
     identity = about.id if isinstance(about, Episode) else about.episode
     payload = {
         "asset": about.asset,
@@ -160,7 +160,7 @@ def _move(
     *,
     now: datetime,
 ) -> ActionRecord:
-    """Take authority away, citing the signals; a refusal is an outcome too."""
+    """Take authority away, citing the signals. A refusal is an outcome too."""
     try:
         acted = act(workspace, _command(episode, wanted, stand, signals))
     except RefusedError as error:
@@ -170,7 +170,9 @@ def _move(
         return _done(episode, wanted, f"failed: {error}", ())
     if not acted.is_change:
         # It cites the signals: an act that cites nothing could be anybody's.
-        return _kept(workspace, episode, wanted, f"was so already: {wanted}", now, events=signals)
+        return _kept(
+            workspace, episode, wanted, f"no change: already {wanted}", now, events=signals
+        )
     return _kept(workspace, episode, wanted, _words(wanted, stand), now, events=_numbers(acted))
 
 

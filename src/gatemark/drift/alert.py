@@ -18,7 +18,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that somebody should know. The same trouble at the same level has the same id."""
+    """Something to tell the owners. The same problem at the same level has the same id."""
 
     id: str
     schema: Literal["gatemark.alert/1"] = "gatemark.alert/1"
@@ -51,12 +51,12 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alert_id(*names: str) -> str:
-    """The id of the alert about something, however often it is noticed."""
+    """Return the id of the alert about something; the same names give the same id."""
     return digest(list(names))
 
 
 class Sink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
-    """Somewhere alerts go. ``levels`` and ``assets`` (patterns) say which; empty means all."""
+    """A destination of alerts. ``levels`` and ``assets`` (patterns) select them; default: all."""
 
     name: Name
     levels: tuple[Level, ...] = ()
@@ -94,7 +94,7 @@ class CommandSink(Sink, frozen=True, kw_only=True, tag="command"):
 
     def __post_init__(self) -> None:
         if not self.command:
-            raise InvalidValueError(f"sink {self.name}: command names no program")
+            raise InvalidValueError(f"sink {self.name}: command is empty")
 
 
 class MailSink(Sink, frozen=True, kw_only=True, tag="mail"):
@@ -112,9 +112,11 @@ class MailSink(Sink, frozen=True, kw_only=True, tag="mail"):
         if not self.recipients:
             raise InvalidValueError(f"sink {self.name}: mail has no recipients")
         if any("\n" in address or "\r" in address for address in (self.sender, *self.recipients)):
-            raise InvalidValueError(f"sink {self.name}: an address has a line break")
+            raise InvalidValueError(f"sink {self.name}: an address contains a line break")
         if (self.user_env is None) != (self.password_env is None):
-            raise InvalidValueError(f"sink {self.name}: user_env and password_env come together")
+            raise InvalidValueError(
+                f"sink {self.name}: user_env and password_env must be given together"
+            )
         if self.user_env is not None and self.security == "none":
             raise InvalidValueError(f"sink {self.name}: a password needs starttls or tls")
 

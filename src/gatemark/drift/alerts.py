@@ -1,4 +1,4 @@
-"""Telling owners: alerts are kept first, then handed to the sinks that want them."""
+"""Alerts to owners: stored first, then delivered to the sinks that take them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 HEAD: Final = "gatemark_alerts"
 MOST_MISSING: Final = 2
 DEFAULT_LENGTH: Final = "1d"
-"""The length of windows that a metric which never came is taken to have."""
+"""The assumed window length of a metric without any points."""
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """How one alert went to one sink; ``error`` is null when it arrived."""
+    """The delivery of one alert to one sink; ``error`` is null if it arrived."""
 
     alert: str
     sink: str
@@ -52,7 +52,7 @@ def read_alert_plan(path: str) -> AlertPlan:
     except msgspec.ValidationError as error:
         raise BadInputError(f"{path}: {error}") from error
     if not plan.sinks:
-        raise BadInputError(f"{path}: names no sink: nobody would get the alerts")
+        raise BadInputError(f"{path}: has no sinks, so nobody would get the alerts")
     return plan
 
 
@@ -99,7 +99,7 @@ def queue_alerts(
 
 
 def _windows_without(stand: LiveVersion, watch: Watch | None, now: datetime) -> int:
-    """How many windows have gone by since an asset is served, of a metric that never came."""
+    """Return how many windows passed since the version began to serve, without any point."""
     if stand.since is None:
         return 0
     length = seconds_of((watch.window if watch else None) or DEFAULT_LENGTH)
@@ -107,7 +107,7 @@ def _windows_without(stand: LiveVersion, watch: Watch | None, now: datetime) -> 
 
 
 def send_pending(workspace: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]:
-    """Hand everything that waits to its sink; what does not arrive waits for the next time.
+    """Deliver the waiting alerts; what does not arrive waits for the next time.
 
     A sink that failed once is not tried again in the same tick, so that it costs its time once.
     """
@@ -148,7 +148,7 @@ def queue_overdue(
     reason: str,
     at: datetime,
 ) -> None:
-    """Keep the alert about a schedule that has not been run for too long."""
+    """Store the alert about an overdue schedule."""
     alert = Alert(
         id=identity,
         kind="overdue",

@@ -1,4 +1,4 @@
-"""What the lifecycle knows of watched assets: kind, stage, and when one started over."""
+"""The lifecycle of watched assets: kind, live version and stage, and fresh starts."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.result import AssetKind
+from gatemark.core.stored import convert_stored
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
 from gatemark.drift.open_stores import memories_of
@@ -25,6 +26,12 @@ _STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
 
 
+class _Registered(msgspec.Struct):
+    """What is read of an ``asset_registered`` event."""
+
+    kind: AssetKind | None = None
+
+
 class LiveVersion(msgspec.Struct, frozen=True):
     """Where an asset stands: the stage that drift acts on, the version in it, and since when."""
 
@@ -39,7 +46,7 @@ def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str
     kinds: dict[str, AssetKind | None] = {}
     for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
         if event.subject and payload is not None:
-            kinds.setdefault(event.subject, payload.get("kind"))
+            kinds.setdefault(event.subject, convert_stored(payload, _Registered).kind)
     return kinds
 
 
@@ -61,7 +68,7 @@ def standing(workspace: Workspace, asset: str) -> LiveVersion:
 
 
 class Served:
-    """Which candidate of an asset served when, by its digest; of every asset, looked up once."""
+    """Which candidate of each asset served when, by digest; read once."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}

@@ -36,7 +36,7 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
     This gives no authority back: the asset stays in its stage until it is promoted.
     """
     if not request.reason.strip():
-        raise UsageError("say why with --reason")
+        raise UsageError("give a reason with --reason")
     episode = _find(workspace, request.episode)
     cited = _checked_citation(workspace, episode, request.cite)
     because = f"closed by {request.actor}: {request.reason}"
@@ -92,8 +92,8 @@ def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) 
     if cite is None:
         if episode.level == "BREACH":
             raise RefusedError(
-                f"the breach of {episode.asset} {episode.metric} closes by a fresh result only: "
-                "cite one with --cite"
+                f"the breach of {episode.asset} {episode.metric} can only be closed with a "
+                "fresh passing result: cite one with --cite"
             )
         return None
     result = workspace.results.get(cite)
@@ -114,7 +114,7 @@ def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) 
 
 
 def _forgotten(workspace: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
-    """The memory of the episode's series without it: a baseline that starts now."""
+    """The memory of the episode's series without the episode, with a baseline that starts now."""
     rows = []
     for series in points_of(workspace).series(episode.asset):
         if series.metric != episode.metric:

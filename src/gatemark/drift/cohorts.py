@@ -99,7 +99,7 @@ def _rounds(
     kept: Mapping[tuple[int, str], SeriesMemory],
     now: datetime,
 ) -> int | None:
-    """How many windows back somebody has not looked yet; None when it is not known of all."""
+    """Return how many windows are not judged yet; None if that is not known of all series."""
     most = 1
     moment = int(now.timestamp())
     for one in members:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gatemark.core.durations import seconds_of
 from gatemark.core.result import Result
 from gatemark.drift.assets import Served
-from gatemark.drift.derived import WindowTally, window_of
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
-from gatemark.evidence.observations import point_sources
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.observations import ConfidenceValue, Hit, Observation, point_sources
+from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event_kinds import RESULT_SEALED
+from gatemark.ledger.payloads import sealed_moment
 from gatemark.workspace import Workspace
 
 DEFAULT_WINDOW: Final = "1d"
 RUN_LOGS: Final = "runlog"
 DECISIONS: Final = "advisory"
+CONFIDENCE_BINS: Final = 10
+CALIBRATION_BINS: Final = 15
+_EDGE: Final = 1e-9
 _LANES: Final = {"golden": ("score", "golden_accuracy"), "calibration": ("ece", "calibration_ece")}
 """The measurement of each kind of suite that is watched, and the metric it becomes."""
 
@@ -55,7 +58,7 @@ def derive_points(
 ) -> Derived:
     """Count what is recorded into closed windows and push them; doing it again changes nothing."""
     window_s = seconds_of(request.window)
-    points: list[dict[str, Any]] = []
+    points: list[Point] = []
     not_served = 0
     if request.results:
         found, not_served = _from_results(workspace, request.asset, window_s)
@@ -63,25 +66,25 @@ def derive_points(
     for kind, paths in ((RUN_LOGS, request.run_logs), (DECISIONS, request.decisions)):
         if paths:
             points.extend(_from_files(kind, paths, request, choices))
-    closed = [point for point in points if point["end"] <= now]
+    closed = [point for point in points if point.end <= now]
     with open_push(workspace, now) as pusher:
         door = PointIngest(pusher, now)
         for point in closed:
-            door.add(msgspec.convert(point, Point))
+            door.add(point)
         pushed = pusher.finish()
     return Derived(pushed, len(points) - len(closed), not_served)
 
 
 def _from_results(
     workspace: Workspace, asset: str | None, window_s: int
-) -> tuple[list[dict[str, Any]], int]:
+) -> tuple[list[Point], int]:
     """One point per suite and occasion: a result reached again on another day is another point.
 
     Says also how many results were left out, because they are about something that did not serve.
     """
     results, served = workspace.results, Served(workspace)
     known: dict[str, Result] = {}
-    points: list[dict[str, Any]] = []
+    points: list[Point] = []
     not_served = 0
     for event, payload in workspace.events.events(kind=RESULT_SEALED):
         if payload is None:
@@ -89,7 +92,7 @@ def _from_results(
         name = str(payload["result_id"])
         if name not in known:
             known[name] = results.get(name)
-        moment = datetime.fromisoformat(payload["occasion"]["finished_at"])
+        moment = sealed_moment(payload)
         source = f"result-{name[7:23]}-{event.seq}"
         candidate = known[name].candidate
         about = "" if candidate is None else candidate.id.partition("/")[0]
@@ -118,7 +121,7 @@ def _result_tally(result: Result, name: str, window: int) -> WindowTally:
 
 def _from_files(
     kind: str, paths: Sequence[str], request: DeriveRequest, choices: ReadingChoices
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Point]:
     window_s = seconds_of(request.window)
     for name, observations in point_sources().get(kind).read(paths, choices):
         tally = WindowTally()
@@ -128,16 +131,99 @@ def _from_files(
 
 
 def _source_name(path: str) -> str:
-    """A file that grew comes again under its name, and corrects what it said before."""
+    """Name the source after its file, so that a file that grew corrects its earlier points."""
     return Path(path).name[:256]
 
 
-def default_request(
-    run_logs: Sequence[str], decisions: Sequence[str], **more: Any
-) -> DeriveRequest:
-    """What a user asked for; without any file, the sealed results."""
-    is_bare = not run_logs and not decisions
-    results = bool(more.pop("results", False)) or is_bare
-    return DeriveRequest(
-        results=results, run_logs=tuple(run_logs), decisions=tuple(decisions), **more
-    )
+class WindowTally:
+    """Sums of one asset, metric and window, in the form that its metric has."""
+
+    def __init__(self) -> None:
+        self.hits: dict[tuple[str, str, int], list[int]] = {}
+        self.bins: dict[tuple[str, str, int], list[int]] = {}
+        self.calibration: dict[tuple[str, str, int], list[list[float]]] = {}
+        self.classes: dict[tuple[str, str, int], dict[str, int]] = {}
+        self.values: dict[tuple[str, str, int], tuple[float, int]] = {}
+
+    def value(self, asset: str, metric: str, window: int, number: float, n: int) -> None:
+        """A number over n items; several in a window are averaged by their items."""
+        before, items = self.values.get((asset, metric, window), (0.0, 0))
+        mean = (before * items + number * n) / (items + n)
+        self.values[asset, metric, window] = (mean, items + n)
+
+    def count(self, observed: Observation, asset: str | None, window_s: int) -> None:
+        """One observation, of the asset that is named or else of what the record is about."""
+        name, metric, value = asset or observed.subject, observed.metric, observed.value
+        window = window_of(observed.at, window_s)
+        if isinstance(value, Hit):
+            self.rate(name, metric, window, is_hit=value.is_hit)
+        elif not isinstance(value, ConfidenceValue):
+            self.category(name, metric, window, value.name)
+        elif value.is_correct is None:
+            self.confidence(name, metric, window, value.score)
+        else:
+            self.promise(name, metric, window, value.score, is_correct=value.is_correct)
+
+    def rate(self, asset: str, metric: str, window: int, *, is_hit: bool) -> None:
+        """One item of a rate."""
+        counts = self.hits.setdefault((asset, metric, window), [0, 0])
+        counts[0] += is_hit
+        counts[1] += 1
+
+    def confidence(self, asset: str, metric: str, window: int, score: float) -> None:
+        """One stated confidence."""
+        counts = self.bins.setdefault((asset, metric, window), [0] * CONFIDENCE_BINS)
+        counts[bin_of(score, CONFIDENCE_BINS)] += 1
+
+    def promise(
+        self, asset: str, metric: str, window: int, score: float, *, is_correct: bool
+    ) -> None:
+        """One stated confidence and whether it came true."""
+        key = (asset, metric, window)
+        bins = self.calibration.setdefault(key, [[0.0] * CALIBRATION_BINS for _ in range(3)])
+        place = bin_of(score, CALIBRATION_BINS)
+        bins[0][place] += 1
+        bins[1][place] += score
+        bins[2][place] += is_correct
+
+    def category(self, asset: str, metric: str, window: int, name: str) -> None:
+        """One occurrence of a class."""
+        counts = self.classes.setdefault((asset, metric, window), {})
+        counts[name] = counts.get(name, 0) + 1
+
+    def points(self, window_s: int, source: str) -> Iterator[Point]:
+        """Everything as points, in order."""
+        for key, (number, items) in sorted(self.values.items()):
+            yield _point(key, window_s, source, {"value": number, "n": items})
+        for key, (hits, n) in sorted(self.hits.items()):
+            yield _point(key, window_s, source, {"k": hits, "n": n})
+        for key, counts in sorted(self.bins.items()):
+            yield _point(key, window_s, source, {"histogram": counts})
+        for key, (totals, promised, correct) in sorted(self.calibration.items()):
+            bins = {
+                "items": [int(n) for n in totals],
+                # A sum of rounded parts may exceed its count by a hair.
+                "confidence_sum": [min(p, n) for p, n in zip(promised, totals, strict=True)],
+                "correct": [int(n) for n in correct],
+            }
+            yield _point(key, window_s, source, {"calibration": bins})
+        for key, classes in sorted(self.classes.items()):
+            yield _point(key, window_s, source, {"categories": classes})
+
+
+def bin_of(score: float, bins: int) -> int:
+    """The equal-width, right-closed bin of a confidence; zero goes to the first."""
+    return min(max(int(-(-(score * bins - _EDGE) // 1)) - 1, 0), bins - 1)
+
+
+def window_of(moment: datetime, window_s: int) -> int:
+    """The window, counted from 1970 in UTC, that a moment is in."""
+    return int(moment.timestamp()) // window_s
+
+
+def _point(key: tuple[str, str, int], window_s: int, source: str, form: dict[str, object]) -> Point:
+    asset, metric, window = key
+    start = datetime.fromtimestamp(window * window_s, UTC)
+    end = start + timedelta(seconds=window_s)
+    place = {"asset": asset, "metric": metric, "start": start, "end": end, "source": source}
+    return msgspec.convert(place | form, Point)

@@ -8,7 +8,7 @@ closed as recorded.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,13 +25,13 @@ TOLD: Final = "tell"
 CLOSED: Final = "close"
 """The act of writing into the ledger that an episode is over."""
 ALREADY: Final = "was so already"
-"""How the outcome of an act begins that had nothing left to do; 0.1.0 let it cite no event."""
+"""Prefix of the outcome of an act that changed nothing; 0.1.0 let it cite no event."""
 SHORT: Final = 19
 """How much of an episode's id is shown."""
 
 
 class EpisodeRow(NamedTuple):
-    """An episode as it is stored, not looked into; the fields are columns."""
+    """An episode as stored, not decoded; the fields are columns."""
 
     id: str
     asset: str
@@ -42,7 +42,7 @@ class EpisodeRow(NamedTuple):
 
 
 class ActRow(NamedTuple):
-    """An act as it is stored, not looked into; the fields are columns."""
+    """An act as stored, not decoded; the fields are columns."""
 
     episode: str
     act: str
@@ -57,14 +57,14 @@ class EpisodeOpened(NamedTuple):
 
     seq: int
     level: str
-    payload: Mapping[str, Any]
+    payload: Mapping[str, object]
 
 
 class EpisodeClosed(NamedTuple):
     """The event that recorded the end of an episode, and why."""
 
     seq: int
-    because: Any
+    because: object
 
 
 class LedgerEpisode:
@@ -76,7 +76,7 @@ class LedgerEpisode:
         self.worst: EpisodeOpened | None = None
         self.closing: EpisodeClosed | None = None
 
-    def learn(self, seq: int, payload: Mapping[str, Any]) -> None:
+    def learn(self, seq: int, payload: Mapping[str, object]) -> None:
         """Take in one drift signal about it."""
         if "closed_because" in payload:
             self.closing = EpisodeClosed(seq, payload["closed_because"])
@@ -97,7 +97,7 @@ class LedgerEpisodes:
     def __init__(self) -> None:
         self.by_id: dict[str, LedgerEpisode] = {}
 
-    def learn(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def learn(self, event: Event, payload: Mapping[str, object]) -> None:
         """Take in one drift signal; those about no episode say nothing here."""
         identity = payload.get("episode")
         if isinstance(identity, str):
@@ -136,7 +136,7 @@ class LedgerEpisodes:
     def compared_acts(
         self,
         rows: Iterable[ActRow],
-        cited: Mapping[int, tuple[Event, Mapping[str, Any]]],
+        cited: Mapping[int, tuple[Event, Mapping[str, object]]],
         since: int | None,
     ) -> Iterator[Finding]:
         """What is wrong with the acts, given the events that they cite.
@@ -196,7 +196,7 @@ def cited_numbers(row: ActRow) -> tuple[int, ...] | None:
 def _act(
     row: ActRow,
     told: LedgerEpisode | None,
-    cited: Mapping[int, tuple[Event, Mapping[str, Any]]],
+    cited: Mapping[int, tuple[Event, Mapping[str, object]]],
     *,
     may_cite_none: bool,
 ) -> Iterator[str]:
@@ -213,7 +213,7 @@ def _act(
         yield "cites no event"
     for number in numbers:
         if number not in cited:
-            yield f"cites event {number}, which is not there"
+            yield f"cites event {number}, which does not exist"
             continue
         event, payload = cited[number]
         is_right = event.subject == told.asset
@@ -226,8 +226,8 @@ def _act(
             yield f"cites event {number}, which is not about it"
 
 
-def _columns(row: EpisodeRow, document: Mapping[str, Any]) -> Iterator[str]:
-    """Columns that say otherwise than the document beside them."""
+def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
+    """Yield columns that contradict the document beside them."""
     opened = document.get("opened")
     start = opened.get("start") if isinstance(opened, dict) else None
     pairs = (
@@ -243,9 +243,9 @@ def _columns(row: EpisodeRow, document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _told(
-    told: LedgerEpisode, document: Mapping[str, Any], *, is_ahead: bool
+    told: LedgerEpisode, document: Mapping[str, object], *, is_ahead: bool
 ) -> Iterator[tuple[int, str]]:
-    """What the document says otherwise than the ledger."""
+    """Yield what the document says differently from the ledger."""
     first, worst = told.first, told.worst
     if first is None or worst is None:
         return
@@ -259,7 +259,7 @@ def _told(
     )
     for word, said, kept in pairs:
         if said != kept:
-            yield first.seq, f"has another {word} than in the ledger"
+            yield first.seq, f"has a different {word} than in the ledger"
     level = str(document.get("level"))
     if _severity(level) < _severity(worst.level):
         yield worst.seq, f"is {level} in the table, {worst.level} in the ledger"
@@ -275,16 +275,16 @@ def _told(
         yield worst.seq, "is closed in the table, open in the ledger"
 
 
-def _signal(worst: EpisodeOpened, document: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+def _signal(worst: EpisodeOpened, document: Mapping[str, object]) -> Iterator[tuple[int, str]]:
     """The signal of the worst level stays as recorded; later builds may add fields."""
     said, kept = worst.payload.get("signal"), document.get("signal")
     if not isinstance(said, dict) or not isinstance(kept, dict):
         yield worst.seq, "has no signal"
         return
     if any(said[key] != kept[key] for key in said.keys() & kept.keys()):
-        yield worst.seq, "has another signal than in the ledger"
+        yield worst.seq, "has a different signal than in the ledger"
     if worst.level == "BREACH" and document.get("breached") != kept.get("window"):
-        yield worst.seq, "breached in another window than in the ledger"
+        yield worst.seq, "breached in a different window than in the ledger"
 
 
 def _name(identity: str, told: LedgerEpisode | None) -> str:
@@ -296,7 +296,7 @@ def _severity(level: str) -> int:
     return list(LEVELS).index(level) if level in LEVELS else -1
 
 
-def _window(plain: Any) -> str | None:
+def _window(plain: object) -> str | None:
     """The name of a window as in events."""
     try:
         return convert_stored(plain, Window).id

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -107,7 +107,7 @@ def recording_events(
 
 
 def _drafts(
-    kind: str, payloads: Sequence[dict[str, Any]], actor: str, at: datetime
+    kind: str, payloads: Sequence[dict[str, object]], actor: str, at: datetime
 ) -> list[EventDraft]:
     return [EventDraft(kind, at, actor, None, payload) for payload in payloads]
 

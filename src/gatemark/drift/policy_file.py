@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import yaml
@@ -47,7 +47,7 @@ def read_drift_policy(path: str) -> DriftPolicy:
 
 def policy_text(policy: DriftPolicy) -> str:
     """A policy as YAML, every default written out, so that it can be read again."""
-    plain: dict[str, Any] = {HEAD: 1, DEFAULTS: False, **msgspec.to_builtins(policy)}
+    plain: dict[str, object] = {HEAD: 1, DEFAULTS: False, **msgspec.to_builtins(policy)}
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
 
 
@@ -60,12 +60,12 @@ def _check_watches(path: str, policy: DriftPolicy) -> None:
             raise BadInputError(f"{path}: watch of {watch.metric}: {error}") from error
         if watch.harm == "down" and not detector.is_directed:
             raise BadInputError(
-                f"{path}: watch of {watch.metric}: {watch.detector} does not know up from down, "
+                f"{path}: watch of {watch.metric}: {watch.detector} has no direction, "
                 "so that harm: down would never alarm; say both"
             )
 
 
-def _joined(policy: DriftPolicy, value: dict[str, Any]) -> DriftPolicy:
+def _joined(policy: DriftPolicy, value: dict[str, object]) -> DriftPolicy:
     watches: tuple[Watch, ...] = policy.watches
     if "watches" in value:
         named = {watch.metric for watch in policy.watches}

@@ -119,7 +119,7 @@ def probe(
     dry_run: bool = False,
     plan: AlertPlan | None = None,
 ) -> ProbeReport:
-    """One tick: judge, remember, record, act, alert the owners. Nothing is done twice."""
+    """Run one tick: judge, record, act, and alert the owners. Nothing is done twice."""
     plan = plan or AlertPlan()
     for _ in range(ATTEMPTS):
         seen = memories_of(workspace).last_tick()
@@ -150,7 +150,9 @@ def probe(
         counts = {"windows": windows, "open": opened, "closed": closed, "actions": actions}
         logger.info("drift tick", extra={"policy": policy.name, "alerts": len(sent), **counts})
         return _probed(found, policy, now, notes, acts.done, alerts=sent)
-    raise ConflictError(f"other probes were faster {ATTEMPTS} times in a row; nothing was recorded")
+    raise ConflictError(
+        f"other probes wrote first {ATTEMPTS} times in a row; nothing was recorded. Try again later"
+    )
 
 
 def _recalled(
@@ -299,7 +301,7 @@ def _text(moment: datetime | None) -> str:
 def _notes(found: Evaluation, seen: LastTick, now: datetime) -> tuple[str, ...]:
     notes = []
     if _is_back(seen, now):
-        rest = "windows that nobody had looked at are judged all the same"
+        rest = "windows that were not judged yet are judged"
         if not found.ticked.judged_windows:
             rest = "nothing is recorded or acted on"
         notes.append(f"the clock went back: the last probe was at {_text(seen.at)}; {rest}")

@@ -19,14 +19,21 @@ from gatemark.drift.judging.parts import SCALARS, FormName, Series
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point, Pushed
 from gatemark.drift.stores.points import Content, Pusher, packed
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices, refuse
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
-from gatemark.evidence.source import Block, Source, find_sources, read_blocks, whole_file
+from gatemark.evidence.source import (
+    Block,
+    ReadingChoices,
+    Source,
+    find_sources,
+    read_blocks,
+    refuse,
+    whole_file,
+)
 from gatemark.workspace import Workspace
 
 CLOCK_TOLERANCE_S: Final = 60
-"""How far ahead of ours a sender's clock may be."""
+"""How far the clock of a sender may be ahead."""
 
 
 def push_points(
@@ -37,7 +44,7 @@ def push_points(
     now: datetime,
     on_progress: Progress | None = None,
 ) -> Pushed:
-    """Keep the points of some files: all of them, or none when one of them is wrong."""
+    """Store the points of some files: all of them, or none if one is wrong."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))
         with open_push(workspace, now) as pusher:
@@ -63,7 +70,7 @@ def _push_file(
                     problems.append(f"{source.name}:{line}: {error}")
     refuse(reader.problems(source.name) + problems, choices, total=reader.rejected + wrong)
     if reader.received == 0:
-        raise BadInputError(f"{source.name}: holds no points")
+        raise BadInputError(f"{source.name}: contains no points")
 
 
 def _blocks(
@@ -79,14 +86,14 @@ def _blocks(
 
 
 class PointIngest:
-    """Lets points in that fit their series: the same form, grid and bins as before, and past."""
+    """Accepts points that fit their series: the same form, grid and bins, and a past window."""
 
     def __init__(self, pusher: Pusher, now: datetime) -> None:
         self._pusher = pusher
         self._latest_end_s = int(now.timestamp()) + CLOCK_TOLERANCE_S
 
     def add(self, point: Point) -> None:
-        """Let one point in; InvalidValueError says why not."""
+        """Accept one point, or raise InvalidValueError with the reason."""
         start_s, end_s = int(point.start.timestamp()), int(point.end.timestamp())
         if end_s > self._latest_end_s:
             end = datetime.fromtimestamp(end_s, UTC)
@@ -115,7 +122,7 @@ class PointIngest:
         if point.histogram is not UNSET:
             if _edges(point) != series.layout:
                 raise InvalidValueError(
-                    f"{series.asset} {series.metric} has other bins: they are fixed by its "
+                    f"{series.asset} {series.metric} has different bins; they are fixed by its "
                     "first point"
                 )
             return sum(point.histogram), [float(count) for count in point.histogram]

@@ -24,7 +24,7 @@ COUNTED: Final = ("value", "sum", "k")
 
 
 def point_is_whole(point: Point) -> list[Problem]:
-    """Everything that no single field can show; good points pass quickly."""
+    """Check what no single field can show; good points pass quickly."""
     form = _only_form(point)
     if form is None:
         return _form_problems(point)

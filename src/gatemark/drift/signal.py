@@ -1,4 +1,4 @@
-"""What watching says: levels, signals, and the episodes they make up."""
+"""Levels, signals, and the episodes they make up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNJUDGED: Final[frozenset[Level]] = frozenset({"INSUFFICIENT_BASELINE", "STALE"}
 
 
 def severity(level: Level) -> int:
-    """How serious a level is beside the others."""
+    """Return the rank of a level, from 0 for the least serious."""
     return LEVELS.index(level)
 
 
@@ -65,7 +65,7 @@ class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True
 
 
 class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a detector says about one metric of one asset in one window.
+    """The finding of a detector about one metric of one asset in one window.
 
     ``sigma`` is the distance from the baseline in its standard deviations; ``z`` is the normal
     score of it, after correction for how few windows the baseline has. ``baseline_windows`` is
@@ -99,7 +99,7 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One time of trouble of one metric, from the window that opened it until it closes.
+    """One period of drift of one metric, from the window that opened it until it closes.
 
     ``level`` is the worst that it came to. Its baseline is frozen: ``baseline_ids`` name the
     windows and their revisions, ``baseline_digest`` what they held. A breach closes by a fresh

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -28,7 +28,7 @@ CITED_AT_ONCE: Final = 500
 
 
 class DriftTables:
-    """Collects what events say about drift, and then compares the tables."""
+    """Collects what events record about drift, then compares the tables."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -38,7 +38,7 @@ class DriftTables:
         self._found: list[Finding] = []
         self.uncovered = 0
 
-    def learn(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def learn(self, event: Event, payload: Mapping[str, object]) -> None:
         """Take in one event."""
         if event.kind == DRIFT_SIGNAL:
             self._episodes.learn(event, payload)
@@ -94,9 +94,9 @@ class DriftTables:
         cited = self._cited(sorted(numbers))
         yield from self._episodes.compared_acts(acts, cited, self._first_recorded)
 
-    def _cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, Any]]]:
+    def _cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, object]]]:
         """The events of some numbers, as far as they are there."""
-        cited: dict[int, tuple[Event, Mapping[str, Any]]] = {}
+        cited: dict[int, tuple[Event, Mapping[str, object]]] = {}
         for start in range(0, len(numbers), CITED_AT_ONCE):
             rows = self._workspace.events.rows_at(numbers[start : start + CITED_AT_ONCE])
             for seq, row in rows.items():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from gatemark.core.canonical import DIGEST_PREFIX
 
@@ -34,7 +34,7 @@ class WatchState(NamedTuple):
     episodes: TableState
 
 
-def table_state(tag: bytes, rows: Iterable[Sequence[Any]]) -> TableState:
+def table_state(tag: bytes, rows: Iterable[Sequence[object]]) -> TableState:
     """The state of a table, given its rows in order."""
     count, seen = 0, hashlib.sha256(tag)
     for row in rows:
@@ -44,7 +44,7 @@ def table_state(tag: bytes, rows: Iterable[Sequence[Any]]) -> TableState:
     return TableState(count, DIGEST_PREFIX + seen.hexdigest())
 
 
-def _field(value: Any) -> bytes:
+def _field(value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     if isinstance(value, str):

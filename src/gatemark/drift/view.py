@@ -29,10 +29,12 @@ _Key = tuple[int, int, int]
 def drift_view(
     workspace: Workspace, policy: DriftPolicy, asset: str, now: datetime, windows: int = WINDOWS
 ) -> DriftView:
-    """Everything about the drift of one asset; its windows are judged again for the chart."""
+    """Return the drift of one asset; its windows are judged again for the chart."""
     found = evaluate(workspace, policy, now, asset)
     if not found.signals:
-        raise UsageError(f"no metric of {asset} was ever pushed")
+        raise UsageError(
+            f"no points of {asset} were pushed yet; push some with 'gatemark drift push'"
+        )
     shown = _replayed(workspace, policy, now, found, windows)
     episodes = memories_of(workspace).episodes(asset)
     metrics = {episode.id: episode.metric for episode in episodes}

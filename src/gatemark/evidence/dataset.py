@@ -11,9 +11,8 @@ from typing import Any
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.record import is_one_line
-from gatemark.evidence.reading_options import Limits
 from gatemark.evidence.rows import Row, Sampling, Snapshot, freeze
-from gatemark.evidence.source import Source, inspect_source, read_blocks, split_sources
+from gatemark.evidence.source import Limits, Source, inspect_source, read_blocks, split_sources
 from gatemark.evidence.strict_json import parse_strictly, quoted
 
 MAX_PROBLEMS = 20
@@ -22,16 +21,24 @@ _KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")
 
 def read_dataset(path: str, name: str, limits: Limits | None = None) -> Snapshot:
     """The frozen rows of a file; every problem is listed with its place."""
-    source = inspect_source(path)
-    limits = limits or Limits()
+    return _frozen(name, _values(path, inspect_source(path), limits or Limits()))
+
+
+def placed_rows(path: str, name: str) -> Iterator[tuple[str, Row]]:
+    """Each good row of a file in the order of the file, with its place below ``name``."""
+    for place, value in _values(path, inspect_source(path, name=name), Limits()):
+        row = _row(value)
+        if not isinstance(row, str):
+            yield place, row
+
+
+def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
-        places = _csv_rows(source)
-    elif suffix == ".parquet":
-        places = _parquet_rows(source)
-    else:
-        places = json_rows(source, limits)
-    return _frozen(name, places)
+        return _csv_rows(source)
+    if suffix == ".parquet":
+        return _parquet_rows(source)
+    return json_rows(source, limits)
 
 
 def frozen_rows(name: str, records: Iterable[Mapping[str, Any]]) -> Snapshot:

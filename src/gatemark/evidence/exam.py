@@ -5,24 +5,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.errors import UsageError
+from gatemark.core.canonical import canonical_bytes, plain
+from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.figure import Figure
 from gatemark.core.fold import Measure
+from gatemark.core.formats import FORMAT, is_newer, newer_format
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Policy, Verdict
-from gatemark.core.record import Problem
+from gatemark.core.record import Problem, RecordSchema
 from gatemark.core.registry import Registry
+from gatemark.core.stored import convert_stored
 
 if TYPE_CHECKING:
     from gatemark.core.progress import Progress
     from gatemark.evidence.engines.port import Engine
     from gatemark.evidence.fold_cache import CachePolicy
-    from gatemark.evidence.reading_options import ReadingChoices
+    from gatemark.evidence.source import ReadingChoices
+
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -183,6 +188,51 @@ class ExamRun:
         return tuple(path for _, path in self.files)
 
 
+SITTING_FORMAT: Final = "gatemark.sitting/1"
+SITTING: Final = "sitting.json"
+"""The name of the inputs that are stored with a result."""
+EXPECTED_IDS: Final = "expected_ids.txt"
+"""The name of a list of pinned ids that is stored with a result."""
+
+
+class ExamInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An exam, its options, how its evidence was read, and what each evidence file was to it.
+
+    ``left_out`` counts items that a review was to judge and could not show.
+    """
+
+    kind: str
+    options: dict[str, Any]
+    reading: dict[str, str]
+    roles: tuple[str, ...]
+    left_out: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+def write_sitting(
+    kind: str,
+    options: Mapping[str, Any],
+    choices: ReadingChoices,
+    roles: Sequence[str],
+    *,
+    left_out: int = 0,
+) -> bytes:
+    """Return an exam's inputs as bytes; the same inputs give the same bytes."""
+    sitting = ExamInputs(kind, dict(options), choices.checks(), tuple(roles), left_out)
+    return canonical_bytes({**plain(sitting), FORMAT: SITTING_FORMAT})
+
+
+def read_sitting(data: bytes) -> ExamInputs:
+    """Read what ``write_sitting`` wrote."""
+    try:
+        content = msgspec.json.decode(data, type=dict[str, Any])
+        name = content.pop(FORMAT, SITTING_FORMAT)
+        if isinstance(name, str) and is_newer(name, SITTING_FORMAT):
+            raise NewerFormatError(f"its {SITTING} {newer_format(name)}")
+        return convert_stored(content, ExamInputs)
+    except msgspec.MsgspecError as error:
+        raise IntegrityError(f"its {SITTING} is not one: {error}") from error
+
+
 class EvidenceRole(msgspec.Struct, frozen=True):
     """A file that an exam reads. A pack names it by ``name``, a command by ``--name FILE``.
 
@@ -255,3 +305,48 @@ def option(
     """
     bounds = {"low": low, "high": high, "is_open": is_open, "hint": hint}
     return Meta(description=description, extra=bounds)
+
+
+@cache
+def schemas() -> Registry[RecordSchema]:
+    """The evidence schemas."""
+    return Registry(
+        kind="schema",
+        places=(
+            "gatemark.*.records",
+            "gatemark.exams.*.records",
+            "gatemark.exams.runlog.records.*",
+        ),
+        attribute="SCHEMA",
+        plugin_type=RecordSchema,
+        name_of=lambda schema: schema.name,
+    )
+
+
+def schema_of(exam: Exam[Any]) -> RecordSchema:
+    """The schema of an exam's records; one beside the exam is found without loading all others."""
+    return schemas().get(exam.schema, near=type(exam).__module__.split(".")[-2])
+
+
+@cache
+def measures() -> Registry[Measure[Any]]:
+    """The measures."""
+    return Registry(
+        kind="measure",
+        places=("gatemark.*.measure", "gatemark.exams.*.measure"),
+        attribute="MEASURE",
+        plugin_type=Measure,
+        name_of=lambda measure: measure.name,
+    )
+
+
+@cache
+def suites() -> Registry[Suite]:
+    """The suite kinds."""
+    return Registry(
+        kind="suite",
+        places=("gatemark.packs.suites.*", "gatemark.exams.*.exam"),
+        attribute="SUITE",
+        plugin_type=Suite,
+        name_of=lambda suite: suite.kind,
+    )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from gatemark.core.registry import Registry
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 
 
 class Hit(NamedTuple):

@@ -13,9 +13,8 @@ import msgspec
 import numpy as np
 
 from gatemark.core.record import Form, Problem, RecordSchema
-from gatemark.evidence.reading_options import ReadingChoices, place
 from gatemark.evidence.shape import Kinds, Shape, key_count, may_nest, shape_of, whole_type
-from gatemark.evidence.source import Block
+from gatemark.evidence.source import Block, ReadingChoices, place
 from gatemark.evidence.strict_json import depth
 
 _COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"

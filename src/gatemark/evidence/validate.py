@@ -13,11 +13,10 @@ import msgspec
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
 from gatemark.evidence.diagnose import document_problems
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import Kinds
-from gatemark.evidence.source import Source, find_sources, read_blocks, whole_file
+from gatemark.evidence.source import ReadingChoices, Source, find_sources, read_blocks, whole_file
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.evidence.whole_file import (
     OpenedFile,

@@ -14,10 +14,19 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Progress
 from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
 from gatemark.evidence.exam import NumberedRecord
-from gatemark.evidence.reading_options import ReadingChoices, place, refuse
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import Shape
-from gatemark.evidence.source import Block, Shard, Source, inspect_source, read_blocks, whole_file
+from gatemark.evidence.source import (
+    Block,
+    ReadingChoices,
+    Shard,
+    Source,
+    inspect_source,
+    place,
+    read_blocks,
+    refuse,
+    whole_file,
+)
 from gatemark.evidence.strict_json import parse_strictly, quoted
 
 

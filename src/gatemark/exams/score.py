@@ -21,13 +21,19 @@ from gatemark.core.policy import Outcome, Waiver
 from gatemark.core.progress import Progress
 from gatemark.core.registry import Registry
 from gatemark.core.result import Result
-from gatemark.evidence.exam import EvidenceRole, ExamRun, ExamSuite
+from gatemark.evidence.exam import (
+    EXPECTED_IDS,
+    SITTING,
+    EvidenceRole,
+    ExamRun,
+    ExamSuite,
+    suites,
+    write_sitting,
+)
 from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
-from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import STDIN, read_expected_ids
-from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
+from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
+from gatemark.gate.decide import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 Feature = Literal[
@@ -266,8 +272,9 @@ def score_exam(
     scored = judge_exam(
         kind,
         outcome,
-        workspace,
+        actor=workspace.actor,
         started_at=started_at,
+        finished_at=workspace.clock(),
         waivers=request.waivers,
         title=request.title or outcome.exam.title(outcome.report),
         kept=kept,
@@ -277,7 +284,7 @@ def score_exam(
         names = [file.name for file in outcome.evidence.files]
         if not names:
             raise UsageError("there is no evidence file to seal")
-        keep(scored, workspace, {name: name for name in names})
+        workspace.keep(scored.result, scored.stored_files, {name: name for name in names})
     return scored
 
 

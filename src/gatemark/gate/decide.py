@@ -12,15 +12,20 @@
 
 from __future__ import annotations
 
+import mimetypes
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
+from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Evidence, Measurement, rate
 from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Rule, Verdict, Waiver
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, runtime_versions, seal
+from gatemark.evidence.exam import ExamOutcome
 
 LOW_INFORMATION = "low_information"
 MAY_BE_CHANCE = "may_be_chance_among_suites"
@@ -323,4 +328,82 @@ def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) ->
             caveats.append(finding.reason)
     return Verdict(
         outcome=outcome, findings=tuple(findings), blockers=blockers, caveats=tuple(caveats)
+    )
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """A judged exam: the result, its JSON summary and the files that belong to it.
+
+    ``kept`` goes into the store beside the attachments, so that the exam can be run again.
+    """
+
+    result: Result
+    summary: dict[str, Any]
+    attachments: dict[str, bytes]
+    kept: dict[str, bytes] = {}
+
+    @property
+    def stored_files(self) -> tuple[bytes, ...]:
+        """The files that go into the store with the result, besides its evidence."""
+        return (*self.attachments.values(), *self.kept.values())
+
+
+def judge_exam(
+    kind: str,
+    examined: ExamOutcome,
+    *,
+    actor: str,
+    started_at: datetime,
+    finished_at: datetime,
+    waivers: Sequence[Waiver] = (),
+    title: str | None = None,
+    kept: Mapping[str, bytes] | None = None,
+    about: tuple[AssetRef | None, AssetRef | None] = (None, None),
+) -> Scored:
+    """Judge one exam; ``about`` is the candidate and the baseline."""
+    policy: Policy = examined.exam.policy()
+    report = examined.report
+    verdict = decide(policy, (examined.evidence,), report.measurements, waivers, now=finished_at)
+    closing = examined.exam.closing(report, examined.evidence, verdict)
+    blobs = tuple(
+        Blob(name, digest_bytes(data), mimetypes.guess_type(name)[0] or "application/octet-stream")
+        for name, data in sorted({**report.attachments, **(kept or {})}.items())
+    )
+    result = seal(
+        title=title or f"{kind} exam",
+        pack=PackRef(
+            name=f"score-{kind}", version=1, digest=digest({"kind": kind, "policy": policy})
+        ),
+        policy=policy,
+        policy_digest=policy.digest,
+        candidate=about[0],
+        baseline=about[1],
+        snapshots=tuple(file.digest for file in examined.evidence.files),
+        runtime=runtime_versions(),
+        evidence=(examined.evidence,),
+        measurements=report.measurements,
+        findings=verdict.findings,
+        bench=verdict.bench,
+        regression=verdict.regression,
+        verdict=verdict.outcome,
+        blockers=verdict.blockers,
+        caveats=(*verdict.caveats, *closing.caveats),
+        figures=(*closing.figures, *report.figures),
+        blobs=blobs,
+        waivers=tuple(waivers),
+        started_at=started_at,
+        finished_at=finished_at,
+        actor=actor,
+        cost=Cost(calls=0),
+    )
+    summary = {
+        **examined.exam.summary(report, examined.evidence, verdict),
+        "policy_digest": policy.digest,
+        "result_id": result.id,
+    }
+    return Scored(
+        result=result,
+        summary=summary,
+        attachments=report.attachments,
+        kept=dict(kept or {}),
     )

@@ -1,1 +1,1 @@
-"""Sealed results and the blobs they rest on."""
+"""The ledger: events, keys, sealed results and the files that they rest on."""

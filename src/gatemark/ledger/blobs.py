@@ -15,13 +15,13 @@ PIECE_BYTES: Final = 1 << 20
 
 
 class FolderBlobs:
-    """A folder of files that can only be added to."""
+    """A folder of files, each named by its digest; files are only added."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def put(self, data: bytes) -> str:
-        """Keep some bytes; the same bytes are kept once."""
+        """Store bytes and return their digest; the same bytes are stored once."""
         name = digest_bytes(data)
         target = self._path(name)
         if not target.exists():
@@ -29,14 +29,14 @@ class FolderBlobs:
         return name
 
     def put_file(self, source: Path, expected: str) -> str:
-        """Keep a copy of a file that must still have the digest it was judged by."""
+        """Store a copy of a file; refuse it if it no longer has the digest it was judged by."""
         self.put_pieces(
             read_pieces(source), expected, f"{source.name}: changed after it was judged"
         )
         return expected
 
     def put_pieces(self, pieces: Iterable[bytes], expected: str, trouble: str) -> None:
-        """Keep what comes piece by piece; ``trouble`` is said of another digest than expected."""
+        """Store bytes piece by piece; raise ``trouble`` if they do not have the expected digest."""
         target = self._path(expected)
         if target.exists():
             return
@@ -49,32 +49,29 @@ class FolderBlobs:
                 raise IntegrityError(trouble)
 
     def sizes(self) -> Iterator[tuple[str, int]]:
-        """Digest and size of every blob, in order; other files in the folder are passed over."""
+        """Yield the digest and size of every blob in order; skip other files."""
         for path in sorted(self._folder.glob("[0-9a-f][0-9a-f]/*")):
             name = DIGEST_PREFIX + path.name
             if is_digest(name) and path.parent.name == path.name[:2] and path.is_file():
                 yield name, path.stat().st_size
 
     def get(self, name: str) -> bytes:
-        """The bytes of a blob, checked against its name."""
-        data = b"".join(self.pieces(name))
-        if not same_digest(digest_bytes(data), name):
-            raise IntegrityError(f"blob {name} does not verify: its bytes were changed")
-        return data
+        """Return the bytes of a blob, checked against its digest."""
+        return joined_blob(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The bytes of a blob piece by piece, not checked; refuses one that is missing."""
+        """Yield the bytes of a blob, not checked; refuse a missing blob."""
         target = self._path(name)
         if not target.exists():
             raise IntegrityError(f"blob {name} is missing from the store")
         yield from read_pieces(target)
 
     def has(self, name: str) -> bool:
-        """Whether the blob is there."""
+        """Whether the store has the blob."""
         return self._path(name).exists()
 
     def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - the folder cannot ask
-        """Take a blob away; its tombstone comes first."""
+        """Delete a blob; its tombstone must exist already."""
         self._path(name).unlink(missing_ok=True)
 
     def _path(self, name: str) -> Path:
@@ -84,8 +81,24 @@ class FolderBlobs:
         return self._folder / hexadecimal[:2] / hexadecimal
 
 
+def digest_of(pieces: Iterable[bytes]) -> str:
+    """Return the digest of bytes that come piece by piece."""
+    seen = hashlib.sha256()
+    for piece in pieces:
+        seen.update(piece)
+    return DIGEST_PREFIX + seen.hexdigest()
+
+
+def joined_blob(name: str, pieces: Iterable[bytes]) -> bytes:
+    """Return the bytes of a blob; refuse bytes that do not have the digest in its name."""
+    data = b"".join(pieces)
+    if not same_digest(digest_bytes(data), name):
+        raise IntegrityError(f"blob {name} does not verify: its bytes were changed")
+    return data
+
+
 def read_pieces(path: Path) -> Iterator[bytes]:
-    """The bytes of a file piece by piece."""
+    """Yield the bytes of a file."""
     with path.open("rb") as stream:
         while piece := stream.read(PIECE_BYTES):
             yield piece

@@ -1,15 +1,15 @@
-"""Adding to the chain, and telling whether a stored line is what it claims to be."""
+"""Add events to the chain, and check stored rows against their digests."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
-from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError
+from gatemark.core.errors import ConflictError, IntegrityError, InvalidValueError, RefusedError
 from gatemark.core.formats import FORMAT
 from gatemark.core.result import Result, occasion_of
 from gatemark.ledger.event import (
@@ -27,7 +27,7 @@ from gatemark.ledger.payloads import ResultSealed, as_payload
 from gatemark.ledger.port import EventRow, EventStore
 
 CLOCK_SKEW: Final = timedelta(seconds=10)
-"""How far two writers' clocks may be apart. An event takes the later time of the two."""
+"""Maximum difference between the clocks of two writers; an event takes the later time."""
 
 
 class NewEvent(NamedTuple):
@@ -41,7 +41,7 @@ class NewEvent(NamedTuple):
 def extend(
     head: Head, last_at: datetime | None, drafts: Sequence[EventDraft], salt: Callable[[], str]
 ) -> list[NewEvent]:
-    """The events that drafts become after ``head``. Times never fall along the chain."""
+    """Return the events that drafts become after ``head``; times never decrease."""
     made: list[NewEvent] = []
     for draft in drafts:
         placed = _in_time(draft, last_at)
@@ -52,8 +52,8 @@ def extend(
     return made
 
 
-def _with_format(draft: EventDraft) -> Mapping[str, Any]:
-    """The payload under the name of its format, for kinds that are ours."""
+def _with_format(draft: EventDraft) -> Mapping[str, object]:
+    """Return the payload with the name of its format, if this build declares the kind."""
     name = payload_format(draft.kind)
     return draft.payload if name is None else {**draft.payload, FORMAT: name}
 
@@ -63,14 +63,15 @@ def _in_time(draft: EventDraft, last_at: datetime | None) -> EventDraft:
         return draft
     if last_at - draft.at > CLOCK_SKEW:
         raise RefusedError(
-            f"the clock went backwards: {draft.kind} is dated {draft.at.isoformat()}, "
-            f"the event before it {last_at.isoformat()}"
+            f"the clock went back: {draft.kind} is dated {draft.at.isoformat()}, "
+            f"the event before it {last_at.isoformat()}; "
+            "if a wrong clock was ahead, run 'gatemark ledger clock-back'"
         )
     return msgspec.structs.replace(draft, at=last_at)
 
 
 def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
-    """The event that tells of a sealed result, dated when it was finished or later."""
+    """Return the event of a sealed result, dated when the result was finished or later."""
     at = result.finished_at if last_at is None else max(result.finished_at, last_at)
     sealed = ResultSealed(
         result_id=result.id,
@@ -88,7 +89,7 @@ def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
 
 
 def row_of(new: NewEvent) -> EventRow:
-    """How an event is stored."""
+    """Return an event as a stored row."""
     event = new.event
     return EventRow(
         seq=event.seq,
@@ -104,7 +105,7 @@ def row_of(new: NewEvent) -> EventRow:
 
 
 def event_of(row: EventRow) -> Event:
-    """The event in a stored row, its own digest not checked."""
+    """Return the event in a stored row; its digest is not checked."""
     try:
         return Event(
             seq=row.seq,
@@ -121,9 +122,9 @@ def event_of(row: EventRow) -> Event:
 
 
 def row_bytes(row: EventRow) -> bytes:
-    """The canonical bytes of a stored row as it stands; refuses one that cannot have any."""
+    """Return the canonical bytes of a stored row; refuse a row that cannot be encoded."""
     if not isinstance(row.digest, bytes):
-        raise IntegrityError(f"event {row.seq} cannot be read: its digest is no bytes")
+        raise IntegrityError(f"event {row.seq} cannot be read: its digest is not binary")
     try:
         if moment_text(datetime.fromisoformat(row.at)) != row.at:
             raise IntegrityError(f"event {row.seq} cannot be read: its time is {row.at!r}")
@@ -140,8 +141,8 @@ def row_bytes(row: EventRow) -> bytes:
         raise IntegrityError(f"event {row.seq} cannot be read: {error}") from error
 
 
-def checked(row: EventRow) -> tuple[Event, dict[str, Any] | None]:
-    """The event and payload of a stored row; refuses what its digests do not name."""
+def checked(row: EventRow) -> tuple[Event, dict[str, object] | None]:
+    """Return the event and payload of a stored row; refuse them if a digest does not match."""
     found = digest_bytes(row_bytes(row))
     event = event_of(row)
     if found != event.digest:
@@ -149,12 +150,12 @@ def checked(row: EventRow) -> tuple[Event, dict[str, Any] | None]:
     return event, checked_payload(row)
 
 
-def checked_payload(row: EventRow) -> dict[str, Any] | None:
-    """The payload of a stored row, None when it is not there."""
-    stored: Any = row.payload
+def checked_payload(row: EventRow) -> dict[str, object] | None:
+    """Return the payload of a stored row, checked; None if there is none."""
+    stored: object = row.payload
     if stored is None:
         return None
-    # A database may hold something else than bytes where bytes belong.
+    # SQLite stores any type in any column.
     data = stored if isinstance(stored, bytes) else b""
     if digest_bytes(data) != DIGEST_PREFIX + row.payload_digest.hex():
         raise IntegrityError(f"event {row.seq} does not verify: its payload was changed")
@@ -164,13 +165,22 @@ def checked_payload(row: EventRow) -> dict[str, Any] | None:
         raise IntegrityError(f"event {row.seq}: {error}") from error
 
 
+def require_head(expected: Head | None, found: Head) -> None:
+    """Refuse to add events to a ledger that no longer ends where the writer expects."""
+    if expected is not None and expected != found:
+        raise ConflictError(
+            f"the ledger moved on: expected event {expected.seq} to be the last, "
+            f"found {found.seq}; nothing was written"
+        )
+
+
 def raw_digest(digest: str) -> bytes:
-    """The 32 bytes behind a digest text."""
+    """Return the 32 bytes of a digest."""
     return bytes.fromhex(digest.removeprefix(DIGEST_PREFIX))
 
 
 def event_moment(events: EventStore, now: datetime) -> datetime:
-    """Now, or the last event's moment where our clock is behind the ledger."""
+    """Return the current time, or that of the last event if the clock is behind it."""
     head = events.head()
     last = [event.at for event, _ in events.events(head.seq - 1)] if head.seq else []
     return max([now, *last])

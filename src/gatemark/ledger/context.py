@@ -1,4 +1,4 @@
-"""What the ledger's commands ask of the workspace that they run in."""
+"""What the ledger's commands need from the workspace."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from gatemark.ledger.stores.sql import SqlStore
 
 
 class LedgerContext(Protocol):
-    """Who acts, when, and on which store. A workspace is one; the ledger stands below it."""
+    """Actor, clock and store. A workspace is one; the ledger must not import it."""
 
     @property
     def actor(self) -> str:
-        """Who acts."""
+        """Name of the person or process that acts."""
         ...
 
     @property
     def clock(self) -> Callable[[], datetime]:
-        """The clock that dates events."""
+        """Clock for the times of events."""
         ...
 
     @property
     def events(self) -> LedgerStore:
-        """The chain of events; its store is made on first use."""
+        """The chain of events; the store is created on first use."""
         ...
 
     @property
     def folder(self) -> Path | None:
-        """The folder of a store in files; None for one in a database server."""
+        """Folder of a file store; None for a database server."""
         ...
 
     def existing_store(self) -> SqlStore:
-        """A store that is already there."""
+        """Open a store that exists."""
         ...
 
     def place(self) -> StorePlace:
-        """Where the store is or will be."""
+        """Return where the store is or will be."""
         ...
 
     def existing_place(self) -> StorePlace:
-        """Where a store should be, whatever its layout."""
+        """Return where an existing store of any layout is."""
         ...

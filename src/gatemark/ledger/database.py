@@ -1,4 +1,4 @@
-"""What rooms ask of a database; the ledger's is handed to them."""
+"""What the stores of features need from a database."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import sqlalchemy as sa
 
 
 class Database(Protocol):
-    """Connections for looking and for writing, in turn or not."""
+    """Transactions for reading and for writing."""
 
     @property
     def place(self) -> str:
-        """Where it is, as messages call it."""
+        """Address for messages, without secrets."""
         ...
 
     @property
     def dialect(self) -> str:
-        """The kind of database."""
+        """Name of the SQL dialect."""
         ...
 
     def reading(self) -> AbstractContextManager[sa.Connection]:
-        """A connection for looking."""
+        """Open a connection for reading."""
         ...
 
     def streaming(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction for looking at an answer that is fetched piece by piece."""
+        """Open a read transaction for results that are fetched in pieces."""
         ...
 
     def adding(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction that writes, but nothing whose order matters."""
+        """Open a write transaction for rows whose order does not matter."""
         ...
 
     def writing(self) -> AbstractContextManager[sa.Connection]:
-        """A transaction that no other writer is inside at the same time."""
+        """Open a write transaction that excludes other writers."""
         ...

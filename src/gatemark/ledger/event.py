@@ -1,4 +1,4 @@
-"""The ledger's lines: what happened, in what order, chained by digests.
+"""The events of the ledger, chained by digests.
 
 An event carries the digest of its payload and not the payload, so that a payload can be erased
 while the chain, the tree over it and every signature stay valid. A payload is kept together with
@@ -20,7 +20,7 @@ from gatemark.core.record import is_one_line
 
 SCHEMA: Final = "gatemark.event/1"
 GENESIS: Final = DIGEST_PREFIX + "0" * 64
-"""What the first event has before it."""
+"""The digest that the first event names as its predecessor."""
 
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 MAX_NAME_LENGTH: Final = 512
@@ -32,32 +32,32 @@ _SALT: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class Head(msgspec.Struct, frozen=True):
-    """How far a ledger goes: the number and digest of its last event."""
+    """The end of a ledger: number and digest of its last event."""
 
     seq: int
     digest: str
 
 
 EMPTY: Final = Head(0, GENESIS)
-"""The head of a ledger without events."""
+"""The head of an empty ledger."""
 
 
 class EventDraft(msgspec.Struct, frozen=True):
-    """Something that happened and is not in the ledger yet.
+    """An event that is not in the ledger yet.
 
-    ``subject`` is the name of the asset it is about; events can be looked up by it. ``actor`` and
-    ``subject`` stay in the chain for ever, so personal data belongs into the payload.
+    ``subject`` is the asset it is about; events can be found by it. ``actor`` and ``subject`` stay
+    in the chain forever, so put personal data into the payload.
     """
 
     kind: str
     at: datetime
     actor: str
     subject: str | None
-    payload: Mapping[str, Any]
+    payload: Mapping[str, object]
 
     def __post_init__(self) -> None:
         if not _KIND.match(self.kind):
-            raise InvalidValueError(f"{self.kind!r} is no kind of event (lower_case words)")
+            raise InvalidValueError(f"invalid event kind {self.kind!r} (expected lower_case words)")
         if self.at.utcoffset() != UTC.utcoffset(None):
             raise InvalidValueError(f"{self.kind}: at must be UTC, got {self.at.isoformat()}")
         _check_name(self.kind, "actor", self.actor)
@@ -66,7 +66,7 @@ class EventDraft(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One line of the ledger. ``prev`` is the digest of the line before."""
+    """One event of the ledger. ``prev`` is the digest of the event before."""
 
     seq: int
     prev: str
@@ -79,7 +79,7 @@ class Event(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def head(self) -> Head:
-        """The head of a ledger that ends here."""
+        """The head of a ledger that ends with this event."""
         return Head(self.seq, self.digest)
 
 
@@ -87,7 +87,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def event_bytes(event: Event) -> bytes:
-    """The canonical bytes (RFC 8785) of an event without its digest: the leaf of the tree."""
+    """Return the canonical bytes (RFC 8785) of an event without its digest: a leaf of the tree."""
     return body_bytes(
         seq=event.seq,
         prev=event.prev,
@@ -109,11 +109,11 @@ def body_bytes(
     subject: str | None,
     payload_digest: str,
 ) -> bytes:
-    """The canonical bytes of an event whose moment is already text.
+    """Return the canonical bytes of an event whose time is already text.
 
     This is format gatemark.event/1, member by member in the order of RFC 8785. It must never
-    change: every digest in every ledger is taken over these bytes. With only texts and one number
-    the fast encoder writes just what RFC 8785 asks for.
+    change: every digest in every ledger is taken over these bytes. For strings and
+    one integer the fast encoder writes exactly what RFC 8785 asks for.
     """
     return (
         b'{"actor":%b,"at":%b,"kind":%b,"payload_digest":%b,"prev":%b,%b,"seq":%b,"subject":%b}'
@@ -131,14 +131,14 @@ def body_bytes(
 
 
 def moment_text(moment: datetime) -> str:
-    """A moment as the ledger writes it: UTC with Z, microseconds only when there are some."""
+    """Return a time as the ledger writes it: UTC with Z, microseconds only if not zero."""
     return moment.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
 class Payload(NamedTuple):
-    """What an event is about, and the salt it was kept with."""
+    """The content of a payload, and its salt."""
 
-    content: dict[str, Any]
+    content: dict[str, object]
     salt: str
 
 
@@ -151,8 +151,8 @@ _decode_payload: Final = msgspec.json.Decoder(_PayloadForm).decode
 _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
 
 
-def payload_bytes(payload: Mapping[str, Any], salt: str) -> bytes:
-    """The bytes that a payload digest names: canonical JSON of payload and salt."""
+def payload_bytes(payload: Mapping[str, object], salt: str) -> bytes:
+    """Return the bytes that a payload digest covers: canonical JSON of payload and salt."""
     if not _SALT.match(salt):
         raise InvalidValueError("a salt must be 32 hex digits")
     data = b'{"payload":' + canonical_bytes(dict(payload)) + b',"salt":"' + salt.encode() + b'"}'
@@ -164,7 +164,7 @@ def payload_bytes(payload: Mapping[str, Any], salt: str) -> bytes:
 
 
 def read_payload(data: bytes) -> Payload:
-    """The payload in some stored bytes; refuses bytes that two readers could read differently."""
+    """Return the payload in stored bytes; refuse bytes that are not canonical JSON."""
     try:
         form = _decode_payload(data)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -182,7 +182,7 @@ def read_payload(data: bytes) -> Payload:
 
 
 def link(head: Head, draft: EventDraft, payload_digest: str) -> tuple[Event, bytes]:
-    """The event that a draft becomes after ``head``, and its canonical bytes."""
+    """Return the event that a draft becomes after ``head``, and its canonical bytes."""
     unnamed = Event(
         seq=head.seq + 1,
         prev=head.digest,

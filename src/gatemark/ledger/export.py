@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from gatemark.ledger.chain import checked
 from gatemark.ledger.event import SCHEMA, Event
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, is_statement
 from gatemark.ledger.port import EventRow, Store
-from gatemark.ledger.signing.dsse import sign_envelope
+from gatemark.ledger.signing.dsse import envelope_bytes, sign_envelope
 from gatemark.ledger.signing.note import SigningKey
 from gatemark.ledger.signing.statements import decision_statement, result_statement
 
@@ -57,7 +57,7 @@ What is what, for those who check with other tools:
 """
 
 
-class _Line(msgspec.Struct, frozen=True):
+class ExportLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line of the export; the payload goes in as the bytes it is."""
 
     schema: str
@@ -81,7 +81,7 @@ class _Kept(msgspec.Struct, frozen=True):
 def export_line(row: EventRow) -> bytes:
     """A stored event as a line of the export."""
     kept = None if row.payload is None else msgspec.json.decode(row.payload, type=_Kept)
-    line = _Line(
+    line = ExportLine(
         schema=SCHEMA,
         seq=row.seq,
         prev=DIGEST_PREFIX + row.prev.hex(),
@@ -116,7 +116,7 @@ class ExportWriter:
         self._store = store
         self._folder = folder
         self._key = key
-        self._digests: dict[tuple[str | None, str], str] = {}
+        self._digests = RegisteredDigests()
         self._result_ids: set[str] = set()
         self._decision_count = 0
         self._blobs: dict[str, bool] = {}
@@ -155,21 +155,20 @@ class ExportWriter:
                 if payload is not None:
                     self._look_into(event, payload)
 
-    def _look_into(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def _look_into(self, event: Event, payload: Mapping[str, object]) -> None:
         if event.kind == RESULT_SEALED:
-            self._result_ids.add(payload["result_id"])
-        elif event.kind == ASSET_REGISTERED:
-            self._digests[event.subject, payload["version"]] = payload["digest"]
-        elif is_statement(event.kind):
+            self._result_ids.add(str(payload["result_id"]))
+        self._digests.learn(event, payload)
+        if is_statement(event.kind):
             self._write_decision(event, payload)
 
-    def _write_decision(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def _write_decision(self, event: Event, payload: Mapping[str, object]) -> None:
         if self._key is None:
-            raise UsageError("decisions leave the ledger signed; name its key with --signing-key")
-        digest = candidate_digest(event, payload, self._digests)
+            raise UsageError("decisions are exported signed; name the key with --signing-key")
+        digest = self._digests.candidate(event, payload)
         envelope = sign_envelope(decision_statement(event, payload, digest), self._key)
         path = self._folder / DECISION_FOLDER / f"{event.seq}.dsse.json"
-        path.write_bytes(msgspec.json.encode(envelope) + b"\n")
+        path.write_bytes(envelope_bytes(envelope))
         self._decision_count += 1
 
     def _write_result(self, result: Result, document: bytes, erased: frozenset[str]) -> None:
@@ -184,7 +183,7 @@ class ExportWriter:
 
     def _copy_blob(self, digest: str, erased: frozenset[str]) -> bool:
         if not is_digest(digest):
-            raise IntegrityError(f"a result names {digest!r}, which is no digest of a blob")
+            raise IntegrityError(f"a result names {digest!r}, which is not a digest")
         if digest in erased and not self._store.blobs.has(digest):
             return False
         name = digest.removeprefix(DIGEST_PREFIX)
@@ -200,14 +199,23 @@ class ExportWriter:
         return True
 
 
-def candidate_digest(
-    event: Event, payload: Mapping[str, Any], digests: Mapping[tuple[str | None, str], str]
-) -> str | None:
-    """The version that a decision is about: as it says, or as it was registered."""
-    said = payload.get("candidate_digest")
-    if isinstance(said, str):
-        return said
-    return digests.get((event.subject, str(payload.get("version"))))
+class RegisteredDigests:
+    """The digest of every registered version, learned from events in order."""
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[str | None, str], str] = {}
+
+    def learn(self, event: Event, payload: Mapping[str, object]) -> None:
+        """Read one event."""
+        if event.kind == ASSET_REGISTERED:
+            self._digests[event.subject, str(payload["version"])] = str(payload["digest"])
+
+    def candidate(self, event: Event, payload: Mapping[str, object]) -> str | None:
+        """Return the digest that a decision is about: the one it names, or the registered one."""
+        said = payload.get("candidate_digest")
+        if isinstance(said, str):
+            return said
+        return self._digests.get((event.subject, str(payload.get("version"))))
 
 
 def write_export(

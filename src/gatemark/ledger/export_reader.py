@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,14 +22,15 @@ from gatemark.core.result import Result, read_result
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.chain import checked, raw_digest, row_bytes
 from gatemark.ledger.event import EMPTY, SCHEMA, Event, EventDraft, Head
-from gatemark.ledger.event_kinds import ASSET_REGISTERED, is_statement
+from gatemark.ledger.event_kinds import is_statement
 from gatemark.ledger.export import (
     BLOBS,
     CHECKPOINTS,
     DECISION_FOLDER,
     EVENTS,
     RESULTS,
-    candidate_digest,
+    ExportLine,
+    RegisteredDigests,
     export_line,
 )
 from gatemark.ledger.port import EventRow, ResultLine, line_of, wanted_prefix
@@ -43,21 +44,7 @@ _RESULT: Final = re.compile(r"([0-9a-f]{64})\.json\Z")
 _ENVELOPE: Final = re.compile(r"([0-9]{1,16})\.dsse\.json\Z")
 
 
-class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    schema: str
-    seq: int
-    prev: str
-    kind: str
-    at: str
-    actor: str
-    subject: str | None
-    payload_digest: str
-    digest: str
-    payload: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    salt: str | msgspec.UnsetType = msgspec.UNSET
-
-
-_decode: Final = msgspec.json.Decoder(_Line).decode
+_decode: Final = msgspec.json.Decoder(ExportLine).decode
 
 
 class ExportedEvents:
@@ -83,12 +70,12 @@ class ExportedEvents:
 
     def events(
         self, after: int = 0, kind: str | None = None, subject: str | None = None
-    ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
+    ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
         for row in self.rows(after):
             if kind in (None, row.kind) and subject in (None, row.subject):
                 yield checked(row)
 
-    def payload(self, digest: str) -> Mapping[str, Any] | None:
+    def payload(self, digest: str) -> Mapping[str, object] | None:
         raw = raw_digest(digest)
         for row in self.rows():
             if row.payload_digest == raw:
@@ -103,7 +90,7 @@ class ExportedEvents:
         yield from ()
 
     def nodes_at(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        raise RefusedError(f"an export keeps no tree (asked for {len(numbers)} nodes)")
+        raise RefusedError(f"an export has no tree nodes (asked for {len(numbers)})")
 
     def last_payload(self) -> int:
         return 0
@@ -163,7 +150,7 @@ class ExportStore:
 
     def __init__(self, folder: Path) -> None:
         if not (folder / EVENTS).is_file():
-            raise UsageError(f"{folder}: is no exported ledger (it has no {EVENTS})")
+            raise UsageError(f"{folder}: not an exported ledger (it has no {EVENTS})")
         for name in (RESULTS, DECISION_FOLDER, CHECKPOINTS):
             if not (folder / name).is_dir():
                 raise IntegrityError(f"{folder}: the export has no folder {name}")
@@ -195,18 +182,17 @@ class ExportStore:
             except (IntegrityError, NewerFormatError):
                 continue
             if not path.is_file() or path.read_bytes() != expected:
-                yield None, f"{RESULTS}/{name}: is not the statement of its result"
+                yield None, f"{RESULTS}/{name}: does not match its result"
 
     def _decision_troubles(self, keys: Sequence[VerifierKey]) -> Iterator[tuple[int | None, str]]:
-        digests: dict[tuple[str | None, str], str] = {}
+        digests = RegisteredDigests()
         seen = set()
         for event, payload in self._sound_events():
-            if event.kind == ASSET_REGISTERED:
-                digests[event.subject, payload["version"]] = payload["digest"]
+            digests.learn(event, payload)
             if not is_statement(event.kind):
                 continue
             seen.add(event.seq)
-            digest = candidate_digest(event, payload, digests)
+            digest = digests.candidate(event, payload)
             why = self._envelope_trouble(
                 event.seq, decision_statement(event, payload, digest), keys
             )
@@ -215,9 +201,9 @@ class ExportStore:
         for path in sorted((self.folder / DECISION_FOLDER).iterdir()):
             match = _ENVELOPE.match(path.name)
             if match is None or int(match[1]) not in seen:
-                yield None, f"{DECISION_FOLDER}/{path.name}: no event tells of this decision"
+                yield None, f"{DECISION_FOLDER}/{path.name}: no event records this decision"
 
-    def _sound_events(self) -> Iterator[tuple[Event, Mapping[str, Any]]]:
+    def _sound_events(self) -> Iterator[tuple[Event, Mapping[str, object]]]:
         rows = self.events.rows()
         while True:
             try:
@@ -240,7 +226,7 @@ class ExportStore:
             said = open_envelope(read_envelope(path.read_bytes(), name), keys, name)
         except (BadInputError, IntegrityError) as error:
             return str(error)
-        return None if said == expected else f"{name} says something else than the event"
+        return None if said == expected else f"{name} does not match the event"
 
 
 def _row_of(line: bytes, place: str) -> EventRow:
@@ -274,4 +260,4 @@ def _row_of(line: bytes, place: str) -> EventRow:
 
 
 def _only_looked_at(*_what: object) -> RefusedError:
-    return RefusedError("an export can only be looked at")
+    return RefusedError("an export is read-only")

@@ -1,11 +1,11 @@
-"""The journeys of ``gatemark ledger``: check, export, erase, look."""
+"""The commands of ``gatemark ledger``: verify, export, erase, log."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -24,13 +24,14 @@ from gatemark.ledger.keys import keyring_of, read_public_key, sign_checkpoint, s
 from gatemark.ledger.payloads import BlobErased, PayloadErased, as_payload
 from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
+from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
 
 logger = logging.getLogger(__name__)
 
 
 class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to check, and what to trust."""
+    """What to verify, and which keys and checkpoints to trust."""
 
     export: str | None = None
     keys: tuple[str, ...] = ()
@@ -43,45 +44,42 @@ class RescoredResult(Protocol):
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What came out otherwise than it was sealed."""
+        """What differs from the sealed result."""
         ...
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Why some of it could not be derived."""
+        """What could not be derived, and why."""
         ...
 
 
 Rescorer = Callable[[Store, Callable[[str], bool]], Iterable[tuple[str, RescoredResult]]]
-"""Derives every result of a store again, given which blobs were erased."""
+"""Derives every result of a store again; the second argument says which blobs were erased."""
 
 
 class FurtherChecks(NamedTuple):
-    """What features hold against the ledger: rules of decisions, rows of tables, and rescoring."""
+    """The checks of features: rules of decisions, rows of tables, and rescoring."""
 
     rules: Callable[[Store], FurtherLook]
     rows: Sequence[FeatureRows]
     rescore: Rescorer
+    erased_later: Callable[[int], Collection[str]] = lambda _: ()
+    """The blobs that were erased after an event, while the check was running."""
 
 
 def verify_by(
-    context: LedgerContext,
+    store: SqlStore | ExportStore,
     request: VerifyRequest,
     further: FurtherChecks,
     on_progress: Callable[[int], None] | None = None,
 ) -> LedgerReport:
-    """Check a store, or an export without any store."""
-    store: Store
-    tables = None
-    if request.export is None:
-        store = context.existing_store()
-        tables = TableCheck(store, further.rows)
-    else:
-        store = ExportStore(Path(request.export))
+    """Check a store that does not change meanwhile, or an export."""
+    tables = None if isinstance(store, ExportStore) else TableCheck(store, further.rows)
     asked = VerifyOptions(
         trusted=tuple(read_public_key(key) for key in request.keys),
         since=tuple(small_text(path) for path in request.since),
-        has_tree=request.export is None,
+        has_tree=tables is not None,
+        erased_later=further.erased_later,
     )
     rules = further.rules(store)
     check = LedgerCheck(store, asked, rules if tables is None else FurtherLooks(rules, tables))
@@ -106,7 +104,7 @@ def verify_by(
 
 
 def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
-    """Files that events tell of by themselves; an export does not carry them."""
+    """Check files that only events name; an export does not have them."""
     try:
         told = {digest: (seq, what) for seq, what, digest in told_blobs(store)}
     except IntegrityError as error:
@@ -124,23 +122,28 @@ def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
 
 
 def export(context: LedgerContext, folder: str, key_path: str | None) -> Exported:
-    """Write the ledger into a folder that anyone can check; with a key, freshly signed."""
+    """Write the ledger into a folder; with a key, sign a new checkpoint first."""
     store = context.existing_store()
     key = None
     if key_path is not None:
         key = signing_key(context, key_path)
         sign_checkpoint(context, key_path)
-    erased = frozenset(
-        str(payload["digest"])
-        for _, payload in store.events.events(kind=BLOB_ERASED)
-        if payload is not None
-    )
+    erased = erased_blobs(store)
     keys = tuple(str(tenure.key) for tenure in keyring_of(store.events).tenures)
     return write_export(store, Path(folder), key, keys=keys, erased_blobs=erased)
 
 
+def erased_blobs(store: Store, after: int = 0) -> frozenset[str]:
+    """Return the digests of blobs that were erased after an event."""
+    return frozenset(
+        str(payload["digest"])
+        for _, payload in store.events.events(after=after, kind=BLOB_ERASED)
+        if payload is not None
+    )
+
+
 def erase(context: LedgerContext, what: str, reason: str) -> Event:
-    """Take away a payload (by event number) or a blob (by digest); a tombstone stays for ever."""
+    """Erase a payload (by event number) or a blob (by digest); a tombstone stays."""
     if not reason.strip():
         raise UsageError("an erasure needs a reason")
     store = context.existing_store()
@@ -149,7 +152,7 @@ def erase(context: LedgerContext, what: str, reason: str) -> Event:
     elif what.isdigit():
         event = _erase_payload(context, store, int(what), reason)
     else:
-        raise UsageError(f"{what!r} is neither the number of an event nor the digest of a blob")
+        raise UsageError(f"{what!r} neither an event number nor the digest of a blob")
     store.forget()
     return event
 
@@ -159,7 +162,9 @@ def _erase_payload(context: LedgerContext, store: Store, seq: int, reason: str) 
     if payload is None:
         return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
     if is_kept(event.kind):
-        raise RefusedError(f"event {seq} is a {event.kind}: decisions rest on it, it stays")
+        raise RefusedError(
+            f"event {seq} is a {event.kind}: decisions rest on it, so it cannot be erased"
+        )
     said = PayloadErased(seq, event.payload_digest, reason)
     draft = EventDraft(
         PAYLOAD_ERASED, context.clock(), context.actor, event.subject, as_payload(said)
@@ -181,7 +186,7 @@ def _erase_blob(context: LedgerContext, store: Store, digest: str, reason: str) 
 
 
 def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event]:
-    """The event that tells of an earlier erasure, if there is one."""
+    """Return the event of an earlier erasure, if there is one."""
     return [
         event
         for event, payload in store.events.events(kind=kind)
@@ -190,7 +195,7 @@ def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event
 
 
 def set_clock_back(context: LedgerContext, reason: str) -> Event:
-    """Let times start anew at the present, after a clock that was ahead; shown for ever."""
+    """Continue at the current time, after a clock that was ahead."""
     if not reason.strip():
         raise UsageError("setting the clock back needs a reason")
     draft = EventDraft(CLOCK_SET_BACK, context.clock(), context.actor, None, {"reason": reason})
@@ -200,8 +205,8 @@ def set_clock_back(context: LedgerContext, reason: str) -> Event:
 
 def log(
     context: LedgerContext, *, after: int, kind: str | None, subject: str | None, limit: int
-) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
-    """Events in order, at most so many."""
+) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
+    """Yield events in order, up to a limit."""
     found = context.existing_store().events.events(after=after, kind=kind, subject=subject)
     for _, one in zip(range(limit), found, strict=False):
         yield one

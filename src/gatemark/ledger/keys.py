@@ -1,4 +1,4 @@
-"""The journeys of keys: making one, following one by another, and signing checkpoints."""
+"""Make and rotate the signing key of a ledger, and sign checkpoints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ MAX_KEY_BYTES: Final = 4096
 
 
 class KeyMade(msgspec.Struct, frozen=True):
-    """A new key: its public half, where both halves lie, and the event that tells of it."""
+    """A new key: its public key, the two files, and the number of the event that records it."""
 
     key: str
     private_file: str
@@ -48,12 +48,12 @@ class KeyMade(msgspec.Struct, frozen=True):
 
 
 def make_key(context: LedgerContext, path: Path, name: str | None = None) -> KeyMade:
-    """Make the first key of a ledger; the private half goes into a file of its own."""
+    """Make the first key of a ledger; the private key goes into a new file."""
     events = context.events
     origin = ledger_origin(events) or _open_ledger(context)
     head = events.head()
     if keyring_of(events).active is not None:
-        raise RefusedError("the ledger has a key; 'gatemark ledger rotate' puts another in place")
+        raise RefusedError("the ledger already has a key; replace it with 'gatemark ledger rotate'")
     key = _write_new(path, name or origin)
     payload = as_payload(KeyAdded(str(key.verifier), key_note(origin, key)))
     return _told(context, key, path, EventDraft(KEY_ADDED, *_now(context), payload), head)
@@ -62,7 +62,7 @@ def make_key(context: LedgerContext, path: Path, name: str | None = None) -> Key
 def rotate_key(
     context: LedgerContext, old_path: str, path: Path, name: str | None = None
 ) -> KeyMade:
-    """Let a new key follow the old one, with the word of both."""
+    """Replace the key by a new one; both sign the change."""
     head = context.existing_store().events.head()
     old = signing_key(context, old_path)
     origin = _origin(context.events)
@@ -75,14 +75,14 @@ def rotate_key(
 def replace_lost_key(
     context: LedgerContext, path: Path, reason: str, name: str | None = None
 ) -> KeyMade:
-    """Put a new key in place of one that cannot sign any more; shown by every check from now on."""
+    """Replace a lost key, which cannot sign the change; every later check reports it."""
     if not reason.strip():
-        raise UsageError("a key that is replaced without its word needs a reason")
+        raise UsageError("replacing a lost key needs a reason")
     head = context.existing_store().events.head()
     origin = _origin(context.events)
     old = keyring_of(context.events).active
     if old is None:
-        raise UsageError("the ledger has no key; 'gatemark ledger keygen' makes one")
+        raise UsageError("the ledger has no key; make one with 'gatemark ledger keygen'")
     key = _write_new(path, name or old.name)
     payload = as_payload(KeyReplaced(str(old), str(key.verifier), key_note(origin, key), reason))
     return _told(context, key, path, EventDraft(KEY_REPLACED, *_now(context), payload), head)
@@ -95,7 +95,7 @@ def _now(context: LedgerContext) -> tuple[datetime, str, None]:
 def _told(
     context: LedgerContext, key: SigningKey, path: Path, draft: EventDraft, head: Head
 ) -> KeyMade:
-    """Add the event of a key, if the ledger is still as it was looked at."""
+    """Add the event of a key, unless the ledger changed since it was read."""
     with ExitStack() as unless_told:
         # A key that no event tells of is worth nothing and would only confuse.
         for file in (path, _public(path)):
@@ -108,7 +108,7 @@ def _told(
 def _write_new(path: Path, name: str) -> SigningKey:
     key = SigningKey(name, secrets.token_bytes(32))
     if _public(path).exists():
-        raise BadInputError(f"{_public(path)}: is there already and is never overwritten")
+        raise BadInputError(f"{_public(path)}: already exists and is never overwritten")
     write_secret(path, key.private_text().encode() + b"\n")
     write_whole(_public(path), [f"{key.verifier}\n".encode()])
     return key
@@ -119,14 +119,14 @@ def _public(path: Path) -> Path:
 
 
 def _open_ledger(context: LedgerContext) -> str:
-    """The first event of a ledger that has none; its digest names the ledger."""
+    """Add the first event of an empty ledger and return the name that it gives the ledger."""
     draft = EventDraft(LEDGER_OPENED, context.clock(), context.actor, None, {})
     (event,) = context.events.append((draft,))
     return origin_of(event)
 
 
 def ledger_origin(events: LedgerStore) -> str | None:
-    """The name of a ledger; None when it has no events."""
+    """Return the name of a ledger; None for an empty one."""
     first = events.rows_at([1]).get(1)
     return None if first is None else origin_of(checked(first)[0])
 
@@ -139,7 +139,7 @@ def _origin(events: LedgerStore) -> str:
 
 
 def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Keyring:
-    """The keys of a ledger, from its key events alone."""
+    """Return the keys of a ledger, from its key events."""
     ring = Keyring(trusted)
     found = [one for kind in sorted(KEY_KINDS) for one in events.events(kind=kind)]
     origin = ledger_origin(events) or ""
@@ -151,35 +151,37 @@ def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Ke
 
 
 def signing_key(context: LedgerContext, path: str) -> SigningKey:
-    """The private key in a file, if it is the one that signs for the ledger now."""
+    """Return the private key in a file; refuse one that is not the current key of the ledger."""
     key = read_private_key(path)
     active = keyring_of(context.events).active
     if active is None:
-        raise UsageError("the ledger has no key; 'gatemark ledger keygen' makes one")
+        raise UsageError("the ledger has no key; make one with 'gatemark ledger keygen'")
     if key.verifier != active:
         raise RefusedError(
-            f"{path}: {key.verifier.label} does not sign for this ledger, {active.label} does"
+            f"{path}: {key.verifier.label} is not the key of this ledger, {active.label} is"
         )
     return key
 
 
 def read_private_key(path: str) -> SigningKey:
-    """A private key from its file, which nobody else may be able to read."""
+    """Read a private key; refuse a file that other users can read."""
     try:
         mode = Path(path).stat().st_mode
         if stat.S_IMODE(mode) & 0o077:
-            raise BadInputError(f"{path}: others can read this private key; chmod 600 it")
+            raise BadInputError(
+                f"{path}: other users can read this private key; run chmod 600 on it"
+            )
         return read_signer(_text_of(path), path)
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror or error}") from error
 
 
 def read_public_key(text_or_path: str) -> VerifierKey:
-    """A public key, given itself or by the file it lies in."""
+    """Return a public key, given as text or as a file."""
     if Path(text_or_path).is_file():
         return read_verifier(_text_of(text_or_path), text_or_path)
     if "+" not in text_or_path:
-        raise BadInputError(f"{text_or_path}: is neither a file nor a key (name+id+base64)")
+        raise BadInputError(f"{text_or_path}: neither a file nor a key (expected name+id+base64)")
     return read_verifier(text_or_path)
 
 
@@ -187,18 +189,18 @@ def _text_of(path: str) -> str:
     with Path(path).open("rb") as stream:
         data = stream.read(MAX_KEY_BYTES + 1)
     if len(data) > MAX_KEY_BYTES:
-        raise BadInputError(f"{path}: is too large for a key")
+        raise BadInputError(f"{path}: too large for a key file")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise BadInputError(f"{path}: is no key") from error
+        raise BadInputError(f"{path}: not a key") from error
 
 
 def sign_checkpoint(context: LedgerContext, key_path: str) -> str:
-    """Sign how far the ledger goes, and keep the note; users keep a copy elsewhere.
+    """Sign a checkpoint of the ledger, store it and return it; users keep a copy elsewhere.
 
-    A ledger must never sign two histories: the last checkpoint must be a beginning of this one,
-    and everything since is looked at before it is signed.
+    A ledger must never sign two histories: it must still contain the last checkpoint, and every
+    event since then is checked before it is signed.
     """
     events = context.existing_store().events
     key = signing_key(context, key_path)

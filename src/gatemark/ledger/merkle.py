@@ -195,4 +195,4 @@ def _range_hash(start: int, end: int, read: ReadNode) -> bytes:
 
 def _check_order(*numbers: int) -> None:
     if list(numbers) != sorted(numbers):
-        raise InvalidValueError(f"no proof over {numbers}: they must not fall")
+        raise InvalidValueError(f"sizes must be non-decreasing, got {numbers}")

@@ -8,12 +8,14 @@ it: the approver of an approval, the author's own login of a registration.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from gatemark.core.policy import Outcome
 from gatemark.core.result import AssetRef, PackRef
+from gatemark.core.stored import convert_stored
 
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """What was sealed by an event that does not say so: 0.1.0 knew no other."""
@@ -95,19 +97,32 @@ class DecidedBy(msgspec.Struct, frozen=True):
     rules: Annotated[int, msgspec.Meta(ge=1)]
 
 
-def is_by_newer_rules(payload: Mapping[str, Any]) -> bool:
+def is_by_newer_rules(payload: Mapping[str, object]) -> bool:
     """Whether a decision was made by rules that only a newer build has."""
     said = payload.get(DECIDED_BY)
     rules = said.get("rules") if isinstance(said, dict) else None
     return isinstance(rules, int) and rules > RULES_VERSION
 
 
-def sealed_format(payload: Mapping[str, Any]) -> str:
+def sealed_format(payload: Mapping[str, object]) -> str:
     """The format of the result that a ``result_sealed`` event tells of."""
     return str(payload.get("result_format", FIRST_RESULT_FORMAT))
 
 
-def as_payload(value: msgspec.Struct) -> dict[str, Any]:
+def sealed_moment(payload: Mapping[str, object]) -> datetime:
+    """Return when the result that a ``result_sealed`` event tells of was finished."""
+    return convert_stored(payload, _Sealed).occasion.finished_at
+
+
+class _Occasion(msgspec.Struct, frozen=True):
+    finished_at: datetime
+
+
+class _Sealed(msgspec.Struct, frozen=True):
+    occasion: _Occasion
+
+
+def as_payload(value: msgspec.Struct) -> dict[str, object]:
     """A typed payload in the plain form that a draft takes."""
-    plain: dict[str, Any] = msgspec.to_builtins(value)
+    plain: dict[str, object] = msgspec.to_builtins(value)
     return plain

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -71,7 +71,7 @@ class EventStore(Protocol):
 
     def events(
         self, after: int = 0, kind: str | None = None, subject: str | None = None
-    ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
+    ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
         """Events in order with their payloads, None where it was erased.
 
         Every event and payload is checked against its digest on the way; an edited one raises
@@ -79,7 +79,7 @@ class EventStore(Protocol):
         """
         ...
 
-    def payload(self, digest: str) -> Mapping[str, Any] | None:
+    def payload(self, digest: str) -> Mapping[str, object] | None:
         """The payload of that digest; None when it was erased. Refuses an unknown digest."""
         ...
 
@@ -142,23 +142,23 @@ class BlobStore(Protocol):
     """Bytes under their digest; adds, and removes only what has a tombstone."""
 
     def put(self, data: bytes) -> str:
-        """Keep some bytes; the same bytes are kept once."""
+        """Store bytes and return their digest; the same bytes are stored once."""
         ...
 
     def put_file(self, source: Path, expected: str) -> str:
-        """Keep a copy of a file that must still have the digest it was judged by."""
+        """Store a copy of a file; refuse it if it no longer has the digest it was judged by."""
         ...
 
     def get(self, name: str) -> bytes:
-        """The bytes of a blob, checked against its name."""
+        """Return the bytes of a blob, checked against its digest."""
         ...
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The bytes of a blob piece by piece, not checked; refuses one that is missing."""
+        """Yield the bytes of a blob, not checked; refuse a missing blob."""
         ...
 
     def has(self, name: str) -> bool:
-        """Whether the blob is there."""
+        """Whether the store has the blob."""
         ...
 
     def remove(self, name: str, tombstone: int) -> None:
@@ -202,7 +202,8 @@ def wanted_prefix(reference: str) -> str:
     wanted = reference.removeprefix(DIGEST_PREFIX)
     if not _PREFIX.match(wanted):
         raise UsageError(
-            f"{reference!r} is no result id (sha256:… or {SHORTEST_PREFIX} or more hex digits)"
+            f"{reference!r} is not a result id "
+            f"(expected sha256:… or {SHORTEST_PREFIX} or more hex digits)"
         )
     return DIGEST_PREFIX + wanted
 

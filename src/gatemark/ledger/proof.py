@@ -45,7 +45,7 @@ def root_from_events(events: LedgerStore, earlier: Checkpoint | None) -> tuple[i
     peaks = _from_tree(events, lambda read: [read(*place) for place in peaks_of(start)])
     frontier = Frontier(start, peaks)
     if earlier is not None and frontier.root() != earlier.root:
-        raise IntegrityError(f"checkpoint {start} is no beginning of this ledger")
+        raise IntegrityError(f"checkpoint {start} is not from the history of this ledger")
     previous = bytes(32)
     if start:
         previous = _row(events, start).digest
@@ -56,7 +56,7 @@ def root_from_events(events: LedgerStore, earlier: Checkpoint | None) -> tuple[i
         frontier.add(leaf_hash(row_bytes(row)))
         previous = row.digest
     if frontier.root() != root_at(events, frontier.size):
-        raise IntegrityError("the kept tree is not the tree over the events")
+        raise IntegrityError("the stored tree does not match the events")
     return frontier.size, frontier.root()
 
 
@@ -122,7 +122,7 @@ def read_proof(text: str, place: str = "proof") -> InclusionProof:
     header, *lines = head.split("\n")
     match = _INDEX.match(lines[0]) if lines else None
     if header != _HEADER or match is None or len(lines) > MOST_HASHES:
-        raise BadInputError(f"{place}: is no proof of the form {_HEADER}")
+        raise BadInputError(f"{place}: not a proof (expected {_HEADER})")
     try:
         path = tuple(base64.b64decode(line, validate=True) for line in lines[1:])
     except ValueError as error:

@@ -64,13 +64,17 @@ def prove_growth(
     if checkpoint_path is None:
         kept = [text for _, text in events.checkpoints()]
         if not kept:
-            raise UsageError("the ledger has no checkpoint; 'gatemark ledger checkpoint' makes one")
+            raise UsageError(
+                "the ledger has no checkpoint; make one with 'gatemark ledger checkpoint'"
+            )
         later_note = kept[-1]
     else:
         later_note = small_text(checkpoint_path)
     later = _own(events, later_note, checkpoint_path or "checkpoint")
     if not 0 < earlier.size <= later.size:
-        raise UsageError(f"{later.size} events cannot continue {earlier.size}")
+        raise UsageError(
+            f"a checkpoint of {later.size} events cannot continue one of {earlier.size}"
+        )
     path = prove_consistency(events, earlier.size, later.size)
     if not consistent((earlier.size, later.size), (earlier.root, later.root), path):
         raise IntegrityError(f"the ledger of {later.size} events does not continue {since_path}")
@@ -81,14 +85,14 @@ def prove_growth(
 def check_proof(path: str, keys: Sequence[str]) -> str:
     """Check a proof without any ledger, by the keys that one trusts; gives what it shows."""
     if not keys:
-        raise UsageError("a proof is checked by a key: name it with --key")
+        raise UsageError("give the public key to check the proof with: --key")
     data = small_text(path).encode()
     try:
         if b'"event"' in data:
             return _check_inclusion(msgspec.json.decode(data, type=Proof), path, keys)
         return _check_growth(msgspec.json.decode(data, type=GrowthProof), path, keys)
     except msgspec.MsgspecError as error:
-        raise BadInputError(f"{path}: is no proof: {error}") from error
+        raise BadInputError(f"{path}: not a proof: {error}") from error
 
 
 def _check_inclusion(proved: Proof, path: str, keys: Sequence[str]) -> str:
@@ -134,7 +138,9 @@ def _covering(events: LedgerStore, seq: int, path: str | None) -> tuple[str, Che
     else:
         covering = [text for size, text in events.checkpoints() if size >= seq]
         if not covering:
-            raise UsageError(f"no checkpoint covers event {seq}; 'gatemark ledger checkpoint'")
+            raise UsageError(
+                f"no checkpoint covers event {seq}; make one with 'gatemark ledger checkpoint'"
+            )
         note = covering[0]
     checkpoint = _own(events, note, path or "checkpoint")
     if seq > checkpoint.size:
@@ -146,7 +152,7 @@ def _own(events: LedgerStore, note: str, place: str) -> Checkpoint:
     """A checkpoint of this ledger, not of another and not of a later one."""
     checkpoint, _ = read_checkpoint(note, place)
     if checkpoint.origin != ledger_origin(events):
-        raise IntegrityError(f"{place}: is of another ledger, {checkpoint.origin}")
+        raise IntegrityError(f"{place}: belongs to another ledger, {checkpoint.origin}")
     if checkpoint.size > events.head().seq:
         raise IntegrityError(f"{place}: covers {checkpoint.size} events, more than there are")
     return checkpoint

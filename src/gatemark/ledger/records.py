@@ -50,7 +50,7 @@ def names_are_one_line(event: EventLine) -> list[Problem]:
     ]
 
 
-_EVENT: Final[dict[str, Any]] = {
+_EVENT: Final[dict[str, object]] = {
     "schema": NAME,
     "seq": 1,
     "prev": "sha256:" + "0" * 64,

@@ -16,13 +16,11 @@ from gatemark.core.progress import Advance
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event
-from gatemark.ledger.stores.backup import BackupManifest, BackupReader, write_backup
+from gatemark.ledger.stores.backup import BackupManifest, BackupReader, restore_backup, write_backup
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.place import StorePlace
-from gatemark.ledger.stores.restore import restore_backup
 from gatemark.ledger.stores.sql import upgrade_database
-from gatemark.ledger.stores.sqlite import folder_place
-from gatemark.ledger.stores.sqlite_copy import copy_name, copy_sqlite
+from gatemark.ledger.stores.sqlite import copy_name, copy_sqlite, folder_place
 from gatemark.ledger.stores.upgrade import (
     NEWEST,
     OLDEST_USABLE,
@@ -194,15 +192,15 @@ def _backup_target(place: StorePlace, request: UpgradeRequest, layout: str, now:
     if request.backup is None:
         if place.file is None:
             raise UsageError(
-                f"{place.database.place}: say where the backup goes: --backup FILE{ARCHIVE}, "
-                "or --no-backup when you have made one by other means"
+                f"{place.database.place}: name a file for the backup with --backup FILE{ARCHIVE} "
+                "or use --no-backup if you have a backup"
             )
         return copy_name(place.file, layout, now)
     target = Path(request.backup)
     if place.file is None:
         _require_archive_name(target)
     if target.exists():
-        raise BadInputError(f"{target}: is there already and is never overwritten")
+        raise BadInputError(f"{target}: already exists and is never overwritten")
     return target
 
 
@@ -286,4 +284,4 @@ def _copy_of(place: StorePlace, file: str, layout: str, manifest: BackupManifest
 
 def _require_archive_name(target: Path) -> None:
     if not target.name.endswith(ARCHIVE):
-        raise UsageError(f"{target}: the name of a backup ends in {ARCHIVE}")
+        raise UsageError(f"{target}: the name of a backup must end in {ARCHIVE}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -21,29 +21,71 @@ def finding(seq: int | None, table: str, message: str) -> Finding:
     return seq, f"{place}: {message}"
 
 
-def has_types(row: Sequence[Any], *types: type) -> bool:
+def has_types(row: Sequence[object], *types: type) -> bool:
     """Whether the fields of a row are of these types; SQLite keeps anything in any column."""
     return all(isinstance(value, kind) for value, kind in zip(row, types, strict=True))
 
 
-def plain_json(data: Any) -> Any:
-    """What a stored text says; None when it cannot be read."""
+def plain_json(data: object) -> Any:
+    """Return the JSON in a stored text; None when it cannot be read."""
+    if not isinstance(data, str | bytes):
+        return None
     try:
         return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, TypeError, UnicodeError):
+    except (msgspec.MsgspecError, UnicodeError):
         return None
 
 
-def moment_in(text: Any) -> datetime | None:
+def moment_in(text: object) -> datetime | None:
     """The moment in a stored text; None when there is none, or nobody can say where."""
+    if not isinstance(text, str):
+        return None
     try:
         moment = datetime.fromisoformat(text)
-    except (TypeError, ValueError):
+    except ValueError:
         return None
     return moment if moment.tzinfo is not None else None
 
 
-def is_moment_of(text: Any, told: datetime) -> bool:
+def is_moment_of(text: object, told: datetime) -> bool:
     """Whether a stored moment is that of its event, which may be a few seconds later."""
     moment = moment_in(text)
     return moment is not None and timedelta(0) <= told - moment <= SKEW
+
+
+class ListedRow(NamedTuple):
+    """A stored result: its columns as they stand in the database, and its document."""
+
+    id: str
+    title: object
+    verdict: object
+    finished_at: object
+    document: bytes
+
+
+class _Shown(msgspec.Struct, frozen=True):
+    """What the columns repeat of a document; a document has more."""
+
+    title: str
+    verdict: str
+    finished_at: datetime
+
+
+def column_differences(row: ListedRow) -> Iterator[str]:
+    """What a column says otherwise than the document.
+
+    A document that cannot be read is the seal's business, and says nothing about columns.
+    """
+    try:
+        sealed = msgspec.json.decode(row.document, type=_Shown)
+    except (msgspec.MsgspecError, TypeError, UnicodeError):
+        return
+    pairs = (
+        ("title", row.title, sealed.title),
+        ("verdict", row.verdict, sealed.verdict),
+        ("finished_at", moment_in(row.finished_at), sealed.finished_at),
+    )
+    for column, kept, told in pairs:
+        if kept != told:
+            shown = getattr(row, column)
+            yield f"column {column} is {shown!r}, the sealed document has {str(told)!r}"

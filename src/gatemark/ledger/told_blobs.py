@@ -1,17 +1,17 @@
-"""Files that the ledger tells of beside results: sealed attributions and accepted labels."""
+"""Files that events name directly: those of sealed attributions and accepted labels."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from typing import Final, TypeVar
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
+from gatemark.core.canonical import is_digest, same_digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
 from gatemark.core.formats import FORMAT
 from gatemark.core.stored import convert_stored
+from gatemark.ledger.blobs import digest_of
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (
     ATTRIBUTION_SEALED,
@@ -38,10 +38,9 @@ class _Accepted(msgspec.Struct):
 
 
 def told_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
-    """The number of the event, what the file is, and its digest.
+    """Yield the number of the event, what the file is, and its digest.
 
-    Formats that only a newer build knows are passed over. IntegrityError names an event that is
-    not what its kind says.
+    Events in newer formats are skipped. Raise IntegrityError for an event that cannot be read.
     """
     for event, sealed in _read(store, ATTRIBUTION_SEALED, _Sealed):
         for what, digest in sealed.blobs.items():
@@ -63,11 +62,8 @@ def _read(store: Store, kind: str, type_: type[T]) -> Iterator[tuple[Event, T]]:
 
 
 def blob_trouble(store: Store, digest: str) -> str | None:
-    """What is wrong with a kept file, None when nothing is."""
+    """Return what is wrong with a stored file, or None."""
     if not is_digest(digest) or not store.blobs.has(digest):
         return MISSING
-    seen = hashlib.sha256()
-    for piece in store.blobs.pieces(digest):
-        seen.update(piece)
-    is_sound = same_digest(DIGEST_PREFIX + seen.hexdigest(), digest)
+    is_sound = same_digest(digest_of(store.blobs.pieces(digest)), digest)
     return None if is_sound else "was changed"

@@ -1,10 +1,10 @@
-"""Registering: versions with their content and schema, and the full pack of an asset."""
+"""Register versions with their content and schema, and the full pack of an asset."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -27,7 +27,7 @@ _PIN_NAMES: Final = tuple(name for name in Pins.__struct_fields__ if name != "to
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user says about a version. Its content is one of: a digest, a result, or files."""
+    """A version to register. Its content is one of: a digest, a result, or files."""
 
     ref: VersionRef
     kind: AssetKind | None = None
@@ -43,12 +43,12 @@ class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> CommandResult:
-    """Draft a version; what it leaves out is taken from the asset as it stands."""
+    """Register a draft version; defaults come from the asset."""
     state = read_state(workspace, new.ref.asset)
     parent = new.parent or _usual_parent(state, new.ref.version)
     kind = new.kind or state.asset.kind
     if kind is None:
-        raise UsageError(f"{new.ref.asset} is new: say what --kind of asset it is")
+        raise UsageError(f"{new.ref.asset} is new: give its --kind")
     command = AddVersion(
         actor=actor,
         asset=new.ref.asset,
@@ -66,7 +66,7 @@ def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> Command
 
 
 def _usual_parent(state: LifecycleState, version: str) -> str | None:
-    """The enabled version, or the newest one that there is."""
+    """Return the enabled version, or the newest one."""
     others = [name for name in state.asset.versions if name != version]
     known = state.asset.versions.get(version)
     if known is not None:
@@ -77,7 +77,7 @@ def _usual_parent(state: LifecycleState, version: str) -> str | None:
 def _content_digest(workspace: Workspace, new: NewVersion) -> str:
     given = [new.digest is not None, new.result is not None, bool(new.files)]
     if sum(given) != 1:
-        raise UsageError("say what the version is: --digest, --from RESULT or --file")
+        raise UsageError("name the content of the version: --digest, --from RESULT or --file")
     if new.digest is not None:
         if not is_digest(new.digest):
             raise UsageError(f"{new.digest!r} must be a digest (sha256: and 64 hex digits)")
@@ -100,26 +100,27 @@ def _read(name: str, limit: int = MAX_FILE_BYTES) -> bytes:
     except OSError as error:
         raise BadInputError(f"{name}: cannot be read: {error.strerror or error}") from error
     if len(data) > limit:
-        raise BadInputError(f"{name}: is larger than {limit} bytes")
+        raise BadInputError(f"{name}: larger than {limit} bytes")
     return data
 
 
 def read_pins(texts: Sequence[str]) -> Pins:
-    """Pins from ``name=value`` texts; ``tool.NAME=value`` for tools."""
-    plain: dict[str, Any] = {"tools": {}}
+    """Read pins from ``name=value`` texts; ``tool.NAME=value`` for tools."""
+    plain: dict[str, str] = {}
+    tools: dict[str, str] = {}
     for text in texts:
         name, mark, value = text.partition("=")
-        place: dict[str, Any] = plain
+        place = plain
         if name.startswith("tool."):
-            place, name = plain["tools"], name.removeprefix("tool.")
+            place, name = tools, name.removeprefix("tool.")
         elif name not in _PIN_NAMES:
             known = ", ".join((*_PIN_NAMES, "tool.NAME"))
-            raise UsageError(f"no pin is called {name!r} (known: {known})")
+            raise UsageError(f"unknown pin {name!r} (known: {known})")
         if not mark or not value or name in place:
             raise UsageError(f"{text!r} must be NAME=VALUE, each name once")
         place[name] = value
     try:
-        return msgspec.convert(plain, Pins)
+        return msgspec.convert({**plain, "tools": tools}, Pins)
     except msgspec.ValidationError as error:
         raise UsageError(f"pins: {error}") from error
 
@@ -147,14 +148,14 @@ def _schema_change(
     )
 
 
-def _read_schema(name: str) -> Mapping[str, Any]:
+def _read_schema(name: str) -> Mapping[str, object]:
     value, problems = parse_strictly(_read(name, MAX_SCHEMA_BYTES), max_depth=64)
     if problems:
         raise BadInputError(
             tuple(f"{name}: {problem.path}: {problem.message}" for problem in problems)
         )
     if not isinstance(value, dict):
-        raise BadInputError(f"{name}: must hold a JSON object")
+        raise BadInputError(f"{name}: expected a JSON object")
     return value
 
 
@@ -166,7 +167,7 @@ def set_exam(
 
 
 def version_ref(workspace: Workspace, ref: VersionRef) -> AssetRef:
-    """What a result calls a registered version."""
+    """Return the reference by which results name a registered version."""
     state = read_state(workspace, ref.asset)
     version = state.asset.versions.get(ref.version)
     if version is None:
@@ -176,6 +177,6 @@ def version_ref(workspace: Workspace, ref: VersionRef) -> AssetRef:
 
 
 def asset_names(workspace: Workspace) -> tuple[str, ...]:
-    """Every registered asset, by name."""
+    """Return the names of all registered assets."""
     workspace.existing_store()
     return tuple(sorted(asset_state_cache(workspace).names()))

@@ -1,4 +1,4 @@
-"""A draft version with mended confidences: its parent's content, with a calibrator pinned."""
+"""Draft a version with its parent's content and a new calibrator."""
 
 from __future__ import annotations
 

@@ -1,23 +1,23 @@
-"""Canary measurements from files into the ledger, and what a running canary looks like."""
+"""Read canary measurements from files into the ledger, and show a running canary."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UnknownNameError
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.lifecycle.commands import PushWindow
 from gatemark.lifecycle.decisions.canary import next_start
 from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import (
     PRODUCTION,
+    Arm,
     ArmMetric,
     InvariantCount,
     SampleMoments,
@@ -25,6 +25,7 @@ from gatemark.lifecycle.model.nouns import (
 )
 from gatemark.lifecycle.model.release_policy import CanaryRules
 from gatemark.lifecycle.model.state import LifecycleState, share_of
+from gatemark.lifecycle.records import ArmWindow, CanaryMetric
 from gatemark.lifecycle.state_cache import asset_state_cache, read_state
 from gatemark.workspace import Workspace
 
@@ -57,14 +58,14 @@ class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
 def push_windows(
     workspace: Workspace, asset: str, path: str, *, actor: str, environment: str = PRODUCTION
 ) -> tuple[CommandResult, ...]:
-    """Take every window of a file in, oldest first; the same window again changes nothing.
+    """Add every window of a file, oldest first; a repeated window changes nothing.
 
-    When one of them must be refused, none is taken.
+    If one is refused, none is added.
     """
     form = schemas().get(CANARY_SCHEMA).form("window")
     source = inspect_source(path)
     rules = read_state(workspace, asset).governance.policy.canary
-    windows: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    windows: dict[tuple[str, str], list[ArmWindow]] = defaultdict(list)
     for batch in admitted_batches(source, form, ReadingChoices()):
         for _, record in batch:
             windows[record.start, record.end].append(record)
@@ -79,7 +80,7 @@ def push_windows(
 
 def _command(
     span: tuple[str, str],
-    arms: list[Any],
+    arms: list[ArmWindow],
     rules: CanaryRules,
     asset: str,
     *,
@@ -117,14 +118,14 @@ def _moment(text: str) -> datetime:
         raise BadInputError(f"{text} is not a time: {error}") from error
 
 
-def _metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
+def _metric(name: str, arm: Arm, metric: CanaryMetric, rules: CanaryRules) -> ArmMetric:
     try:
         return _arm_metric(name, arm, metric, rules)
     except InvalidValueError as error:
         raise BadInputError(f"{name} of the {arm}: {error}") from error
 
 
-def _arm_metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetric:
+def _arm_metric(name: str, arm: Arm, metric: CanaryMetric, rules: CanaryRules) -> ArmMetric:
     if metric.values is not msgspec.UNSET:
         values = tuple(float(value) for value in metric.values)
         moments = SampleMoments(
@@ -133,15 +134,16 @@ def _arm_metric(name: str, arm: Any, metric: Any, rules: CanaryRules) -> ArmMetr
         # Single values are only kept where the judge looks at them.
         kept = values if rules.judge == "mann_whitney" else ()
         return ArmMetric(metric=name, arm=arm, moments=moments, values=kept)
-    if metric.count is not msgspec.UNSET:
-        moments = SampleMoments(n=metric.n, sum=metric.count, sum_squares=metric.count)
-    else:
-        moments = SampleMoments(n=metric.n, sum=metric.sum, sum_squares=metric.sum_squares)
+    count, n = metric.count, metric.n
+    total, squares = (metric.sum, metric.sum_squares) if count is msgspec.UNSET else (count, count)
+    if n is msgspec.UNSET or total is msgspec.UNSET or squares is msgspec.UNSET:
+        raise InvalidValueError("needs n and count, or n, sum and sum_squares, or values")
+    moments = SampleMoments(n=n, sum=total, sum_squares=squares)
     return ArmMetric(metric=name, arm=arm, moments=moments)
 
 
 def canary_state(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> CanaryState:
-    """How a running canary or watch stands."""
+    """Return the state of a running canary or watch."""
     workspace.existing_store()
     with asset_state_cache(workspace).lock:
         return _standing(read_state(workspace, asset), asset, environment)
@@ -151,7 +153,7 @@ def _standing(state: LifecycleState, asset: str, environment: str) -> CanaryStat
     place = state.asset.place(environment)
     rollout = place.rollout
     if rollout is None:
-        raise UnknownNameError(f"{asset}: no canary and no watch runs in {environment}")
+        raise UnknownNameError(f"{asset}: there is no canary or watch in {environment}")
     track = state.asset.track(environment, rollout.version)
     is_watch = rollout.watch_until is not None
     return CanaryState(

@@ -1,4 +1,4 @@
-"""What a cited result is worth: found in the store, its seal and evidence checked, summed up."""
+"""Look up cited results and check their seals and evidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXCUSED = ("waived", "soft_pass")
 
 
 def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ...]:
-    """Full ids of results that were named by an id or its first digits."""
+    """Return the full ids of results that were named by an id or its first digits."""
     found = []
     for reference in references:
         if not _REFERENCE.match(reference):
@@ -40,11 +40,11 @@ def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ..
 
 
 class Citations(Mapping[str, Cited]):
-    """What is known of results, looked up when somebody asks and only then.
+    """Results by id, looked up on demand.
 
-    A result that is not there is left out. One that was changed, or whose evidence was, is an
-    error; with ``must_go_on`` it is as good as missing, and its evidence is not looked at: that is
-    for what must not be stopped, going back and telling what may serve.
+    A missing result is left out. A result that was changed, or whose evidence was, is an error;
+    with ``must_go_on`` it counts as missing, and its evidence is not checked. That is for what must
+    never be blocked: rollbacks and routing.
     """
 
     def __init__(self, workspace: Workspace, asset: str, *, must_go_on: bool) -> None:
@@ -102,7 +102,7 @@ def _check_evidence(workspace: Workspace, result: Result) -> None:
 
 
 def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:
-    """The erased blobs of a result, and the events of their erasure."""
+    """Return the erased blobs of a result, and the events of their erasure."""
     gone = {name for name in blobs_of(result) if not workspace.blobs.has(name)}
     if not gone:
         return {}
@@ -114,14 +114,14 @@ def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:
 
 
 def blobs_of(result: Result) -> frozenset[str]:
-    """Every blob that a result rests on."""
+    """Return every blob that a result rests on."""
     names = {blob.digest for blob in result.blobs}
     names.update(file.digest for evidence in result.evidence for file in evidence.files)
     return frozenset(names)
 
 
 def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = ()) -> None:
-    """Refuse evidence that is gone, but for what was ``erased``, or that was changed."""
+    """Refuse evidence that was changed, or is missing without having been erased."""
     for name in sorted(blobs_of(result) - set(erased)):
         seen = hashlib.sha256()
         for piece in workspace.blobs.pieces(name):
@@ -133,7 +133,7 @@ def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = 
 
 
 def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:
-    """A result as the lifecycle reads it; ``told_at`` is when the ledger last recorded it."""
+    """Return a result as the lifecycle reads it; ``told_at`` is when it was last recorded."""
     kinds = {
         evidence.checks["suite"]: evidence.checks["kind"]
         for evidence in result.evidence

@@ -1,6 +1,6 @@
 """The commands of the lifecycle. A command is data; ``decide`` returns the facts it leads to.
 
-A command that leads to one kind of event only may stand beside that event instead.
+A command that leads to only one kind of event may be declared with that event instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Command(Noun, frozen=True, kw_only=True):
 
 
 class GrantRoles(Command, frozen=True, kw_only=True):
-    """Give a person exactly these roles; none takes all away."""
+    """Give a person exactly these roles; an empty list takes all away."""
 
     person: str
     roles: tuple[Role, ...]
@@ -51,8 +51,8 @@ class GrantRoles(Command, frozen=True, kw_only=True):
 class AdoptPolicy(Command, frozen=True, kw_only=True):
     """Put a release policy into force.
 
-    ``document`` is the policy word for word, as the ledger will hold it: complete, so that later
-    defaults do not change its meaning. Without one it is what ``policy`` says today.
+    ``document`` is the complete policy as the ledger will store it, so that later defaults do not
+    change its meaning. By default it is ``policy`` as of today.
     """
 
     policy: ReleasePolicy
@@ -67,7 +67,7 @@ class AssetCommand(Command, frozen=True, kw_only=True):
 
 
 class AddVersion(AssetCommand, frozen=True, kw_only=True):
-    """Draft a version; the first one settles kind and risk of the asset."""
+    """Draft a version; the first one sets the kind and risk of the asset."""
 
     kind: AssetKind
     version: str
@@ -80,7 +80,7 @@ class AddVersion(AssetCommand, frozen=True, kw_only=True):
 
 
 class SetExam(AssetCommand, frozen=True, kw_only=True):
-    """Say which full pack counts for an asset."""
+    """Set the full pack of an asset."""
 
     exam: ExamRef
 
@@ -100,7 +100,7 @@ class Promote(AssetCommand, frozen=True, kw_only=True):
 
 
 class Approve(AssetCommand, frozen=True, kw_only=True):
-    """Say yes or no to one step of one version, resting on these results."""
+    """Approve or reject one step of one version, based on these results."""
 
     version: str
     stage: Stage
@@ -110,7 +110,7 @@ class Approve(AssetCommand, frozen=True, kw_only=True):
 
 
 class Waive(AssetCommand, frozen=True, kw_only=True):
-    """Excuse a version from a gate that the policy lets people override."""
+    """Waive a gate for a version, where the policy allows it."""
 
     version: str
     gate: Gate
@@ -118,7 +118,7 @@ class Waive(AssetCommand, frozen=True, kw_only=True):
 
 
 class Demote(AssetCommand, frozen=True, kw_only=True):
-    """Take authority away from a version, the enabled one when none is named.
+    """Demote a version (default: the enabled one).
 
     ``to`` is ``shadow`` or ``demoted``. ``signals`` are the drift events it rests on.
     ``evidence`` holds what is known of the results of versions that could take its place.
@@ -133,7 +133,7 @@ class Demote(AssetCommand, frozen=True, kw_only=True):
 class RollBack(AssetCommand, frozen=True, kw_only=True):
     """Leave a version at once: the canary if one runs, else the enabled one.
 
-    ``version`` names the one to leave, ``to`` the one to go back to; both may be left out.
+    ``version`` is the one to leave, ``to`` the one to return to; both are optional.
     """
 
     version: str | None = None

@@ -6,7 +6,7 @@ Two exams are the same when nothing differs but who answers and which recent dat
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, NotRequired, TypedDict
 
 import msgspec
 
@@ -78,7 +78,14 @@ def _kept_definition(result: Result, blobs: BlobStore) -> str | None:
     return _definition(msgspec.json.decode(data), result.runtime.get(_SCORING), labels)
 
 
-def _definition(pack: dict[str, Any], scoring: str | None, labels: Mapping[str, str]) -> str:
+class _PackDocument(TypedDict):
+    """The members of a pack document that do not belong to the exam; it has many more."""
+
+    targets: NotRequired[object]
+    suites: list[dict[str, object]]
+
+
+def _definition(pack: _PackDocument, scoring: str | None, labels: Mapping[str, str]) -> str:
     """Names all of an exam but who answers it: how each suite asks, draws, scores and judges.
 
     ``pack`` is the document, not the type: members that this build does not know count too.
@@ -89,6 +96,7 @@ def _definition(pack: dict[str, Any], scoring: str | None, labels: Mapping[str, 
             del suite["dataset"]
         for files in ("evidence", "baseline_evidence"):
             # Evidence is what a candidate brings; only its roles belong to the exam.
-            if isinstance(suite[files], dict):
-                suite[files] = sorted(suite[files])
+            brought = suite[files]
+            if isinstance(brought, dict):
+                suite[files] = sorted(brought)
     return digest({"pack": pack, "scoring": scoring, "labels": dict(labels)})

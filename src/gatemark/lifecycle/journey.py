@@ -1,4 +1,4 @@
-"""From a command to the ledger: read, decide, append; decide again when somebody was faster.
+"""Run a command: read the state, decide, append; decide again after a conflict.
 
 ``act(workspace, command)`` is the only way in. It returns the new events (none when nothing
 changes) and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal ones.
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -94,7 +94,7 @@ class CommandResult(msgspec.Struct, frozen=True):
 
 
 def act(workspace: Workspace, command: Command) -> CommandResult:
-    """Run a command, or refuse it. Of two at once, one wins; the other is decided again."""
+    """Run a command, or refuse it. Of two concurrent commands, the second is decided again."""
     now = workspace.clock()
     asset = _asset_of(command)
     command = _cleaned(command)
@@ -120,11 +120,13 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
             return CommandResult(decided.facts, events[len(first) :])
         except ConflictError:
             continue
-    raise ConflictError(f"the ledger moved on {ATTEMPTS} times in a row; nothing was written")
+    raise ConflictError(
+        f"the ledger changed {ATTEMPTS} times in a row; nothing was written, try again"
+    )
 
 
 def _first_policy(state: LifecycleState, at: datetime) -> list[EventDraft]:
-    """The event with which a new store says which release policy is in force."""
+    """Return the event that records the default release policy of a new store."""
     if state.governance.revision:
         return []
     document = default_document(NEWEST)
@@ -137,7 +139,7 @@ def _first_policy(state: LifecycleState, at: datetime) -> list[EventDraft]:
 
 
 def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDraft:
-    """The event draft of a fact; a fact that could not be read back is refused."""
+    """Return the event draft of a fact; refuse a fact that could not be read back."""
     payload = as_payload(fact)
     try:
         msgspec.convert(payload, type(fact))
@@ -189,7 +191,7 @@ def _asset_of(command: Command) -> str:
 
 
 def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) -> LifecycleState:
-    """The state as a decision sees it: what is dated ahead counts until the clock was set back."""
+    """Return the state as a decision sees it; future events count until the clock was set back."""
     if all(part.last_at is None or part.last_at <= now for part in (state.governance, state.asset)):
         return state
     set_back = [event for event, _ in workspace.events.events(kind=CLOCK_SET_BACK)]
@@ -204,9 +206,9 @@ def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) ->
 
 
 def _cleaned(command: Command) -> Command:
-    """The command with an actor and a note that the ledger takes.
+    """Return the command with an actor and note that the ledger accepts.
 
-    What takes authority away is not stopped by a note: one that is too long is cut.
+    A long note never blocks a demotion or rollback: it is cut.
     """
     problem = name_problem(command.actor)
     if problem is not None:
@@ -216,16 +218,16 @@ def _cleaned(command: Command) -> Command:
         if not isinstance(command, TAKES_AWAY):
             raise UsageError(f"a note must have at most {MAX_NOTE} characters, got {len(note)}")
         note = note[: MAX_NOTE - 1] + "…"
-    changes: dict[str, Any] = {"note": note}
+    changes: dict[str, object] = {"note": note}
     return msgspec.structs.replace(command, **changes)
 
 
 def _with_evidence(workspace: Workspace, command: Command) -> Command:
-    """The command with a way to look up every result that its decision may rest on."""
+    """Return the command with a lookup for the results that its decision may rest on."""
     if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
         return command
     must_go_on = isinstance(command, Demote | RollBack | Tick)
-    changes: dict[str, Any] = {
+    changes: dict[str, object] = {
         "evidence": Citations(workspace, command.asset, must_go_on=must_go_on)
     }
     return msgspec.structs.replace(command, **changes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -34,7 +33,7 @@ class RuleCheck:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What had to be taken on the ledger's own word."""
+        """What could only be taken from the ledger itself."""
         gone = (
             f"result {result_id}: its pack is gone; how it asked and scored is not checked"
             for result_id in sorted(self._known.without_pack)
@@ -46,15 +45,15 @@ class RuleCheck:
         """What only a newer build can judge."""
         return (*dict.fromkeys(self._known.newer), *self._inspector.unjudged)
 
-    def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
-        """What the rules do not explain, up to the act before this event."""
+    def step(self, event: Event, payload: Mapping[str, object]) -> Sequence[tuple[int, str]]:
+        """Yield what the rules do not explain, up to the act before this event."""
         return [finding[:2] for finding in self._step(event, payload)]
 
     def finish(self) -> Sequence[tuple[int, str]]:
         """What the rules do not explain at the end."""
         return [finding[:2] for finding in self._inspector.finish()]
 
-    def _step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[EventFinding]:
+    def _step(self, event: Event, payload: Mapping[str, object]) -> Sequence[EventFinding]:
         if event.kind == RESULT_SEALED:
             found = self._inspector.settle()
             self._known.seal(event, payload)
@@ -78,7 +77,7 @@ class KnownResults:
         self.newer: list[str] = []
         self._erased: set[str] | None = None
 
-    def seal(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def seal(self, event: Event, payload: Mapping[str, object]) -> None:
         """Add a result, or replace what was known of it."""
         try:
             said = convert_stored(payload, ResultSealed)
@@ -121,7 +120,7 @@ class KnownResults:
         return bool(packs & self._erased)
 
     def _without_definition(self, result: Result, told_at: datetime | None, asset: Asset) -> Cited:
-        """A result whose pack cannot be looked at, taken on the ledger's word."""
+        """Return a result whose pack cannot be read, as the ledger describes it."""
         found = summed_up(result, told_at, None)
         definition = None if asset.exam is None else asset.exam.definition
         exam = msgspec.structs.replace(found.exam, definition=definition)

@@ -1,4 +1,4 @@
-"""Reading a release policy from YAML: what it leaves out is as by default, and shown so."""
+"""Read a release policy from YAML; what it leaves out has the default value."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def read_release_policy(path: str) -> ReleasePolicy:
     return release_policy_from(read_settings(path, MAX_POLICY_BYTES), path)
 
 
-def release_policy_from(value: Any, place: str) -> ReleasePolicy:
+def release_policy_from(value: object, place: str) -> ReleasePolicy:
     """The policy of a plain value, wherever it was read."""
     if not isinstance(value, dict) or value.get("gatemark_release") != 1:
         raise BadInputError(f"{place}: must start with gatemark_release: 1")
@@ -44,10 +44,10 @@ class PolicyInForce(msgspec.Struct, frozen=True):
 
 
 def policy_in_force(workspace: Workspace) -> PolicyInForce:
-    """The policy that stands, every default written out."""
+    """Return the current policy, with every default written out."""
     workspace.existing_store()
     rules = read_state(workspace, WORKSPACE_SUBJECT).governance
-    plain: dict[str, Any] = msgspec.to_builtins(rules.policy)
+    plain: dict[str, object] = msgspec.to_builtins(rules.policy)
     return PolicyInForce(plain, rules.policy_digest, rules.revision)
 
 

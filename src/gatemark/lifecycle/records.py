@@ -27,7 +27,7 @@ class CanaryMetric(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class Invariant(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """How often something that must never break was looked at, and how often it broke."""
+    """How often an invariant was checked, and how often it was violated."""
 
     checked: Count
     violations: Count
@@ -80,7 +80,7 @@ def _is_possible(metric: CanaryMetric) -> bool:
 
 
 def violations_were_checked(window: ArmWindow) -> list[Problem]:
-    """Nothing breaks more often than it is looked at."""
+    """There are no more violations than checks."""
     if window.invariants is UNSET:
         return []
     return [

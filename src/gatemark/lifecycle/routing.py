@@ -1,4 +1,4 @@
-"""Telling a serving system what to use: the route of an asset, and the version for one key."""
+"""Tell a serving system what to use: the route of an asset, and the version for a key."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _unfit(
     is_valid: Callable[[str], bool],
     now: datetime,
 ) -> str | None:
-    """Why a version may not serve although its stage would let it."""
+    """Return why a version must not serve although its stage allows it."""
     if not is_valid(version):
         return "its evidence does not verify"
     glass = state.asset.track(environment, version).glass
@@ -201,7 +201,7 @@ class Assignment(Noun, frozen=True, kw_only=True):
 
 
 def place_of(salt: str, key: str) -> float:
-    """Where a key falls between 0 and 1, the same in every process and language.
+    """Return the position of a key between 0 and 1, the same in every process and language.
 
     The first 53 bits of SHA-256 over salt, a zero byte and the key, as a fraction.
     """
@@ -212,7 +212,9 @@ def place_of(salt: str, key: str) -> float:
 def assign_key(route: Route, key: str) -> Assignment:
     """The version that serves a key under a route; refuses when nothing may serve."""
     if route.primary is None:
-        raise UsageError(f"{route.asset}: nothing is routed in {route.environment}: {route.reason}")
+        raise UsageError(
+            f"{route.asset}: no version may serve in {route.environment}: {route.reason}"
+        )
     lane: Lane = "primary"
     target = route.primary
     if route.canary is not None:

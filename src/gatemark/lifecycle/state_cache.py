@@ -1,11 +1,10 @@
-"""Reading the lifecycle out of the ledger, event by event, each only once."""
+"""Read the state of assets from the ledger; each event is read only once."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -28,7 +27,7 @@ from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleStat
 from gatemark.workspace import Workspace
 
 
-def recorded(event: Event, payload: Mapping[str, Any] | None) -> LifecycleEvent | None:
+def recorded(event: Event, payload: Mapping[str, object] | None) -> LifecycleEvent | None:
     """Return an event as the lifecycle reads it; None for events of other features.
 
     A payload in a format that only a newer build knows raises NewerFormatError.
@@ -39,12 +38,12 @@ def recorded(event: Event, payload: Mapping[str, Any] | None) -> LifecycleEvent 
     if payload is None:
         if not kind.is_kept:
             return None
-        raise IntegrityError(f"event {event.seq} ({event.kind}) lacks its payload")
+        raise IntegrityError(f"event {event.seq} ({event.kind}) has no payload")
     content = dict(payload)
     name, decided_by = content.pop(FORMAT, None), content.pop(DECIDED_BY, None)
     try:
         if not check_payload_format(event.kind, name):
-            raise NewerFormatError(f"event {event.seq} {newer_format(name)}")
+            raise NewerFormatError(f"event {event.seq} {newer_format(str(name))}")
         fact = convert_stored(content, kind.fact)
         by = None if decided_by is None else convert_stored(decided_by, DecidedBy)
     except (msgspec.ValidationError, InvalidValueError) as error:
@@ -52,7 +51,7 @@ def recorded(event: Event, payload: Mapping[str, Any] | None) -> LifecycleEvent 
     if event.subject != fact.subject:
         # By its subject the event belongs to another asset, by its payload to this one.
         raise IntegrityError(
-            f"event {event.seq} ({event.kind}) is filed under {event.subject}, "
+            f"event {event.seq} ({event.kind}) has the subject {event.subject}, "
             f"but is about {fact.subject}"
         )
     return LifecycleEvent(event.seq, event.actor, event.at, fact, by)
@@ -68,7 +67,7 @@ class _Page(msgspec.Struct):
     sealed_at: dict[str, datetime] = {}
 
 
-def _note_seal(page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
+def _note_seal(page: _Page, event: Event, payload: Mapping[str, object] | None) -> None:
     """Remember when a judgement was last reached; the event may have come later than that."""
     try:
         sealed = convert_stored(payload, ResultSealed)
@@ -122,7 +121,7 @@ class AssetStateCache:
         """The end of the ledger as last read."""
         return self._pinned or self._events.head()
 
-    def _follow(self, event: Event, payload: Mapping[str, Any] | None) -> None:
+    def _follow(self, event: Event, payload: Mapping[str, object] | None) -> None:
         if event.kind == ASSET_REGISTERED and self._names is not None and event.subject:
             self._names.add(event.subject)
         is_news = self._is_governance_read and event.seq > self._governance_read_to
@@ -135,7 +134,7 @@ class AssetStateCache:
         if page is not None and page.is_read and event.seq > page.read_to:
             self._take(page, event, payload)
 
-    def _take(self, page: _Page, event: Event, payload: Mapping[str, Any] | None) -> None:
+    def _take(self, page: _Page, event: Event, payload: Mapping[str, object] | None) -> None:
         if event.kind == RESULT_SEALED:
             _note_seal(page, event, payload)
         else:
@@ -186,7 +185,7 @@ class AssetStateCache:
         return None if page is None else page.sealed_at.get(result_id)
 
     def _advance(
-        self, state: LifecycleState, event: Event, payload: Mapping[str, Any] | None
+        self, state: LifecycleState, event: Event, payload: Mapping[str, object] | None
     ) -> None:
         line = recorded(event, payload)
         if line is None:

@@ -103,9 +103,12 @@ FIRST_EPOCH = 1
 
 
 def sample_of(row: Row) -> dict[str, Any]:
-    """The row as it was written, for scorers that look beyond its input."""
+    """The row as it was written, for scorers that look beyond its input.
+
+    A confidence is the candidate's own to state, so the one of the data set stays behind.
+    """
     sample: dict[str, Any] = {**row.extra, "id": row.id, "input": row.input, "tags": row.tags}
-    for name in ("target", "cluster", "confidence"):
+    for name in ("target", "cluster"):
         if (value := getattr(row, name)) is not None:
             sample[name] = value
     return sample

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import os
 import random
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,18 +14,16 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.policy import Rule
 from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import Limits
-from gatemark.evidence.rows import Row, Sampling, Snapshot
-from gatemark.evidence.settings_file import parse_settings, place_in, settings_text
-from gatemark.evidence.source import inspect_source, read_blocks, split_sources
+from gatemark.evidence.exam import suites
+from gatemark.evidence.rows import Row, Snapshot
+from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
 from gatemark.packs.answers import Answer, asked_of, read_sample_lines, sample_line, sample_of
 from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
-from gatemark.packs.pack import Arms, JudgeSpec, Pack, PackAsset, ScorerSpec, SuiteSpec
+from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
@@ -39,49 +35,6 @@ from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
 from gatemark.workspace import Workspace
-
-_UNKNOWN = re.compile(
-    r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
-)
-
-_PLACE = re.compile(r" - at `(?P<path>[^`]*)`$")
-
-
-def read_pack_file(path: str) -> Pack:
-    """The pack of a file."""
-    text = settings_text(path)
-    value = parse_settings(text, path)
-    try:
-        return msgspec.convert(value, Pack)
-    except msgspec.ValidationError as error:
-        raise BadInputError(_helpful(str(error), text, path)) from error
-
-
-def _helpful(message: str, text: str, file: str) -> str:
-    """A complaint with its line and the value seen; an unknown key gets the one it may mean."""
-    found = _UNKNOWN.match(message)
-    if found:
-        line, _ = place_in(text, f"{found['path'] or '$'}.{found['field']}")
-        return f"{file}:{line}: {_unknown(found)}"
-    where = _PLACE.search(message)
-    if where is None:
-        return f"{file}: {message}"
-    line, seen = place_in(text, where["path"])
-    told = seen is None or ", got" in message or repr(seen) in message
-    got = "" if told else f", got {seen}"
-    return f"{file}:{line}: {message[: where.start()]}{got} (at {where['path']})"
-
-
-def _unknown(found: re.Match[str]) -> str:
-    fields = set(Pack.__struct_encode_fields__)
-    for noun in (SuiteSpec, Sampling, ScorerSpec, JudgeSpec, Arms, PackAsset, Rule):
-        fields.update(noun.__struct_encode_fields__)
-    # A key that belongs somewhere else is no misspelling of itself.
-    close = difflib.get_close_matches(found["field"], sorted(fields - {found["field"]}), n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    where = f" at {found['path']}" if found["path"] else ""
-    return f"unknown key {found['field']!r}{where}{hint}"
-
 
 BUILTIN = "builtin:"
 
@@ -448,7 +401,7 @@ def _scored(
         output=reply.output,
         score=found.value,
         reason=found.reason,
-        confidence=reply.confidence if reply.confidence is not None else row.confidence,
+        confidence=reply.confidence,
         latency_ms=reply.latency_ms,
         cluster=row.cluster,
         tags=row.tags,

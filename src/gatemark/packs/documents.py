@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 
 from gatemark.core.result import Result
-from gatemark.evidence.exam import DocumentType, ExamSuite
+from gatemark.evidence.exam import DocumentType, ExamSuite, schemas, suites
 from gatemark.evidence.json_schema import document_schema, schema_document
-from gatemark.evidence.plugins import schemas, suites
 from gatemark.packs.pack import Pack
 
 DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {

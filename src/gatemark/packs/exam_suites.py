@@ -17,12 +17,9 @@ from gatemark.core.figure import Figure
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Result
-from gatemark.evidence.exam import ExamReport, ExamRun, ExamSuite
-from gatemark.evidence.folds.fold_files import build_exam
-from gatemark.evidence.folds.run_exam import exam_job, run_exam
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.exam import ExamReport, ExamRun, ExamSuite, suites
+from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
+from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.arms import OpenPack
 from gatemark.packs.pack import SuiteSpec
@@ -110,7 +107,7 @@ def files_of_result(
 def check_exam(suite: SuiteSpec, folder: Path) -> None:
     """Refuse a suite whose kind, options or files cannot be used; reads no record."""
     _exam_plugin(suite)
-    build_exam(exam_job(suite.kind, _exam_options(suite), ReadingChoices()))
+    build_exam(ExamJob(suite.kind, _exam_options(suite), ReadingChoices()))
     for files in (suite.evidence, suite.baseline_evidence):
         for path in files.values() if isinstance(files, dict) else ():
             inspect_source(str(folder / path), name=path)
@@ -135,7 +132,7 @@ def _exam_options(suite: SuiteSpec) -> dict[str, Any]:
 def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
     """The rules and settings that an exam brings; they depend on the pack alone."""
     _exam_plugin(suite)
-    exam = build_exam(exam_job(suite.kind, _exam_options(suite), ReadingChoices()))
+    exam = build_exam(ExamJob(suite.kind, _exam_options(suite), ReadingChoices()))
     policy = exam.policy()
     rules = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
     return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}

@@ -18,18 +18,22 @@ from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Verdict
-from gatemark.core.result import Result, read_result
+from gatemark.core.result import PACKAGES, Result, read_result, runtime_versions
 from gatemark.evidence.engines.local import LocalEngine
-from gatemark.evidence.exam import ExamOutcome, ExamRun, ExamSuite
-from gatemark.evidence.folds.fold_files import exam_suite
-from gatemark.evidence.folds.run_exam import SITTING, ExamInputs, read_sitting, run_exam
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import read_expected_ids
+from gatemark.evidence.exam import (
+    EXPECTED_IDS,
+    SITTING,
+    ExamInputs,
+    ExamOutcome,
+    ExamRun,
+    ExamSuite,
+    read_sitting,
+    suites,
+)
+from gatemark.evidence.run_exam import exam_suite, run_exam
+from gatemark.evidence.source import ReadingChoices, read_expected_ids
 from gatemark.gate.decide import decide
-from gatemark.gate.runtime import PACKAGES, runtime_versions
 from gatemark.ledger.port import BlobStore, Store
-from gatemark.packs.judge_exam import EXPECTED_IDS
 from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
 
 SCORE_PACK: Final = "score-"

@@ -34,7 +34,7 @@ def render(result: Result) -> bytes:
         _findings(result),
         _numbers(result),
         *(_figures(result)),
-        _listed("Caveats", outline.caveats(result)),
+        listed("Caveats", outline.caveats(result)),
         _waivers(result),
         _evidence(result),
         _seal(result),
@@ -75,7 +75,7 @@ def _opening(result: Result) -> str:
 
 
 def _blockers(result: Result) -> str:
-    return _listed("Blockers", result.blockers)
+    return listed("Blockers", result.blockers)
 
 
 def _findings(result: Result) -> str:
@@ -95,7 +95,7 @@ def _findings(result: Result) -> str:
     ]
     columns = ("Verdict", "Rule", "Metric", "Observed", "Bound", "Slack", "n", "Reason")
     numeric = (False, False, False, True, True, True, True, False)
-    return _section("Findings", _table(columns, rows, numeric, len(lines) - len(rows)))
+    return _section("Findings", table(columns, rows, numeric, len(lines) - len(rows)))
 
 
 def _numbers(result: Result) -> str:
@@ -120,7 +120,7 @@ def _numbers(result: Result) -> str:
     numeric = (False, True, False, True, False, False)
     parts = [
         "\n".join(bench),
-        _table(columns, rows, numeric, len(lines) - len(rows)) if rows else "",
+        table(columns, rows, numeric, len(lines) - len(rows)) if rows else "",
     ]
     return _section("Measurements", "\n\n".join(part for part in parts if part))
 
@@ -147,7 +147,7 @@ def _waivers(result: Result) -> str:
     ]
     if not rows:
         return ""
-    return _section("Waivers", _table(("Rule", "Owner", "Reason", "Until"), rows, (False,) * 4, 0))
+    return _section("Waivers", table(("Rule", "Owner", "Reason", "Until"), rows, (False,) * 4, 0))
 
 
 def _evidence(result: Result) -> str:
@@ -162,7 +162,7 @@ def _evidence(result: Result) -> str:
     if file_rows:
         columns = ("Evidence", "File", "Bytes", "Digest")
         numeric = (False, False, True, False)
-        parts.append(_table(columns, file_rows, numeric, len(files) - len(file_rows)))
+        parts.append(table(columns, file_rows, numeric, len(files) - len(file_rows)))
     checks = outline.evidence_checks(result.evidence)
     if checks:
         parts.append("\n".join(f"- {prose(check)}" for check in checks))
@@ -173,7 +173,8 @@ def _seal(result: Result) -> str:
     return _section("Seal", f"- result {code(result.id)}\n- policy {code(result.policy_digest)}")
 
 
-def _listed(title: str, items: Sequence[str]) -> str:
+def listed(title: str, items: Sequence[str]) -> str:
+    """Return a section with a list, or nothing when there are no items."""
     shown = [f"- {prose(item)}" for item in items[:LIST_ROWS_MAX]]
     if len(items) > len(shown):
         shown.append(f"- {len(items) - len(shown)} more")
@@ -187,12 +188,13 @@ def _section(title: str, body: str) -> str:
 def _grid(grid: outline.Grid) -> str:
     columns = tuple(prose(column) for column in grid.columns)
     rows = [tuple(prose(text) for text in row) for row in grid.rows]
-    return _table(columns, rows, grid.numeric, grid.more_rows)
+    return table(columns, rows, grid.numeric, grid.more_rows)
 
 
-def _table(
+def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool], more: int
 ) -> str:
+    """Return a table; ``more`` is how many rows were left out."""
     rule = ("---:" if is_number else "---" for is_number in numeric)
     lines = [f"| {' | '.join(row)} |" for row in (columns, tuple(rule), *rows)]
     if more > 0:

@@ -1,4 +1,4 @@
-"""The end of a blind review: the key is revealed, the votes are opened and judged.
+"""Close a blind review: reveal the key, open the votes and judge them.
 
 (1) End the voting and put the key into the ledger, in one act. (2) Check key, rules and pairs
 against the commitment. (3) Open the votes and leave out reviewers by the rule of the plan.
@@ -20,14 +20,14 @@ from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Outcome
-from gatemark.evidence.exam import ExamOutcome, ExamRun
-from gatemark.evidence.folds.run_exam import SITTING, run_exam, write_sitting
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import EXPECTED_IDS, SITTING, ExamOutcome, ExamRun, write_sitting
+from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.source import ReadingChoices
+from gatemark.gate.decide import Scored, judge_exam
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.decisions.decision import roles_of
 from gatemark.lifecycle.state_cache import read_state
-from gatemark.packs.judge_exam import EXPECTED_IDS, Scored, judge_exam, keep
 from gatemark.review.create import subject_of_review, tell_ledger
 from gatemark.review.findings import (
     Arbitration,
@@ -63,7 +63,7 @@ class CloseReview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How one candidate did against the baseline; the numbers are the pairwise exam's.
+    """The outcome of one candidate against the baseline; the numbers are the pairwise exam's.
 
     Without a vote that counts there is nothing to seal, and no result.
     """
@@ -79,7 +79,7 @@ class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a closed review says."""
+    """The outcome of a closed review."""
 
     review: str
     verdict: Outcome
@@ -100,7 +100,7 @@ class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
-    """End a review and judge it; a closed one is only judged again."""
+    """Close a review and judge it; a closed one is only judged again."""
     stored = reviews_of(workspace).get(request.review)
     plan = stored.plan
     # Step 1.
@@ -116,8 +116,8 @@ def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
             )
             if not is_complete(standings, plan.votes_per_pair):
                 raise RefusedError(
-                    f"review {plan.name} still wants votes on {short} pairs",
-                    ("vote on them, or say with --early why it must end now",),
+                    f"review {plan.name} still needs votes on {short} pairs",
+                    ("vote on them, or close it anyway with --early REASON",),
                 )
         _end(workspace, stored, request)
     return review_outcome(workspace, request.review)
@@ -176,15 +176,17 @@ def export_votes(workspace: Workspace, name: str, candidate: str | None = None) 
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
     known = stored.plan.candidates
     if candidate is None and len(known) > 1:
-        raise UsageError(f"name one candidate of {', '.join(known)}")
+        raise UsageError(f"name one of the candidates with --candidate: {', '.join(known)}")
     wanted = candidate or known[0]
     if wanted not in known:
-        raise UsageError(f"{wanted!r} is no candidate of {name}: {', '.join(known)}")
+        raise UsageError(
+            f"{wanted!r} is not a candidate of {name}; expected one of {', '.join(known)}"
+        )
     return _vote_lines(_open(workspace, stored).between(wanted, stored.plan.baseline))
 
 
 def running_numbers(workspace: Workspace, stored: StoredReview) -> dict[str, Any]:
-    """What the votes say so far, for reviews that allow looking."""
+    """Return the numbers so far, for reviews that allow looking."""
     opened = _open(workspace, stored)
     found: dict[str, Any] = {}
     for candidate in stored.plan.candidates:
@@ -214,7 +216,7 @@ def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> No
 
 
 def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
-    """Whoever made a review may end it, and people who own or run evaluations."""
+    """Refuse people who neither made the review nor own or run evaluations."""
     if workspace.actor == stored.created_by:
         return
     held = roles_of(read_state(workspace, "*").governance, workspace.actor)
@@ -237,16 +239,16 @@ def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
 
 
 def _check_ballots(workspace: Workspace, name: str, cast: Sequence[CastVote]) -> None:
-    """Refuse votes that are not the ones that a review was closed with."""
+    """Refuse votes that differ from those that the review was closed with."""
     for event, payload in workspace.events.events(subject=subject_of_review(name)):
         if event.kind == REVIEW_UNBLINDED and payload is not None:
             if same_digest(ballots_digest(cast), str(payload["ballots_digest"])):
                 return
             raise IntegrityError(
-                f"review {name} does not verify: its votes are not the ones that event "
-                f"{event.seq} closed it with"
+                f"review {name} does not verify: its votes differ from those "
+                f"recorded when it was closed (event {event.seq})"
             )
-    raise IntegrityError(f"the ledger does not tell that review {name} was closed")
+    raise IntegrityError(f"the ledger has no event that review {name} was closed")
 
 
 def _committed(workspace: Workspace, name: str) -> str:
@@ -254,7 +256,7 @@ def _committed(workspace: Workspace, name: str) -> str:
     for event, payload in workspace.events.events(subject=subject_of_review(name)):
         if event.kind == REVIEW_CREATED and payload is not None:
             return str(payload["commitment"])
-    raise IntegrityError(f"the ledger does not tell of review {name}")
+    raise IntegrityError(f"the ledger has no event about review {name}")
 
 
 def _vote_lines(votes: Sequence[OpenVote]) -> bytes:
@@ -280,7 +282,7 @@ def _examine(
     votes: Sequence[OpenVote],
     folder: Path | None = None,
 ) -> ExamOutcome:
-    """Run the pairwise exam over opened votes, with every item that was to be judged pinned."""
+    """Run the pairwise exam over opened votes; every item to be judged is pinned."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="gatemark-") as made:
             return _examine(workspace, opened, votes, Path(made))
@@ -302,7 +304,7 @@ def _examine(
     return msgspec.structs.replace(examined, evidence=evidence)
 
 
-def _options(opened: OpenedReview) -> dict[str, Any]:
+def _options(opened: OpenedReview) -> dict[str, object]:
     plan = opened.stored.plan
     return {
         # With several candidates one of them must not win by being one of many.
@@ -318,7 +320,7 @@ def _left_out(opened: OpenedReview) -> int:
 
 
 def _kept(opened: OpenedReview) -> dict[str, bytes]:
-    """What lets anybody who has the store judge the votes again."""
+    """Return what is needed to judge the votes again."""
     sitting = write_sitting(
         PAIRWISE, _options(opened), ReadingChoices(), [VOTES], left_out=_left_out(opened)
     )
@@ -349,15 +351,17 @@ def _judge(
         scored: Scored = judge_exam(
             PAIRWISE,
             examined,
-            workspace,
+            actor=workspace.actor,
             started_at=started_at,
+            finished_at=workspace.clock(),
             title=outcome_title(plan.name, candidate, plan.baseline),
             kept=_kept(opened),
             about=(plan.asset_of(candidate), plan.asset_of(plan.baseline)),
         )
         is_kept = _is_kept(workspace, scored.result.id)
         if may_seal and not is_kept:
-            keep(scored, workspace, {VOTES: str(Path(folder) / VOTES)})
+            paths = {VOTES: str(Path(folder) / VOTES)}
+            workspace.keep(scored.result, scored.stored_files, paths)
     facts = dict(examined.report.facts)
     return CandidateOutcome(
         candidate=candidate,
@@ -372,7 +376,7 @@ def _judge(
 
 
 def _is_kept(workspace: Workspace, result_id: str) -> bool:
-    """Whether the very same judgement is sealed already; asking again must write nothing."""
+    """Whether the same judgement is sealed already; closing again must write nothing."""
     try:
         workspace.results.get(result_id)
     except UsageError:
@@ -381,7 +385,7 @@ def _is_kept(workspace: Workspace, result_id: str) -> bool:
 
 
 def _overall(verdicts: Sequence[Outcome]) -> Outcome:
-    """Pass when some candidate is preferred, fail when the baseline is to all of them."""
+    """Return pass if some candidate is preferred, fail if the baseline is preferred to all."""
     if "pass" in verdicts:
         return "pass"
     return "fail" if set(verdicts) == {"fail"} else "inconclusive"

@@ -23,7 +23,7 @@ from gatemark.core.errors import (
 )
 from gatemark.core.result import AssetRef
 from gatemark.core.text import check_words
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
 from gatemark.lifecycle.assets import version_ref
@@ -56,15 +56,15 @@ SHARE_MIN: Final = 0.9
 PAIRS_MIN: Final = 5
 
 
-def _ends_blank(answer: Any) -> bool:
+def _ends_blank(answer: object) -> bool:
     return isinstance(answer, str) and answer != answer.strip()
 
 
-def _is_object(answer: Any) -> bool:
+def _is_object(answer: object) -> bool:
     return not isinstance(answer, str)
 
 
-def _has_markup(answer: Any) -> bool:
+def _has_markup(answer: object) -> bool:
     return isinstance(answer, str) and any(mark in answer for mark in ("**", "```", "\n- ", "\n# "))
 
 
@@ -76,8 +76,8 @@ _TRAITS: Final[tuple[tuple[str, Callable[[Any], bool]], ...]] = (
 
 
 def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, ...]:
-    """Traits by which a reviewer could learn to tell the arms apart, in words."""
-    answers: dict[str, list[Any]] = {arm: [] for arm in arms}
+    """Describe traits by which a reviewer could tell the arms apart."""
+    answers: dict[str, list[object]] = {arm: [] for arm in arms}
     for pair in pairs:
         if not pair.is_gold:
             for arm, answer in zip(pair.arms, pair.answers, strict=True):
@@ -97,8 +97,8 @@ def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, .
     return tuple(found)
 
 
-def _names(answer: Any, arms: Sequence[str]) -> bool:
-    """Whether a text names an arm; short and everyday names would be found everywhere."""
+def _names(answer: object, arms: Sequence[str]) -> bool:
+    """Whether a text contains an arm's name; short names are skipped, they are in every text."""
     text = str(answer).casefold()
     everyday = {"candidate", "baseline"}
     return any(len(arm) >= 4 and arm not in everyday and arm.casefold() in text for arm in arms)
@@ -139,7 +139,7 @@ class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewCreated(msgspec.Struct, frozen=True, kw_only=True):
-    """A review that waits for votes."""
+    """A new review."""
 
     review: str
     commitment: str
@@ -152,21 +152,21 @@ class ReviewCreated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownPair(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a reviewer gets to see of a pair; both answers come in the same form."""
+    """A pair as a reviewer sees it; both answers have the same form."""
 
     review: str
     question: str
     token: str
     ordinal: int
-    input: Any
-    a: Any
-    b: Any
+    input: object
+    a: object
+    b: object
     answered: Answered | None = None
     reason: str = ""
 
 
 class VoteRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reviewer says about a pair that was shown; ``reason`` is needed for a skip."""
+    """A reviewer's vote on a pair that was shown; a skip needs a ``reason``."""
 
     review: str
     reviewer: str
@@ -237,7 +237,7 @@ def create_review(
 
 
 def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | None:
-    """The pair before a reviewer: the one not answered yet, or a fresh one; None at the end."""
+    """Return the open pair of a reviewer, or the next one; None at the end."""
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored, reviewer)
     plan, key = stored.plan, stored.key
@@ -260,14 +260,14 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
 
 
 def shown_pair(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> ShownPair:
-    """A pair that a reviewer has seen before, to look at it again."""
+    """Return a pair that a reviewer has seen before."""
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored, reviewer)
     return _shown(workspace, stored, _find_show(workspace, name, reviewer, shown_token))
 
 
 def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
-    """Keep a vote, a changed vote or a skip; only pairs that were shown can be voted on."""
+    """Store a vote, a changed vote or a skip; only on pairs that were shown."""
     name, reason = request.review, request.reason
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored, request.reviewer)
@@ -309,7 +309,7 @@ def lookers(workspace: Workspace, name: str) -> frozenset[str]:
 
 
 def _event(
-    workspace: Workspace, kind: str, name: str, payload: Mapping[str, Any], *, at: datetime
+    workspace: Workspace, kind: str, name: str, payload: Mapping[str, object], *, at: datetime
 ) -> EventDraft:
     return EventDraft(kind, at, workspace.actor, subject_of_review(name), payload)
 
@@ -321,7 +321,7 @@ def _arms(
     plan = request.plan
     given = [bool(request.files), request.result is not None, request.pack is not None]
     if sum(given) != 1:
-        raise UsageError("give files, a sealed result or a pack, and only one of them")
+        raise UsageError("give one of: files, a sealed result, or a pack")
     if not request.files:
         reference = request.result or newest_result(workspace, str(request.pack))
         found, known = sealed_answers(workspace, reference, request.suite)
@@ -348,7 +348,7 @@ def _with_assets(
     return msgspec.structs.replace(request.plan, assets=assets) if assets else request.plan
 
 
-def _facts(created: ReviewCreated, matched: Matched) -> dict[str, Any]:
+def _facts(created: ReviewCreated, matched: Matched) -> dict[str, object]:
     listed = {reason: items[:MAX_SHOWN_LEFT_OUT] for reason, items in matched.left_out.items()}
     return {"left_out": created.left_out, "left_out_items": listed, "tells": list(created.tells)}
 
@@ -362,16 +362,14 @@ def _require_reviewer(workspace: Workspace, stored: StoredReview, reviewer: str)
     if plan.reviewers and reviewer not in {*plan.reviewers, plan.arbiter}:
         raise NotAllowedError(f"{reviewer} is not a reviewer of {plan.name}")
     if plan.peeking and reviewer in lookers(workspace, plan.name):
-        raise NotAllowedError(
-            f"{reviewer} has seen numbers of {plan.name} and is not blind any more"
-        )
+        raise NotAllowedError(f"{reviewer} has seen numbers of {plan.name} and is no longer blind")
 
 
 def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> Show:
     for show in reviews_of(workspace).shows(name, reviewer):
         if secrets.compare_digest(show.token.encode(), shown_token.encode()):
             return show
-    raise UnknownNameError(f"{reviewer} was shown no pair {shown_token!r} of {name}")
+    raise UnknownNameError(f"{reviewer} has not seen pair {shown_token!r} of {name}")
 
 
 def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:

@@ -1,4 +1,4 @@
-"""What a closed review says beside its verdict.
+"""Findings of a closed review besides its verdict.
 
 Agreement of reviewers, arbitration, spread, caveats, and the ranking of several arms by Bradley
 and Terry's model.
@@ -15,10 +15,9 @@ import numpy as np
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome
-from gatemark.evidence.folds.fold_files import build_exam
-from gatemark.evidence.folds.run_exam import exam_job
-from gatemark.evidence.plugins import measures
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import measures
+from gatemark.evidence.run_exam import ExamJob, build_exam
+from gatemark.evidence.source import ReadingChoices
 from gatemark.gate.decide import judge
 from gatemark.review.create import lookers
 from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
@@ -102,7 +101,7 @@ class Arbitration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoteSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether reviewers spread their votes alike over the sides: Pearson's chi-square.
+    """Whether reviewers spread their votes in the same way over the sides: Pearson's chi-square.
 
     ``is_alike`` is null when it could not be judged, and ``reason`` says why.
     """
@@ -154,7 +153,7 @@ def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
     """Every two reviewers with pairs in common, by the agreement exam's own rules."""
     if AGREEMENT not in measures():
         return ()
-    exam = build_exam(exam_job(AGREEMENT, {}, ReadingChoices()))
+    exam = build_exam(ExamJob(AGREEMENT, {}, ReadingChoices()))
     rules = [rule for rule in exam.policy().rules if rule.id in AGREEMENT_RULES]
     measure = measures().get(AGREEMENT)
     given: dict[str, dict[int, str]] = {}
@@ -229,7 +228,11 @@ def vote_spread(opened: OpenedReview) -> VoteSpread:
 
     found = homogeneity(counts, np.random.default_rng(SEED))
     is_alike = found.p_value >= SPREAD_ALPHA
-    word = "spread their votes alike" if is_alike else "do not spread their votes alike"
+    word = (
+        "spread their votes in the same way"
+        if is_alike
+        else "differ in how they spread their votes"
+    )
     return VoteSpread(
         reviewers=tuple(enough),
         counts=counts,

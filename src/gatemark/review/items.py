@@ -1,20 +1,27 @@
-"""From two or more files of samples to pairs: matched by id, nothing lost without a word."""
+"""Match two or more files of samples by id into pairs; what cannot be shown is counted."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import AssetRef
 from gatemark.evidence.dataset import json_rows
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import Limits, ReadingChoices, refuse
-from gatemark.evidence.source import Source, inspect_source, read_blocks, whole_file
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import (
+    Limits,
+    ReadingChoices,
+    Source,
+    inspect_source,
+    read_blocks,
+    refuse,
+    whole_file,
+)
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.packs.answers import read_sample_lines
 from gatemark.review.plan import GOLD_ARMS, ReviewPair
@@ -30,8 +37,8 @@ SEARCHED_AT_ONCE: Final = 10
 class Told(NamedTuple):
     """What an arm answered to one item; ``error`` when it did not."""
 
-    input: Any
-    output: Any
+    input: object
+    output: object
     error: str | None = None
 
 
@@ -123,7 +130,7 @@ def match_arms(
     """Every pair of arms on every item; what is under one id must be about one input."""
     everyone = sorted(set().union(*arms.values()))
     unpaired = [
-        f"{name}: has no item {item!r}"
+        f"{name}: lacks item {item!r}"
         for item in everyone
         for name, answers in arms.items()
         if item not in answers
@@ -150,7 +157,7 @@ def match_arms(
             )
     refuse(different, choices)
     if not pairs:
-        raise BadInputError("no item can be shown: the arms have no answers in common")
+        raise BadInputError("nothing to review: no item has an answer of every arm")
     return Matched(pairs, {reason: items for reason, items in left_out.items() if items})
 
 
@@ -177,15 +184,15 @@ def read_gold(path: str, choices: ReadingChoices) -> list[ReviewPair]:
         )
     refuse(problems, choices)
     if not pairs:
-        raise BadInputError(f"{path}: holds no gold pairs")
+        raise BadInputError(f"{path}: contains no gold pairs")
     return pairs
 
 
-def _gold_problem(row: Any, seen: set[str]) -> str | None:
+def _gold_problem(row: object, seen: set[str]) -> str | None:
     if not isinstance(row, dict):
         return row if isinstance(row, str) else "expected an object"
     if not isinstance(row.get("id"), str) or not row["id"].strip():
-        return "id must be a text"
+        return "id must be a string"
     if row["id"] in seen:
         return f"id {row['id']!r} was seen before"
     keys = set(row) - {"id", "input"}
@@ -202,7 +209,7 @@ def _reason(told: Mapping[str, Told], arm_count: int) -> str | None:
     return "without_output" if any(one.output is None for one in told.values()) else None
 
 
-def _shown(output: Any, trim: bool) -> Any:
+def _shown(output: object, trim: bool) -> object:
     return output.strip() if trim and isinstance(output, str) else output
 
 

@@ -7,7 +7,7 @@ an item with its label, version and names, and so says what the tables must hold
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gatemark.core.canonical import digest
 from gatemark.ledger.event import Event
@@ -46,7 +46,7 @@ class AcceptedSet(NamedTuple):
     """An event that told of accepted labels, and the data set it names; None when it is gone."""
 
     event: Event
-    payload: Mapping[str, Any]
+    payload: Mapping[str, object]
     data: bytes | None
 
 
@@ -54,7 +54,7 @@ class _Line(NamedTuple):
     """A line of a data set, and the first event that had it."""
 
     event: Event
-    row: Mapping[str, Any]
+    row: Mapping[str, object]
 
 
 def label_findings(rows: LabelRows, told: Sequence[AcceptedSet]) -> Iterator[Finding]:
@@ -99,7 +99,7 @@ def _lines(told: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
 
 def _accepted(
     rows: LabelRows,
-    items: Mapping[int, Mapping[str, Any]],
+    items: Mapping[int, Mapping[str, object]],
     lines: dict[tuple[str, int], _Line],
     field: str,
 ) -> Iterator[Finding]:

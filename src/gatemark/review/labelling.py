@@ -1,11 +1,11 @@
-"""What people call samples: one label each, a proposal by majority, and who may accept it."""
+"""Labels people give to samples: one each, a proposal by majority, and who may accept it."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -40,7 +40,7 @@ class LabelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     def __post_init__(self) -> None:
         if len(set(self.labels)) != len(self.labels):
-            raise InvalidValueError(f"labels come twice: {', '.join(self.labels)}")
+            raise InvalidValueError(f"labels must be different, got {', '.join(self.labels)}")
 
     @property
     def digest(self) -> str:
@@ -52,8 +52,8 @@ class LabelItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     """One sample to be labelled."""
 
     id: str
-    input: Any
-    output: Any
+    input: object
+    output: object
 
     def document(self) -> bytes:
         """The bytes that are kept."""
@@ -117,7 +117,7 @@ def propose(plan: LabelPlan, number: int, marks: Sequence[LabelMark]) -> LabelPr
     ranked = Counter(mark.label for mark in marks).most_common()
     if len(ranked) > 1 and ranked[0][1] == ranked[1][1]:
         told = " and ".join(sorted(label for label, count in ranked if count == ranked[0][1]))
-        return LabelProposal(number, None, (), f"no majority between {told}")
+        return LabelProposal(number, None, (), f"no majority: {told}")
     label = ranked[0][0]
     return LabelProposal(number, label, _givers(marks, label), None)
 
@@ -125,9 +125,11 @@ def propose(plan: LabelPlan, number: int, marks: Sequence[LabelMark]) -> LabelPr
 def settle(plan: LabelPlan, number: int, marks: Sequence[LabelMark], chosen: str) -> LabelProposal:
     """The label that an owner chose where reviewers did not agree."""
     if chosen not in plan.labels:
-        raise InvalidValueError(f"{chosen!r} is no label of {plan.name}: {', '.join(plan.labels)}")
+        raise InvalidValueError(
+            f"{chosen!r} is not a label of {plan.name}; expected one of {', '.join(plan.labels)}"
+        )
     if not marks:
-        return LabelProposal(number, None, (), "nobody labelled it")
+        return LabelProposal(number, None, (), "it has no labels yet")
     return LabelProposal(number, chosen, _givers(marks, chosen), None)
 
 
@@ -143,7 +145,7 @@ def dataset_rows(
     lines = []
     for acceptance in sorted(accepted, key=lambda one: items[one.number].id):
         item = items[acceptance.number]
-        row: dict[str, Any] = {"id": item.id, "input": item.input}
+        row: dict[str, object] = {"id": item.id, "input": item.input}
         if plan.field == "label":
             row["output"] = item.output
         row[plan.field] = acceptance.label

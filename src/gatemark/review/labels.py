@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from gatemark.core.canonical import digest_bytes, same_digest
@@ -18,8 +16,8 @@ from gatemark.core.errors import (
 )
 from gatemark.core.measurement import Measurement
 from gatemark.core.text import check_words
-from gatemark.evidence.plugins import measures
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.exam import measures
+from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.decisions.decision import require_role
@@ -110,7 +108,7 @@ def create_labels(
     if plan.field == "label":
         items = [item for item in items if item.output is not None]
     if not items:
-        raise BadInputError(f"{path}: holds no sample with an output to label")
+        raise BadInputError(f"{path}: contains no sample with an output to label")
     for item in items:
         check_words(item.id, "an id")
     if len(items) > MAX_ITEMS:
@@ -120,7 +118,7 @@ def create_labels(
 
 
 def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | None:
-    """The next sample before a reviewer; what others said is not told."""
+    """Return the next sample of a reviewer, without the labels of others."""
     plan = label_sets_of(workspace).get(name)
     _require_reviewer(plan, reviewer)
     numbers = list(label_sets_of(workspace).ids(name).values())
@@ -131,11 +129,14 @@ def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | N
 
 
 def give_label(workspace: Workspace, request: GiveLabel) -> int:
-    """Keep a label, or a changed one; gives its version."""
+    """Store a label, or a changed one; return its version."""
     plan = label_sets_of(workspace).get(request.labels)
     _require_reviewer(plan, request.reviewer)
     if request.label not in plan.labels:
-        raise UsageError(f"{request.label!r} is no label of {plan.name}: {', '.join(plan.labels)}")
+        raise UsageError(
+            f"{request.label!r} is not a label of {plan.name}; expected one of "
+            f"{', '.join(plan.labels)}"
+        )
     check_words(request.note, "a note")
     number = _number(workspace, request.labels, request.item)
     mark = LabelMark(number, request.reviewer, 0, request.label, request.note)
@@ -169,7 +170,7 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
 
 
 def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
-    """Accept what is agreed upon; only a pack_owner may, and not alone about own labels."""
+    """Accept agreed labels. Only a pack_owner may, and never labels that only they gave."""
     name = request.labels
     plan = label_sets_of(workspace).get(name)
     require_role(
@@ -191,7 +192,9 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
         elif known is not None and known.label == proposal.label:
             continue
         elif own_work(proposal, workspace.actor):
-            waiting[item] = f"only {workspace.actor} gave this label; somebody else must too"
+            waiting[item] = (
+                f"only {workspace.actor} gave this label; another reviewer must give it too"
+            )
         else:
             version = 1 if known is None else known.version + 1
             fresh.append(
@@ -234,14 +237,19 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
     plan = label_sets_of(workspace).get(name)
     accepted = label_sets_of(workspace).accepted(name)
     if not accepted:
-        raise RefusedError(f"no label of {name} is accepted yet; a pack_owner must")
+        raise RefusedError(
+            f"no label of {name} is accepted yet; a pack_owner accepts them with "
+            "'gatemark review labels accept'"
+        )
     data = dataset_rows(plan, label_sets_of(workspace).items(name), list(accepted.values()))
-    told: Any = None
+    told: str | None = None
     for event, payload in workspace.events.events(subject=_subject(name)):
         if event.kind == LABELS_ACCEPTED and payload is not None:
-            told = payload["dataset_digest"]
+            told = str(payload["dataset_digest"])
     if told is None or not same_digest(digest_bytes(data), told):
-        raise IntegrityError(f"label set {name} is not what the ledger says was accepted: {told}")
+        raise IntegrityError(
+            f"label set {name} differs from what the ledger says was accepted: {told}"
+        )
     return data
 
 
@@ -278,7 +286,7 @@ def _agreement(marks: list[LabelMark]) -> tuple[Measurement, ...]:
 def _number(workspace: Workspace, name: str, item: str) -> int:
     ids = label_sets_of(workspace).ids(name)
     if item not in ids:
-        raise UnknownNameError(f"{name} has no item {item!r}")
+        raise UnknownNameError(f"{name} lacks item {item!r}")
     return ids[item]
 
 

@@ -61,11 +61,13 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise InvalidValueError(f"arms must have different names, got {', '.join(arms)}")
         for arm in self.assets or {}:
             if arm not in arms:
-                raise InvalidValueError(f"{arm} is no arm of {self.name}: {', '.join(arms)}")
+                raise InvalidValueError(
+                    f"{arm} is not an arm of {self.name}; expected one of {', '.join(arms)}"
+                )
         if not 0 < self.alpha < 0.5:
             raise InvalidValueError(f"alpha must be inside (0, 0.5), got {self.alpha}")
         if self.arbiter is not None and self.arbiter in self.reviewers:
-            raise InvalidValueError(f"{self.arbiter} cannot be reviewer and arbiter at once")
+            raise InvalidValueError(f"{self.arbiter} cannot be both reviewer and arbiter")
         if self.reviewers and len(set(self.reviewers)) < self.votes_per_pair:
             raise InvalidValueError(
                 f"{self.votes_per_pair} votes per pair need as many reviewers, "
@@ -92,8 +94,8 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     item: str
     arms: tuple[str, str]
-    input: Any
-    answers: tuple[Any, Any]
+    input: object
+    answers: tuple[object, object]
     kind: PairKind = "pair"
 
     @property

@@ -58,7 +58,7 @@ def check_key(sealed: Sealed, key: bytes, committed: str) -> None:
 
 
 def coin(key: bytes, purpose: str, reviewer: str, number: int) -> int:
-    """0 or 1, which nobody can tell without the key."""
+    """Return 0 or 1, unpredictable without the key."""
     return _draw(key, purpose, reviewer, number)[0] & 1
 
 
@@ -91,7 +91,7 @@ class SeenPair(Protocol):
 
 
 class PairPosition(NamedTuple):
-    """The how-many-eth of a reviewer's gold pairs, or of their others, a pair is; from 1."""
+    """Return the position of a pair among a reviewer's gold pairs, or their others, from 1."""
 
     reviewer: str
     number: int

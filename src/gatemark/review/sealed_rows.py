@@ -8,7 +8,7 @@ finds them as they were.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -16,7 +16,7 @@ from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
-from gatemark.review.plan import ReviewPair
+from gatemark.review.plan import Answered, ReviewPair
 from gatemark.review.sealed_key import Sealed, commitment, places, token
 from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
 
@@ -68,7 +68,7 @@ class VoteRow(NamedTuple):
     reviewer: str
     ordinal: int
     version: int
-    answered: Any
+    answered: Answered
     reason: str
 
 
@@ -94,7 +94,7 @@ class LedgerFact(NamedTuple):
     """An event and its payload."""
 
     event: Event
-    payload: Mapping[str, Any]
+    payload: Mapping[str, object]
 
 
 class ReviewEvents:
@@ -115,7 +115,7 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
     """What is wrong with a review and everything that belongs to it."""
     name = rows.review.name
     if told.created is None:
-        yield finding(None, "reviews", f"review {name}: no event tells of it")
+        yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
         return
     seq = told.created.event.seq
     for what in _review(rows.review, told.created):
@@ -137,7 +137,7 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
 
 
 def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
-    """Rows that hold something else than this build ever writes; nothing can be made of them."""
+    """Yield rows with content that this build never writes."""
     for show in rows.shows:
         if not has_types(show, str, int, int, str):
             yield "review_shows", f"the row of {show.reviewer!r}, {show.ordinal!r} cannot be read"
@@ -149,11 +149,11 @@ def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
 def _review(row: ReviewRow, told: LedgerFact) -> Iterator[str]:
     said = told.payload
     if digest(plain_json(row.plan)) != said.get("plan_digest"):
-        yield "its rules are not the ones that it was made with"
+        yield "its rules differ from those recorded when it was made"
     if row.commitment != said.get("commitment"):
         yield "has another commitment"
     if not is_key(row, said):
-        yield "its key is not the one that was sealed"
+        yield "its key differs from the sealed one"
     facts = plain_json(row.facts)
     kept = facts if isinstance(facts, dict) else {}
     for word in ("left_out", "tells"):
@@ -165,7 +165,7 @@ def _review(row: ReviewRow, told: LedgerFact) -> Iterator[str]:
         yield f"was made at {told.event.at.isoformat()}, not at {row.created_at}"
 
 
-def is_key(row: ReviewRow, said: Mapping[str, Any]) -> bool:
+def is_key(row: ReviewRow, said: Mapping[str, object]) -> bool:
     """Whether the stored key is the one that was committed to."""
     sealed = Sealed(row.name, str(said.get("plan_digest")), str(said.get("manifest_digest")))
     try:
@@ -174,28 +174,28 @@ def is_key(row: ReviewRow, said: Mapping[str, Any]) -> bool:
         return False
 
 
-def _pairs(rows: Iterable[PairRow], said: Mapping[str, Any]) -> Iterator[str]:
+def _pairs(rows: Iterable[PairRow], said: Mapping[str, object]) -> Iterator[str]:
     digests = []
     for place, row in enumerate(rows, start=1):
         if row.number != place:
             yield f"pair {place} is missing"
             return
         # SQLite keeps texts in a column of bytes, too.
-        document: Any = row.document
+        document: str | bytes = row.document
         data = document.encode() if isinstance(document, str) else bytes(document)
         digests.append(digest_bytes(data))
         plain = plain_json(data)
         kind = plain.get("kind", "pair") if isinstance(plain, dict) else None
         if bool(row.is_gold) != (kind != "pair"):
             yield f"column is_gold of pair {place} says otherwise than its document"
-    made = sum(int(said.get(word, 0)) for word in ("pair_count", "gold_count"))
+    made = sum(int(str(said.get(word, 0))) for word in ("pair_count", "gold_count"))
     if len(digests) != made:
         yield f"has {len(digests)} pairs, was made with {made}"
     elif digest(digests) != said.get("manifest_digest"):
-        yield "its pairs are not the ones that it was made with"
+        yield "its pairs differ from those recorded when it was made"
 
 
-def _shows(rows: ReviewRows, said: Mapping[str, Any]) -> Iterator[str]:
+def _shows(rows: ReviewRows, said: Mapping[str, object]) -> Iterator[str]:
     """Tokens are drawn from the key, so that each says which pair it stands for."""
     key = bytes(rows.review.sealed_key) if is_key(rows.review, said) else None
     last: dict[str, int] = {}
@@ -224,7 +224,7 @@ def _votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
     if len(votes) != said.get("vote_count"):
         yield f"has {len(votes)} votes, was closed with {said.get('vote_count')}"
     elif ballots_digest(votes) != said.get("ballots_digest"):
-        yield "its votes are not the ones that it was closed with"
+        yield "its votes differ from those recorded when it was closed"
 
 
 def cast_votes(rows: ReviewRows) -> list[CastVote]:

@@ -78,7 +78,7 @@ def _numbers(
     if not plan.peeking:
         return None, "numbers are hidden until the review is closed"
     if looker is None:
-        return None, "nobody asked for the numbers"
+        return None, "ask for the numbers with --look"
     if looker in {*plan.reviewers, plan.arbiter} or reviews_of(workspace).shows(plan.name, looker):
         return None, f"{looker} votes in this review and must stay blind"
     # The outcome needs the exam, which few looks do.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -43,7 +43,7 @@ class ReviewTables:
         self._open: list[str] = []
         self._unsealed: list[str] = []
 
-    def learn(self, event: Event, payload: Mapping[str, Any]) -> None:
+    def learn(self, event: Event, payload: Mapping[str, object]) -> None:
         """Take in one event."""
         name = (event.subject or "").partition(":")[2]
         if event.kind == LABELS_ACCEPTED:

@@ -1,4 +1,4 @@
-"""From letters to arms: what the votes said, once the key may be used."""
+"""Open the votes: from letters to arms, once the key may be used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatemark.review.sealed_key import PairPosition, is_swapped, places
 from gatemark.statistics.preference import Choice, majority
 
 GOLD_VOTES_MIN: Final = 3
-"""With fewer votes on gold pairs a rate says nothing, and nobody is left out by it."""
+"""Minimum number of votes on gold pairs before a reviewer can be left out."""
 
 
 _BALLOT: Final = ("number", "reviewer", "ordinal", "version", "answered", "reason")

@@ -14,10 +14,10 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.progress import Progress
-from gatemark.evidence.plugins import measures
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import digest_source, find_sources
+from gatemark.evidence.exam import measures
+from gatemark.evidence.source import ReadingChoices, digest_source, find_sources
 from gatemark.samples.compare_verdict import CompareSettings, ComparisonVerdict, judge_comparison
+from gatemark.samples.importer import log_file
 from gatemark.samples.pairing import (
     LISTED_MAX,
     SamplePairing,
@@ -61,6 +61,7 @@ class CompareRequest(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str | None = None
     id_path: str | None = None
     tool: str = AUTO
+    columns: dict[str, str] = {}
     base_arm: str | None = None
     cand_arm: str | None = None
     settings: CompareSettings = CompareSettings()
@@ -101,7 +102,7 @@ def compare_files(
 
 def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None) -> _Files:
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        paths = (request.base, request.cand)
+        paths = [str(log_file(Path(path))) for path in (request.base, request.cand)]
         sources = find_sources(paths, choices.limits, Path(folder))
         total = sum(source.byte_count for source in sources)
         read: list[SampleSet] = []
@@ -118,6 +119,7 @@ def _read(request: CompareRequest, choices: ReadingChoices, on_progress: Progres
                 arm_flag=flag,
                 id_path=request.id_path,
                 cluster=request.cluster,
+                columns=request.columns,
             )
             read.append(read_samples(source, asked, choices, _shifted(on_progress, done, total)))
             done += source.byte_count

@@ -1,11 +1,12 @@
 """How a comparison is judged. Its numbered steps are the ones in ``docs/explanation/compare.md``.
 
-(1) Both sides must speak of the same items: other task or item hashes, other targets, or no shared
-    item with a score leave the question open.
+(1) Both sides must speak of the same items: other task or item hashes, other targets, other inputs
+    where ids are positions, or no shared item with a score leave the question open. So does a log
+    that contradicts its own aggregates.
 (2) Worse is a fail: without a margin when the drop is significant, with one when the drop is above
     the margin and cannot be chance.
-(3) The evidence must be whole: an errored, unscored, unpaired or refused sample, or an item without
-    its cluster, holds the verdict open.
+(3) The evidence must be whole: an incomplete run, an errored, unscored, unpaired or refused sample,
+    or an item without its cluster, holds the verdict open.
 (4) Only what is shown passes: the drop stays within the margin (0.05 when none is given) even at
     its bound, or, without a margin, the candidate is significantly better.
 """
@@ -169,9 +170,15 @@ def _incomparable(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> I
             f"the sides ran different tasks: {TASK_HASH} is {_few(base.task_hashes)} in the base "
             f"and {_few(cand.task_hashes)} in the candidate"
         )
+    for side, samples in (("base", base), ("candidate", cand)):
+        for reason in samples.contradictions:
+            yield f"the {side} contradicts itself: {reason}"
     if base.tool != cand.tool:
         return
-    for name in (DOC_HASH, "target"):
+    names = [DOC_HASH, "target"]
+    if (base.by_position or cand.by_position) and not (base.contents[DOC_HASH]):
+        names.append("input")
+    for name in names:
         keys = pairing.different[name]
         if keys:
             yield f"{len(keys)} paired samples have another {name}: {_few_samples(keys)}"
@@ -188,6 +195,8 @@ def _not_whole(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iter
             if keys:
                 total = len(samples.keys)
                 yield f"{len(keys)} of {total} {side} samples {what}: {_few_samples(keys)}"
+        for reason in samples.partial:
+            yield f"the {side} is incomplete: {reason}"
         if samples.refused:
             yield f"{len(samples.refused)} {side} rows could not be read: {samples.refused[0]}"
     if pairing.clusterless:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -14,25 +14,24 @@ from gatemark.samples.importer import ForeignFile, Refusal
 
 T = TypeVar("T")
 
-NAN_TEXT: Final = "NaN"
+NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
+"""What some tools write in place of a number, and what such a token is read as: this text."""
 _BOM: Final = b"\xef\xbb\xbf"
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _TOKEN: Final = re.compile(_STRING + rb'|[\[\]{}:"]', re.DOTALL)
-_NAN_OR_STRING: Final = re.compile(_STRING + rb"|\bNaN\b", re.DOTALL)
+_TOKEN_OR_STRING: Final = re.compile(_STRING + rb"|\bNaN\b|-?\bInfinity\b", re.DOTALL)
 _PATH_DEPTH: Final = 4
 
 
-def decode(data: bytes, kind: type[T], place: str, *, nan_allowed: bool = False) -> T:
+def decode(data: bytes, kind: type[T], place: str) -> T:
     """Typed JSON, or an error that says where.
 
-    With ``nan_allowed`` a bare ``NaN`` token is read as the text "NaN", which no reader takes
-    for a number.
+    A bare ``NaN`` or ``Infinity`` token, which JSON does not have, is read as a text of the same
+    letters: no reader takes it for a number.
     """
     try:
         return _decode(data, kind)
     except (ValueError, RecursionError) as error:
-        if nan_allowed and b"NaN" in data:
-            return decode(_quote_nan(data), kind, place)
         raise BadInputError(f"{place}: {reason_of(error)}") from error
 
 
@@ -56,13 +55,13 @@ def lines(file: ForeignFile, kind: type[T]) -> Iterator[tuple[str, T | Refusal]]
 
 
 def rows(
-    raws: list[msgspec.Raw], kind: type[T], place: str, *, nan_allowed: bool = False
+    raws: list[msgspec.Raw], kind: type[T], place: str
 ) -> Iterator[tuple[str, msgspec.Raw, T | Refusal]]:
     """Every element of an array with its place: decoded, or the reason why not."""
     for index, raw in enumerate(raws):
         where = f"{place}[{index}]"
         try:
-            yield where, raw, decode(bytes(raw), kind, where, nan_allowed=nan_allowed)
+            yield where, raw, decode(bytes(raw), kind, where)
         except BadInputError as error:
             yield where, raw, Refusal(where, str(error).removeprefix(f"{where}: "))
 
@@ -72,7 +71,7 @@ def without_bom(data: bytes) -> bytes:
     return data.removeprefix(_BOM)
 
 
-def value_at(value: Any, path: str) -> Any:
+def value_at(value: object, path: str) -> object:
     """What lies at a dotted path, None when nothing does; a key may itself contain dots."""
     if not path:
         return value
@@ -128,10 +127,18 @@ def key_paths(head: bytes) -> frozenset[str]:
 
 
 def _decode(data: bytes, kind: type[T]) -> T:
-    return msgspec.json.decode(without_bom(data), type=kind)
+    try:
+        return msgspec.json.decode(without_bom(data), type=kind)
+    except msgspec.DecodeError:
+        if b"NaN" not in data and b"Infinity" not in data:
+            raise
+        return msgspec.json.decode(_quoted(without_bom(data)), type=kind)
 
 
-def _quote_nan(data: bytes) -> bytes:
-    return _NAN_OR_STRING.sub(
-        lambda match: b'"NaN"' if match.group() == b"NaN" else match.group(), data
-    )
+def _quoted(data: bytes) -> bytes:
+    return _TOKEN_OR_STRING.sub(_quote, data)
+
+
+def _quote(match: re.Match[bytes]) -> bytes:
+    token = match.group()
+    return token if token.startswith(b'"') else b'"' + token + b'"'

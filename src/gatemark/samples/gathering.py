@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import decode, value_at
+from gatemark.samples.foreign_json import NOT_FINITE, decode, value_at
 from gatemark.samples.importer import (
     ClaimCheck,
     ForeignError,
@@ -21,6 +22,7 @@ from gatemark.samples.importer import (
     ReadOptions,
     Refusal,
 )
+from gatemark.samples.records import SampleOrigin
 
 MESSAGE_LENGTH: Final = 2000
 ID_LENGTH: Final = 512
@@ -67,7 +69,7 @@ def error_of(message: object, kind: str) -> ForeignError:
     return ForeignError(kind=named.group(1) if named else kind, message=text or kind)
 
 
-def text_tags(values: Mapping[str, Any] | None) -> dict[str, str]:
+def text_tags(values: Mapping[str, object] | None) -> dict[str, str]:
     """The plain values of a foreign metadata object as tags; nested ones are left out."""
     tags = {}
     for key, value in (values or {}).items():
@@ -85,24 +87,39 @@ def only(files: Sequence[ForeignFile], tool: str) -> ForeignFile:
     return files[0]
 
 
-def refuse_partial(place: str, reason: str, options: ReadOptions) -> str:
-    """Refuse a run that was cut short; a note when the caller said to take it anyway."""
-    if options.allow_partial:
-        return f"{place}: {reason}; taken because partial runs were allowed"
-    raise BadInputError(f"{place}: {reason}; such a run is no evidence for a promotion")
-
-
 def choose_arm(arms: Sequence[LogExperiment], wanted: str | None, place: str) -> str:
-    """The arm to read: the wanted one, or the only one."""
+    """The arm to read: the wanted one, by its name or its number from 1, or the only one."""
     names = [arm.name for arm in arms]
-    listed = ", ".join(repr(name) for name in names) or "none"
+    listed = ", ".join(f"{n}: {name!r}" for n, name in enumerate(names, start=1)) or "none"
     if wanted is None:
         if len(names) == 1:
             return names[0]
-        raise BadInputError(f"{place}: holds {len(names)} arms, name one with --arm: {listed}")
-    if wanted not in names:
+        raise BadInputError(
+            f"{place}: holds {len(names)} arms, choose one with --arm, by name or number: {listed}"
+        )
+    if wanted in names:
+        return wanted
+    number = int(wanted) if re.fullmatch("[0-9]{1,6}", wanted) else 0
+    if not 1 <= number <= len(names):
         raise BadInputError(f"{place}: has no arm {wanted!r} (arms: {listed})")
-    return wanted
+    return names[number - 1]
+
+
+def repeats_of(contents: Mapping[int, object]) -> dict[int, tuple[int, int]]:
+    """Every index as (the first index with the same content, its number among those).
+
+    A tool that asks a question several times writes it several times. The repeats are no
+    independent items, so they are counted as epochs of one.
+    """
+    firsts: dict[bytes, int] = {}
+    seen: Counter[int] = Counter()
+    found = {}
+    for index in sorted(contents):
+        key = msgspec.json.encode(contents[index], order="sorted")
+        first = firsts.setdefault(key, index)
+        seen[first] += 1
+        found[index] = (first, seen[first])
+    return found
 
 
 def check_mean(
@@ -115,13 +132,17 @@ def check_mean(
     agrees = found is not None and same_number(claimed, found)
     missing = all_count - len(values)
     why = None
+    explained = False
     if agrees and missing:
         why = f"{missing} of {all_count} {left_out}, left out of its denominator"
     elif not agrees and over_all is not None and same_number(claimed, over_all):
         why = f"{missing} of {all_count} {left_out}, counted by the tool as 0"
+        explained = True
     elif not agrees:
         why = "the reason is not in the log"
-    return ClaimCheck(name, claimed, found, len(values), over_all, all_count, agrees, why)
+    return ClaimCheck(
+        name, claimed, found, len(values), over_all, all_count, agrees, why, explained
+    )
 
 
 def check_count(name: str, claimed: float, found: int) -> ClaimCheck:
@@ -149,8 +170,17 @@ class Gathering:
         self._checks: list[ClaimCheck] = []
         self._claimed: dict[str, float] = {}
         self._widened = 0
+        self._partial: list[str] = []
+        self._contradictions: list[str] = []
+        self.by_position = False
+        self.version: str | None = None
         self.notes: list[str] = []
         self.lineage: dict[str, str] = {}
+
+    @property
+    def tool_name(self) -> str:
+        """The tool, with its version where the log has one."""
+        return f"{self._tool} {self.version or ''}".strip()
 
     @property
     def samples(self) -> Iterable[ForeignSample]:
@@ -167,7 +197,7 @@ class Gathering:
         if path is None:
             return fallback
         if isinstance(row, msgspec.Raw):
-            row = decode(bytes(row), dict[str, Any], place, nan_allowed=True)
+            row = decode(bytes(row), dict[str, object], place)
         return value_at(row, path)
 
     def add(
@@ -176,15 +206,20 @@ class Gathering:
         *,
         item: object,
         epoch: int = 1,
-        given: Any = None,
-        target: Any = None,
-        output: Any = None,
-        scores: Mapping[str, float | None] | None = None,
+        given: object = None,
+        target: object = None,
+        output: object = None,
+        scores: Mapping[str, object] | None = None,
         error: ForeignError | None = None,
-        latency_ms: float | None = None,
+        confidence: float | None = None,
+        latency_ms: object = None,
+        cluster: str | None = None,
         tags: Mapping[str, str] | None = None,
     ) -> None:
-        """Take one row; what cannot become a legal record is refused with its reason."""
+        """Take one row; what cannot become a legal record is refused with its reason.
+
+        A score that is no number is null; where the tool wrote NaN or Infinity, a tag says so.
+        """
         name = usable_id(item)
         if name is None:
             self.refuse(
@@ -203,17 +238,44 @@ class Gathering:
             self._twice.append(f"{place}: {name!r} (epoch {epoch})")
             return
         span = score_number(latency_ms)
+        numbers, missing = self._numbers(scores or {})
         self._samples[name, epoch] = ForeignSample(
             id=name,
             epoch=epoch,
             input=given,
             target=target,
             output=output,
-            scores={} if error else dict(scores or {}),
+            scores={} if error else numbers,
+            confidence=confidence,
             error=error,
             latency_ms=span if span is not None and span >= 0 else None,
-            tags=dict(tags or {}),
+            cluster=cluster,
+            tags={**(tags or {}), **missing},
         )
+
+    def _numbers(
+        self, scores: Mapping[str, object]
+    ) -> tuple[dict[str, float | None], dict[str, str]]:
+        """Scores as numbers, and a tag for each that the tool wrote as NaN or Infinity."""
+        missing = {}
+        for name, value in scores.items():
+            text = str(value) if isinstance(value, float) and not math.isfinite(value) else value
+            text = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(text), text)
+            if isinstance(text, str) and text in NOT_FINITE:
+                missing[f"missing.{name}"] = f"{self._tool} wrote {text}"
+                self.note(f"score {name} is {text} for some samples: unscored, so null")
+        return {name: score_number(value) for name, value in scores.items()}, missing
+
+    def partial(self, reason: str) -> None:
+        """Say why the log holds only a part of its run; nothing made of it can pass."""
+        self._partial.append(reason)
+        self.note(f"{reason}; an incomplete run cannot pass")
+
+    def contradiction(self, reason: str) -> None:
+        """Say where the log disagrees with itself; no verdict can rest on it."""
+        if reason not in self._contradictions:
+            self._contradictions.append(reason)
+        self.note(reason)
 
     def note(self, text: str) -> None:
         """Say something once."""
@@ -242,7 +304,9 @@ class Gathering:
         """Keep a comparison with a claimed number; one worth reading becomes a note."""
         self._checks.append(check)
         self._claimed[check.name] = check.claimed
-        if check.why is not None:
+        if not (check.agrees or check.explained):
+            self.contradiction(check.line())
+        elif check.why is not None:
             self.note(check.line())
 
     def finish(self, *, arm: str | None = None, headline: str | None = None) -> Imported:
@@ -256,7 +320,7 @@ class Gathering:
         if not self._samples:
             reasons = tuple(f"{row.place}: {row.reason}" for row in self._refused[:_LISTED])
             raise BadInputError(
-                (f"{self._place}: no {self._tool} sample could be read", *reasons),
+                (f"{self._place}: no {self.tool_name} sample could be read", *reasons),
                 unlisted_count=max(0, len(self._refused) - _LISTED),
             )
         if self._widened:
@@ -273,6 +337,13 @@ class Gathering:
             notes=tuple(self.notes),
             headline=headline,
             lineage={key: text for key, text in self.lineage.items() if text},
+            origin=SampleOrigin(
+                tool=self._tool,
+                version=(self.version or "").strip() or None,
+                partial=tuple(self._partial),
+                contradictions=tuple(self._contradictions[:_LISTED]),
+                by_position=self.by_position and self._options.id_path is None,
+            ),
         )
 
     def only_score(self) -> str | None:
@@ -280,13 +351,15 @@ class Gathering:
         names = {name for sample in self.samples for name in sample.scores}
         return names.pop() if len(names) == 1 else None
 
-    def _portable(self, value: Any, depth: int = 0) -> Any:
+    def _portable(self, value: object, depth: int = 0) -> object:
         if depth > self._options.limits.value_depth:
             raise BadInputError(f"nested deeper than {self._options.limits.value_depth} levels")
         if isinstance(value, dict):
             return {str(key): self._portable(item, depth + 1) for key, item in value.items()}
         if isinstance(value, list):
             return [self._portable(item, depth + 1) for item in value]
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
         if isinstance(value, int) and abs(value) > _LARGEST_EXACT:
             self._widened += 1
             return str(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +12,10 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.dataset import frozen_rows
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
+    TABLES,
     ClaimCheck,
     ForeignSample,
     Imported,
@@ -23,8 +23,10 @@ from gatemark.samples.importer import (
     ReadOptions,
     as_record,
     import_files,
+    importer_called,
     importers,
     list_arms,
+    log_file,
 )
 from gatemark.samples.prepare import Preparation, prepare
 from gatemark.samples.read_samples import AUTO, is_own_file
@@ -76,6 +78,7 @@ def import_logs(
     tool: str = AUTO,
     arm: str | None = None,
     id_path: str | None = None,
+    columns: Mapping[str, str] | None = None,
     output: str | None = None,
     prepared: Preparation | None = None,
     choices: ReadingChoices | None = None,
@@ -87,9 +90,10 @@ def import_logs(
     on without them.
     """
     choices = choices or ReadingChoices()
+    paths = [str(log_file(Path(path))) for path in paths]
     check_output(paths, output)
-    _check_inputs(paths, tool, choices)
-    options = ReadOptions(arm=arm, id_path=id_path)
+    options = ReadOptions(arm=arm, id_path=id_path, columns=dict(columns or {}))
+    _check_inputs(paths, TABLES if options.columns and tool == AUTO else tool, choices)
     logs = import_files([Path(path) for path in paths], tool=tool, options=options)
     if on_progress is not None:
         total = sum(inspect_source(path).byte_count for path in paths)
@@ -135,6 +139,7 @@ def _snapshot(samples: Sequence[ForeignSample]) -> str | None:
 
 def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[LogExperiment, ...]:
     """The experiments inside some logs."""
+    paths = [str(log_file(Path(path))) for path in paths]
     _check_inputs(paths, tool, ReadingChoices())
     return list_arms([Path(path) for path in paths], tool=tool)
 
@@ -146,7 +151,7 @@ def importer_names() -> tuple[str, ...]:
 
 def _check_inputs(paths: Sequence[str], tool: str, choices: ReadingChoices) -> None:
     if tool != AUTO:
-        importers().get(tool)
+        importer_called(tool)
         return
     for path in paths:
         source = inspect_source(path)
@@ -179,7 +184,7 @@ def _ordered(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSamp
     if clashes:
         raise BadInputError(tuple(clashes[:5]), unlisted_count=max(0, len(clashes) - 5))
     return sorted(
-        (sample for log in logs for sample in log.samples),
+        (msgspec.structs.replace(one, origin=log.origin) for log in logs for one in log.samples),
         key=lambda sample: (sample.id, sample.epoch),
     )
 

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import gzip
 import io
+import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.registry import Registry
+from gatemark.samples.records import SampleOrigin
 
 SAMPLE_SCHEMA: Final = "gatemark.sample/1"
 HEAD_BYTES: Final = 1 << 18
 GZIP_MAGIC: Final = b"\x1f\x8b"
 ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+TABLES: Final = "csv"
+_TABLE_NAMES: Final = ("tsv", "jsonl")
+_LISTED: Final = 5
+_VERSION: Final = re.compile(
+    rb'"(?:promptfooVersion|inspect_ai|lm_eval_version)"\s*:\s*"([A-Za-z0-9.+_-]{1,40})"'
+)
 
 
 class ForeignLimits(msgspec.Struct, frozen=True):
@@ -34,13 +43,14 @@ class ForeignLimits(msgspec.Struct, frozen=True):
 class ReadOptions(msgspec.Struct, frozen=True):
     """What the reader of a log may be told.
 
-    ``arm`` picks one of several experiments in a file; ``id_path`` is a dotted path to the item
-    id in the tool's own row; ``allow_partial`` accepts a run that the log shows to be cut short.
+    ``arm`` picks one of several experiments in a file, by its name or its number; ``id_path`` is a
+    dotted path to the item id in the tool's own row; ``columns`` maps fields of a sample to the
+    columns of a table.
     """
 
     arm: str | None = None
     id_path: str | None = None
-    allow_partial: bool = False
+    columns: dict[str, str] = {}
     limits: ForeignLimits = ForeignLimits()
 
 
@@ -85,6 +95,7 @@ class ForeignSample(msgspec.Struct, frozen=True):
     latency_ms: float | None = None
     cluster: str | None = None
     tags: dict[str, str] = {}
+    origin: SampleOrigin | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -116,6 +127,8 @@ class ClaimCheck(msgspec.Struct, frozen=True):
     all_count: int
     agrees: bool
     why: str | None
+    explained: bool = False
+    """Whether the log itself shows why the numbers differ."""
 
     def line(self) -> str:
         """Both numbers, and why they differ when that is known."""
@@ -131,7 +144,8 @@ class Imported(msgspec.Struct, frozen=True):
 
     ``claimed`` are the tool's own aggregates; ``checks`` compare some of them with the rows.
     ``headline`` names the score the tool itself would show first, when it has one. ``lineage``
-    says what the log tells of model, data and versions.
+    says what the log tells of model, data and versions. ``origin`` is the tool with its version,
+    and what keeps these samples from passing.
     """
 
     tool: str
@@ -143,6 +157,7 @@ class Imported(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
     headline: str | None
     lineage: dict[str, str]
+    origin: SampleOrigin
 
     @property
     def errored_count(self) -> int:
@@ -160,6 +175,7 @@ class Importer(msgspec.Struct, frozen=True):
 
     ``sniff`` looks at the first bytes and the file name. ``arms`` lists the experiments in the
     files; ``read`` takes one of them. ``joint`` says that several files make up one log.
+    ``in_folder`` picks the logs among the names in a folder that the tool writes to.
     """
 
     name: str
@@ -168,6 +184,7 @@ class Importer(msgspec.Struct, frozen=True):
     arms: Callable[[Sequence[ForeignFile], ReadOptions], tuple[LogExperiment, ...]]
     read: Callable[[Sequence[ForeignFile], ReadOptions], Imported]
     joint: bool = False
+    in_folder: Callable[[Sequence[str]], Sequence[str]] | None = None
 
 
 @cache
@@ -183,8 +200,11 @@ def importers() -> Registry[Importer]:
 
 
 def as_record(sample: ForeignSample) -> dict[str, Any]:
-    """The `gatemark.sample/1` object for a row, every field written out."""
-    return {"schema": SAMPLE_SCHEMA, **msgspec.to_builtins(sample)}
+    """The `gatemark.sample/1` object for a row, every field but an unknown origin written out."""
+    record: dict[str, Any] = {"schema": SAMPLE_SCHEMA, **msgspec.to_builtins(sample)}
+    if sample.origin is None:
+        del record["origin"]
+    return record
 
 
 def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
@@ -234,7 +254,8 @@ def detect(file: ForeignFile, known: Registry[Importer]) -> Importer:
     if not fitting:
         raise BadInputError(
             f"{file.name}: neither {SAMPLE_SCHEMA} nor a log of a known format "
-            f"(known: {', '.join(known.names())})"
+            f"(known: {', '.join(known.names())}); a table of your own is read with "
+            f"--from {TABLES} --map id=COLUMN,score=COLUMN"
         )
     raise BadInputError(
         f"{file.name}: looks like several formats: "
@@ -247,11 +268,14 @@ def import_files(
 ) -> tuple[Imported, ...]:
     """Read logs of one tool: one result per log, or one for all where they belong together."""
     options = options or ReadOptions()
-    files = [open_foreign(path, options.limits) for path in paths]
-    importer = _one_importer(files, tool)
-    if importer.joint:
-        return (importer.read(files, options),)
-    return tuple(importer.read([file], options) for file in files)
+    files = [open_foreign(log_file(path), options.limits) for path in paths]
+    importer = _one_importer(files, tool, options)
+    groups = [files] if importer.joint else [[file] for file in files]
+    read = []
+    for group in groups:
+        with _naming_tool(importer, group):
+            read.append(importer.read(group, options))
+    return tuple(read)
 
 
 def list_arms(
@@ -259,19 +283,62 @@ def list_arms(
 ) -> tuple[LogExperiment, ...]:
     """The experiments that the files hold between them."""
     options = options or ReadOptions()
-    files = [open_foreign(path, options.limits) for path in paths]
-    importer = _one_importer(files, tool)
-    if importer.joint:
-        return importer.arms(files, options)
-    return tuple(arm for file in files for arm in importer.arms([file], options))
+    files = [open_foreign(log_file(path), options.limits) for path in paths]
+    importer = _one_importer(files, tool, options)
+    groups = [files] if importer.joint else [[file] for file in files]
+    found: list[LogExperiment] = []
+    for group in groups:
+        with _naming_tool(importer, group):
+            found += importer.arms(group, options)
+    return tuple(found)
 
 
-def _one_importer(files: Sequence[ForeignFile], tool: str) -> Importer:
+@contextmanager
+def _naming_tool(importer: Importer, files: Sequence[ForeignFile]) -> Iterator[None]:
+    """Say in every refusal which tool the file was taken for, and of which version."""
+    try:
+        yield
+    except BadInputError as error:
+        first, *others = error.problems
+        versions = [found[1] for file in files if (found := _VERSION.search(file.data))]
+        name = " ".join([importer.name, *(version.decode() for version in versions[:1])])
+        if name not in first:
+            first = f"{first} (read as {name})"
+        raise BadInputError((first, *others), unlisted_count=error.unlisted_count) from error
+
+
+def log_file(path: Path) -> Path:
+    """The log that a path names: itself, or the only one in a folder that a tool writes to."""
+    if not path.is_dir():
+        return path
+    names = sorted(one.name for one in path.iterdir() if one.is_file())
+    for importer in importers():
+        found = importer.in_folder(names) if importer.in_folder is not None else ()
+        if len(found) == 1:
+            return path / found[0]
+        if found:
+            listed = ", ".join(found[:_LISTED]) + (", …" if len(found) > _LISTED else "")
+            raise BadInputError(
+                f"{path}: holds {len(found)} logs of {importer.name}, name one: {listed}"
+            )
+    raise BadInputError(f"{path}: is a folder without a log of a known tool; name a file in it")
+
+
+def importer_called(tool: str) -> Importer:
+    """The importer of that name; every kind of table is read by one."""
+    return importers().get(TABLES if tool in _TABLE_NAMES else tool)
+
+
+def _one_importer(files: Sequence[ForeignFile], tool: str, options: ReadOptions) -> Importer:
     known = importers()
     if not files:
         raise BadInputError("nothing to import: no file was named")
+    if options.columns:
+        if tool not in ("auto", TABLES, *_TABLE_NAMES):
+            raise UsageError(f"--map is for tables (--from {TABLES}), not for {tool} logs")
+        return known.get(TABLES)
     if tool != "auto":
-        return known.get(tool)
+        return importer_called(tool)
     found = [detect(file, known) for file in files]
     names = sorted({importer.name for importer in found})
     if len(names) > 1:

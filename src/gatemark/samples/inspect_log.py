@@ -11,7 +11,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import zstandard
@@ -138,21 +138,21 @@ class EditProvenance(msgspec.Struct):
 class Edit(msgspec.Struct):
     """One change of a score; the value may be the word UNCHANGED."""
 
-    value: Any = "UNCHANGED"
+    value: object = "UNCHANGED"
     provenance: EditProvenance | None = None
 
 
 class InspectScore(msgspec.Struct):
     """What one scorer said; ``value`` is what holds after all edits."""
 
-    value: Any = None
+    value: object = None
     history: list[Edit] = []
 
 
 class Message(msgspec.Struct):
     """A chat message."""
 
-    content: Any = None
+    content: object = None
 
 
 class InspectChoice(msgspec.Struct):
@@ -186,15 +186,15 @@ class InspectSample(msgspec.Struct):
 
     id: str | int
     epoch: int = 1
-    input: Any = None
-    choices: list[Any] | None = None
-    target: Any = None
+    input: object = None
+    choices: list[object] | None = None
+    target: object = None
     output: Output | None = None
     scores: dict[str, InspectScore] | None = None
     error: Failure | None = None
     invalidation: EditProvenance | None = None
     limit: LimitHit | None = None
-    metadata: dict[str, Any] = {}
+    metadata: dict[str, object] = {}
     error_retries: list[msgspec.Raw] | None = None
     total_time: float | None = None
 
@@ -203,14 +203,15 @@ class Config(msgspec.Struct):
     """How the run was asked to go."""
 
     epochs: int | None = None
-    limit: Any = None
-    sample_id: Any = None
+    limit: object = None
+    sample_id: object = None
 
 
 class Dataset(msgspec.Struct):
     """What the run was asked about."""
 
     name: str | None = None
+    samples: int | None = None
     sample_ids: list[str | int] | None = None
 
 
@@ -222,13 +223,13 @@ class Spec(msgspec.Struct):
     created: str = ""
     config: Config = msgspec.field(default_factory=Config)
     dataset: Dataset = msgspec.field(default_factory=Dataset)
-    packages: dict[str, Any] = {}
+    packages: dict[str, object] = {}
 
 
 class InspectMetric(msgspec.Struct):
     """An aggregate number."""
 
-    value: Any = None
+    value: object = None
 
 
 class Total(msgspec.Struct):
@@ -269,10 +270,10 @@ def load(
     """The log and its samples, each decoded or refused with its place."""
     if file.data.startswith(ZIP):
         return _from_archive(file, options)
-    log = decode(file.data, Log, file.name, nan_allowed=True)
+    log = decode(file.data, Log, file.name)
     if log.samples is None:
         raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
-    return log, rows(log.samples, InspectSample, f"{file.name}: samples", nan_allowed=True)
+    return log, rows(log.samples, InspectSample, f"{file.name}: samples")
 
 
 def _from_archive(
@@ -285,7 +286,7 @@ def _from_archive(
             f"{file.name}: a ZIP archive, but no Inspect log: "
             "it has neither header.json nor _journal/start.json"
         )
-    log = decode(archive.read(spec), Log, f"{file.name}: {spec}", nan_allowed=True)
+    log = decode(archive.read(spec), Log, f"{file.name}: {spec}")
     names = [n for n in archive.names if n.startswith("samples/") and n.endswith(".json")]
     if not names:
         raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
@@ -299,7 +300,7 @@ def _archived(
         content = archive.read(name)
         place = f"{file.name}: {name}"
         try:
-            sample = decode(content, InspectSample, place, nan_allowed=True)
+            sample = decode(content, InspectSample, place)
         except BadInputError as error:
             yield place, msgspec.Raw(), Refusal(place, str(error).removeprefix(f"{place}: "))
         else:

@@ -10,8 +10,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.evidence.dataset import draw
-from gatemark.evidence.hygiene.personal import personal_data
-from gatemark.evidence.hygiene.private_text import secret_kinds
+from gatemark.evidence.hygiene import personal_data, secret_kinds
 from gatemark.evidence.rows import Row, Sampling, freeze
 from gatemark.samples.importer import ForeignSample
 

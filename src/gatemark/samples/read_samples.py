@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import xxhash
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source, read_blocks, whole_file
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import ReadingChoices, Source, read_blocks, whole_file
 from gatemark.evidence.strict_json import parse_strictly
 from gatemark.evidence.whole_file import admitted_batches
-from gatemark.samples.importer import SAMPLE_SCHEMA, Imported, ReadOptions, import_files
+from gatemark.samples.importer import (
+    SAMPLE_SCHEMA,
+    ForeignSample,
+    Imported,
+    ReadOptions,
+    import_files,
+)
+from gatemark.samples.records import Sample, SampleOrigin
 
 AUTO: Final = "auto"
 CLUSTER_FIELD: Final = "cluster"
@@ -38,6 +44,7 @@ class SampleRequest(msgspec.Struct, frozen=True):
     arm_flag: str = "--arm"
     id_path: str | None = None
     cluster: str | None = None
+    columns: dict[str, str] = {}
 
 
 class SampleSet:
@@ -59,6 +66,7 @@ class SampleSet:
         self.errors: dict[Key, str] = {}
         self.scores: dict[str, dict[Key, float]] = {}
         self.clusters: dict[Key, str] = {}
+        self.origins: set[SampleOrigin] = set()
         self.contents: dict[str, dict[Key, int]] = {"target": {}, "input": {}, DOC_HASH: {}}
         self.task_hashes: set[str] = set()
 
@@ -67,7 +75,22 @@ class SampleSet:
         """Whether the file was Gatemark's own."""
         return self.tool == SAMPLE_SCHEMA
 
-    def add(self, sample: Any, cluster: str | None) -> None:
+    @property
+    def partial(self) -> list[str]:
+        """Why the run is incomplete, where the log of the tool says so."""
+        return sorted({reason for origin in self.origins for reason in origin.partial})
+
+    @property
+    def contradictions(self) -> list[str]:
+        """Where the log of the tool disagrees with itself."""
+        return sorted({reason for origin in self.origins for reason in origin.contradictions})
+
+    @property
+    def by_position(self) -> bool:
+        """Whether ids are positions, which another order of the same items would change."""
+        return any(origin.by_position for origin in self.origins)
+
+    def add(self, sample: Sample | ForeignSample, cluster: str | None) -> None:
         """Take one sample, a record or an imported row: both have the same fields."""
         key = (sample.id, sample.epoch)
         self.keys[key] = None
@@ -85,6 +108,8 @@ class SampleSet:
             self.contents["target"][key] = _hashed(sample.target)
         if sample.input is not None:
             self.contents["input"][key] = _hashed(sample.input)
+        if sample.origin is not None:
+            self.origins.add(sample.origin)
         if not sample.tags:
             return
         if DOC_HASH in sample.tags:
@@ -100,7 +125,7 @@ def read_samples(
     on_progress: Progress | None = None,
 ) -> SampleSet:
     """The samples of a file, whoever wrote it."""
-    if request.tool == AUTO and is_own_file(source, choices):
+    if request.tool == AUTO and not request.columns and is_own_file(source, choices):
         return _own_samples(source, request, choices, on_progress)
     found = _imported_samples(source, request)
     if on_progress is not None:
@@ -140,7 +165,7 @@ def _imported_samples(source: Source, request: SampleRequest) -> SampleSet:
             f"{source.name}: only {SAMPLE_SCHEMA} can come from standard input; "
             "save another tool's log to a file"
         )
-    options = ReadOptions(arm=request.arm, id_path=request.id_path)
+    options = ReadOptions(arm=request.arm, id_path=request.id_path, columns=dict(request.columns))
     try:
         (log,) = import_files([Path(source.path)], tool=request.tool, options=options)
     except BadInputError as error:
@@ -158,10 +183,11 @@ def _sample_set(name: str, log: Imported, cluster: str | None) -> SampleSet:
     found.lineage = log.lineage
     found.notes = log.notes
     found.refused = tuple(f"{refusal.place}: {refusal.reason}" for refusal in log.refused)
+    found.origins.add(log.origin)
     for sample in log.samples:
         found.add(sample, cluster)
     return found
 
 
-def _hashed(content: Any) -> int:
+def _hashed(content: object) -> int:
     return xxhash.xxh3_64_intdigest(msgspec.json.encode(content, order="deterministic"))

@@ -26,6 +26,26 @@ class SampleError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str
 
 
+class SampleOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The tool that ran and scored a sample, and what its log shows against itself.
+
+    ``partial`` says why the run is incomplete, ``contradictions`` where the log disagrees with its
+    own rows. Neither can pass a comparison. ``by_position`` says that the tool had no id of its
+    own, so that ids are positions or default names.
+    """
+
+    tool: NonBlank
+    version: NonBlank | None = None
+    partial: tuple[NonBlank, ...] = ()
+    contradictions: tuple[NonBlank, ...] = ()
+    by_position: bool = False
+
+    @property
+    def name(self) -> str:
+        """The tool with its version, where the log has one."""
+        return self.tool if self.version is None else f"{self.tool} {self.version}"
+
+
 class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One item answered once.
 
@@ -33,7 +53,8 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     like one that nobody has scored yet. Everything else may be left out: ``epoch`` is then 1 and
     the rest is null or empty. ``id`` and ``epoch`` together name the sample. A score of null says
     that this scorer gave no number; ``error`` says that the whole item failed, and then
-    ``scores`` is empty and the item still counts.
+    ``scores`` is empty and the item still counts. ``origin`` names the tool whose log the sample
+    was imported from.
     """
 
     schema: Literal["gatemark.sample/1"]
@@ -48,6 +69,7 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     latency_ms: Span | None = None
     cluster: NonBlank | None = None
     tags: dict[str, str] = {}
+    origin: SampleOrigin | None = None
 
 
 def errored_means_unscored(sample: Sample) -> list[Problem]:
@@ -117,7 +139,12 @@ SCHEMA: Final = RecordSchema(
             marks=frozenset({"schema", "id", "scores"}),
             identity="id",
             unique=("id", "epoch"),
-            good=(_SCORED, _ERRORED, {"schema": NAME, "id": "q1", "scores": {}}),
+            good=(
+                _SCORED,
+                _ERRORED,
+                {"schema": NAME, "id": "q1", "scores": {}},
+                _SCORED | {"origin": {"tool": "promptfoo", "version": "0.121.20"}},
+            ),
             bad=(
                 BadExample(
                     "an error beside a score", _SCORED | {"error": _ERRORED["error"]}, "$.error"
@@ -138,6 +165,7 @@ SCHEMA: Final = RecordSchema(
                     "$.error",
                 ),
                 BadExample("a misspelled field", _SCORED | {"latency": 3}, "$"),
+                BadExample("an origin without a tool", _SCORED | {"origin": {}}, "$.origin"),
                 BadExample("no scores at all", {"schema": NAME, "id": "q1"}, "$"),
                 BadExample("another schema", _SCORED | {"schema": "gatemark.pair/1"}, "$.schema"),
             ),

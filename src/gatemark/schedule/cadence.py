@@ -1,4 +1,4 @@
-"""When to look: schedules, and the pure question which of their runs are due at a moment."""
+"""Schedules, and which of their runs are due at a given moment. Pure."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ ScheduleId = Annotated[
     str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")
 ]
 MOST_MISSES: Final = 10_000
-"""How many fire times one look goes through; more are counted as this many."""
+"""Maximum number of fire times to go through at once; more are counted as this many."""
 
 
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One thing to be done again and again, or when something happens.
+    """A command to run at regular times, or when something happens.
 
     ``cron`` has five fields and is read in the time zone ``tz``; ``triggers`` name what starts a
     run besides. ``run`` are the arguments of a gatemark command, in which ``{asset}``, ``{now}``
@@ -53,11 +53,11 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     def __post_init__(self) -> None:
         if self.cron is None and not self.triggers:
-            raise InvalidValueError(f"schedule {self.id} has neither a time nor a trigger")
+            raise InvalidValueError(f"schedule {self.id} needs a cron line or a trigger")
         try:
             zone = ZoneInfo(self.tz)
         except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-            raise InvalidValueError(f"schedule {self.id}: no time zone {self.tz!r}") from error
+            raise InvalidValueError(f"schedule {self.id}: unknown time zone {self.tz!r}") from error
         if self.cron is not None:
             _check_cron(self.id, self.cron, zone)
         for length in (self.catch_up, self.time_limit, self.jitter):
@@ -66,19 +66,19 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def is_active(self) -> bool:
-        """Whether a run of it can come to anything."""
+        """Whether it has a command to run."""
         return self.enabled and bool(self.run)
 
     @property
     def offset(self) -> timedelta:
-        """How much later than written this schedule fires."""
+        """Return how many seconds after its cron time this schedule fires."""
         if self.jitter is None:
             return timedelta(0)
         number = int.from_bytes(hashlib.sha256(self.id.encode()).digest()[:8])
         return timedelta(seconds=number % seconds_of(self.jitter))
 
     def fire_times(self, after: datetime) -> Iterator[datetime]:
-        """The moments at which it fires after another one, in UTC."""
+        """Yield the fire times after a moment, in UTC."""
         if self.cron is None:
             return
         offset = self.offset
@@ -96,7 +96,7 @@ class SchedulePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ids = [schedule.id for schedule in self.schedules]
         repeated = sorted({name for name in ids if ids.count(name) > 1})
         if repeated:
-            raise InvalidValueError(f"two schedules are called {repeated[0]!r}")
+            raise InvalidValueError(f"two schedules have the id {repeated[0]!r}")
 
 
 class Occasion(msgspec.Struct, frozen=True):
@@ -114,7 +114,7 @@ class Occasion(msgspec.Struct, frozen=True):
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """Something that happened and that schedules may wait for."""
+    """Something that happened and may start schedules."""
 
     kind: TriggerKind
     id: str
@@ -123,7 +123,7 @@ class Trigger(msgspec.Struct, frozen=True):
 
 
 def occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> list[Occasion]:
-    """What a schedule owes at a moment, the oldest first: at most one run is due.
+    """Return the occasions of a schedule at a moment, oldest first; at most one is due.
 
     ``last_due`` is the latest fire time that anybody dealt with. Fire times after it that are
     older than the catch-up span are expired; of the others the latest is due and the rest missed.
@@ -147,7 +147,7 @@ def occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> l
 def triggered(
     schedule: Schedule, triggers: Sequence[Trigger], done: frozenset[str]
 ) -> list[Occasion]:
-    """The runs that triggers ask for and that were not made yet."""
+    """Return the triggered runs that were not made yet."""
     return [
         Occasion(
             schedule=schedule.id,
@@ -163,17 +163,17 @@ def triggered(
 
 
 def missed_since(schedule: Schedule, now: datetime, last_done: datetime) -> int:
-    """How many fire times went by since the last run that ended well."""
+    """Return how many fire times passed since the last successful run."""
     return len(_until(schedule, last_done, now))
 
 
 def is_overdue(schedule: Schedule, now: datetime, last_done: datetime) -> bool:
-    """Whether so many runs are missing that somebody should know."""
+    """Whether enough runs are missing to raise a warning."""
     return missed_since(schedule, now, last_done) >= schedule.overdue_after
 
 
 def next_fire(schedule: Schedule, now: datetime) -> datetime | None:
-    """When a schedule fires next; None when only triggers start it."""
+    """Return the next fire time; None if only triggers start it."""
     return next(schedule.fire_times(now), None)
 
 
@@ -197,9 +197,11 @@ def _check_cron(name: str, cron: str, zone: ZoneInfo) -> None:
     try:
         first = next(CronSim(cron, datetime(2026, 1, 1, tzinfo=zone)), None)
     except CronSimError as error:
-        raise InvalidValueError(f"schedule {name}: {cron!r} is no cron line: {error}") from error
+        raise InvalidValueError(f"schedule {name}: {cron!r} is not a cron line: {error}") from error
     if first is None or len(cron.split()) != 5:
-        raise InvalidValueError(f"schedule {name}: {cron!r} must have five fields that come true")
+        raise InvalidValueError(
+            f"schedule {name}: {cron!r} must have five fields that some date matches"
+        )
 
 
 _REFITTED: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")

@@ -61,7 +61,7 @@ class OverdueAlert(Protocol):
 
 
 class SentAlert(Protocol):
-    """How one alert went to one sink; ``error`` is None when it arrived."""
+    """The delivery of one alert to one sink; ``error`` is None if it arrived."""
 
     @property
     def sink(self) -> str:
@@ -85,7 +85,7 @@ class SentAlert(Protocol):
 
 
 class Alerting(NamedTuple):
-    """How a tick tells people: ``queue`` an overdue schedule, ``send`` whatever waits."""
+    """How a tick alerts people: ``queue`` an overdue schedule, ``send`` what waits."""
 
     queue: OverdueAlert
     send: Callable[[], tuple[SentAlert, ...]]
@@ -107,7 +107,7 @@ class ScheduleLine(msgspec.Struct, frozen=True):
 
 
 class TickLine(msgspec.Struct, frozen=True):
-    """What a tick did about one occasion."""
+    """What a tick did with one occasion."""
 
     schedule: str
     occasion: str
@@ -127,7 +127,7 @@ class ScheduleTick(msgspec.Struct, frozen=True):
 
 
 def read_plan(path: str | None) -> SchedulePlan:
-    """The schedules of a file, in the place of built-in ones with the same id."""
+    """Read the schedules of a file; they replace built-in ones with the same id."""
     if path is None:
         return DEFAULT_PLAN
     value = read_settings(path)
@@ -142,7 +142,7 @@ def read_plan(path: str | None) -> SchedulePlan:
         raise BadInputError(f"{path}: {error}") from error
     if not keeps_defaults:
         if not plan.schedules:
-            raise BadInputError(f"{path}: names no schedule, and the built-in ones are off")
+            raise BadInputError(f"{path}: has no schedules, and the built-in ones are off")
         return plan
     named = {schedule.id for schedule in plan.schedules}
     kept = tuple(schedule for schedule in DEFAULT_PLAN.schedules if schedule.id not in named)
@@ -176,7 +176,7 @@ def list_schedules(
 
 
 def due_now(workspace: Workspace, plan: SchedulePlan, now: datetime) -> tuple[Occasion, ...]:
-    """What is due, missed or expired; only looks."""
+    """Return what is due, missed or expired; changes nothing."""
     triggers = schedule_runs_of(workspace).triggers(now)
     found: list[Occasion] = []
     for schedule in plan.schedules:
@@ -200,7 +200,7 @@ def tick_schedules(
     runner: Runner | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
 ) -> ScheduleTick:
-    """Claim and run what is due; what another worker has is left to it.
+    """Claim and run what is due; leave alone what another worker has claimed.
 
     Runs follow each other, so that ``stopwatch`` (seconds) tells how late it is for each. Drift
     probes tell the sinks of ``alerts_file``.
@@ -255,17 +255,17 @@ def _names(occasion: Occasion) -> dict[str, object]:
 def fire(
     workspace: Workspace, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
 ) -> bool:
-    """Tell the schedules that something happened; False when they know."""
+    """Record a trigger; False if it was recorded before."""
     return schedule_runs_of(workspace).add_trigger(Trigger(kind, identity, now, asset))
 
 
 def recent_runs(workspace: Workspace, limit: int, schedule: str | None = None) -> list[Run]:
-    """What became of the latest occasions."""
+    """Return the outcomes of the latest occasions."""
     return schedule_runs_of(workspace).runs(limit, schedule)
 
 
 def note_changes(workspace: Workspace, now: datetime) -> int:
-    """Every version that was registered is a change that full packs wait for."""
+    """Record a trigger for every registered version; full packs run on them."""
     added = 0
     for event, payload in workspace.events.events(kind=ASSET_REGISTERED):
         if event.at <= now and event.subject and payload is not None:
@@ -278,7 +278,7 @@ def note_changes(workspace: Workspace, now: datetime) -> int:
 def _tell_overdue(
     workspace: Workspace, plan: SchedulePlan, now: datetime, alerting: Alerting | None
 ) -> tuple[str, ...]:
-    """Raise a warning, once, for each schedule that has not been run for too long."""
+    """Warn once about each schedule that is overdue."""
     active = [schedule for schedule in plan.schedules if schedule.is_active]
     seen = schedule_runs_of(workspace).first_seen([schedule.id for schedule in active], now)
     found = []
@@ -306,7 +306,7 @@ def _tell_overdue(
 
 
 def _runner(workspace: Workspace, alerts_file: str | None) -> Runner:
-    settings = {"GATEMARK_STORE": workspace.address}
+    settings = {"GATEMARK_STORE": workspace.store_setting}
     if alerts_file is not None and PROBE_ALERTS not in os.environ:
         settings[PROBE_ALERTS] = str(Path(alerts_file).resolve())
 
@@ -352,7 +352,7 @@ def run_command(
 
 
 def seconds_until_next(plan: SchedulePlan, now: datetime, longest: float) -> float:
-    """How long a loop may sleep before something could be due."""
+    """Return how many seconds a loop may sleep before something could be due."""
     moments = [
         moment
         for schedule in plan.schedules

@@ -77,14 +77,14 @@ class SqlRuns:
         self._database = database
 
     def known_since(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
-        """When each schedule was first ticked; those that never were count as of now."""
+        """Return when each schedule was first ticked; now for those that never were."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(SCHEDULES_SEEN)).all()
         known = {row.schedule: _moment(row.first_seen_s) for row in rows}
         return {name: known.get(name, now) for name in schedules}
 
     def first_seen(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
-        """When each schedule was first ticked; those that never were are seen now.
+        """Record and return when each schedule was first ticked.
 
         So are those of a tick whose clock was ahead of ours.
         """
@@ -132,7 +132,7 @@ class SqlRuns:
     def claim(
         self, occasion: Occasion, worker: str, now: datetime, lease_s: int
     ) -> RunState | None:
-        """Take an occasion for oneself; None when another worker has it.
+        """Claim an occasion; None if another worker has it.
 
         While an earlier run of the schedule still goes on, the occasion is skipped and recorded.
         Missed and expired occasions are only recorded.
@@ -169,7 +169,7 @@ class SqlRuns:
             return state
 
     def finish(self, occasion: Occasion, state: RunState, now: datetime, detail: str) -> None:
-        """Say how a run ended."""
+        """Record how a run ended."""
         key = sa.and_(RUNS.c.schedule == occasion.schedule, RUNS.c.occasion == occasion.id)
         values = {
             "state": state,
@@ -180,7 +180,7 @@ class SqlRuns:
             connection.execute(sa.update(RUNS).where(key).values(**values))
 
     def abandon(self, now: datetime) -> int:
-        """Give up runs whose worker has not come back in time; says how many there were."""
+        """Give up runs whose worker did not come back in time; return their number."""
         moment = int(now.timestamp())
         gone = sa.and_(RUNS.c.state == RUNNING, RUNS.c.lease_until_s <= moment)
         values = {
@@ -213,7 +213,7 @@ class SqlRuns:
         ]
 
     def add_trigger(self, trigger: Trigger) -> bool:
-        """Keep a trigger; False when it is known."""
+        """Store a trigger; False if it is known."""
         key = sa.and_(TRIGGERS.c.kind == trigger.kind, TRIGGERS.c.id == trigger.id)
         with self._database.writing() as connection:
             if connection.execute(sa.select(TRIGGERS.c.id).where(key)).first() is not None:
@@ -229,7 +229,7 @@ class SqlRuns:
             return True
 
     def note_once(self, name: str, now: datetime) -> bool:
-        """Remember that something was told; False when it was told before."""
+        """Remember that something was reported; False if it was reported before."""
         with self._database.writing() as connection:
             here = SCHEDULES_SEEN.c.schedule == name
             if connection.execute(sa.select(SCHEDULES_SEEN).where(here)).first() is not None:

@@ -18,7 +18,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.scorers.json_equal import check_depth, parse_json
-from gatemark.scorers.regex.linear import compiled
+from gatemark.scorers.regex.pattern import compiled
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,

@@ -13,6 +13,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.registry import Registry
+from gatemark.evidence.settings_errors import problem_in
 
 MAX_TEXT_LENGTH: Final = 1_000_000
 """Characters of an output or a target that a text scorer is willing to read."""
@@ -126,8 +127,10 @@ class Scorer(msgspec.Struct, frozen=True):
         """Typed options from plain ones, or an error that names this scorer."""
         try:
             return msgspec.convert(dict(given), self.options)
-        except (msgspec.ValidationError, InvalidValueError) as error:
-            raise BadInputError(f"scorer {self.name}: {error}") from error
+        except msgspec.ValidationError as error:
+            problem = problem_in(str(error), self.options)
+            where = "" if problem.path is None or problem.is_complete else f" (at {problem.path})"
+            raise BadInputError(f"scorer {self.name}: {problem.message}{where}") from error
 
     def ready(self, options: Any) -> ScoreFunction:
         """The function that scores; an item it cannot score gets a reason, never a zero."""

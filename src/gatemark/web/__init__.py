@@ -1,1 +1,1 @@
-"""The page and its interface: FastAPI over the journeys of flow, with nothing from elsewhere."""
+"""The pages and the HTTP interface, built with FastAPI. Nothing is loaded from other hosts."""

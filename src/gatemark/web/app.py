@@ -1,4 +1,4 @@
-"""The application: routers of every area, one way to tell of problems, guards around it all."""
+"""The application: routers of every area, one form of problems, and guards around it."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ logger = logging.getLogger(__name__)
 
 API: Final = "/api/v1"
 NOT_OURS: Final = {
-    HTTPStatus.NOT_FOUND: "there is nothing at this address",
-    HTTPStatus.METHOD_NOT_ALLOWED: "this address is not asked in that way",
+    HTTPStatus.NOT_FOUND: "not found",
+    HTTPStatus.METHOD_NOT_ALLOWED: "this address does not support that method",
 }
-"""What the framework refuses by itself, in our words."""
+"""Return what the framework refuses as a problem."""
 PAGES: Final = (
     *(auth, oidc, assets, results, approvals, ledger, runs, accounts, schedules),
     *(reviews, labels, attributions),
@@ -106,7 +106,7 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
 
 
 def _make_ready(site: Site) -> None:
-    """Do before the first visit what would make it slow."""
+    """Warm up before the first visit."""
     load_templates()
     site.workspaces.prepare(site.settings.threads, lambda workspace: look_now(workspace, once=True))
     site.board.settle(site.workspace)
@@ -114,7 +114,7 @@ def _make_ready(site: Site) -> None:
 
 def _static(name: str) -> Response:
     if name not in STATIC:
-        raise ProblemResponse(HTTPStatus.NOT_FOUND, "there is no such file")
+        raise ProblemResponse(HTTPStatus.NOT_FOUND, "not found")
     kept = {"Cache-Control": "public, max-age=31536000, immutable"}
     return Response(static_file(name), media_type=STATIC[name], headers=kept)
 
@@ -148,7 +148,10 @@ def _tell_problems(app: FastAPI) -> None:
             )
             status = HTTPStatus.UNPROCESSABLE_ENTITY
             return tell(
-                request, ProblemResponse(status, "the request is not as described", reasons=reasons)
+                request,
+                ProblemResponse(
+                    status, "the request does not match the interface", reasons=reasons
+                ),
             )
         if isinstance(error, HTTPException):
             status = HTTPStatus(error.status_code)
@@ -159,7 +162,7 @@ def _tell_problems(app: FastAPI) -> None:
         current = request.scope.get(REQUEST_ID_KEY)
         return ProblemResponse(
             status,
-            "something went wrong here; the server's log tells more",
+            "internal error; see the server's log",
             headers={} if current is None else {HEADER: current},
         ).response()
 

@@ -1,4 +1,4 @@
-"""What every request passes first: the right name, not too often, not too large, not too slow."""
+"""Checks of every request: host name, rate, size and speed."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Guards:
         sending = self._with_headers(send)
         problem = self._problem(scope)
         if problem is not None:
-            logger.info("refused at the guards", extra={"status": int(problem.status)})
+            logger.info("request refused", extra={"status": int(problem.status)})
             await problem.response()(scope, receive, sending)
             return
         turn = _Turn(None if scope["method"] in SAFE else self._changing)
@@ -111,9 +111,7 @@ class Guards:
         headers: dict[bytes, bytes] = dict(scope["headers"])
         host = _host_name(headers.get(b"host", b""))
         if host not in self._settings.host_names:
-            return ProblemResponse(
-                HTTPStatus.MISDIRECTED_REQUEST, "this server does not go by that name"
-            )
+            return ProblemResponse(HTTPStatus.MISDIRECTED_REQUEST, "unknown host name")
         address = scope["client"][0] if scope.get("client") else "unknown"
         credentials = headers.get(b"authorization") or headers.get(b"cookie")
         waits = [self._addresses.take(address)]
@@ -187,7 +185,7 @@ class _Body:
             message = await asyncio.wait_for(self._receive(), self._left)
         except TimeoutError as error:
             raise ProblemResponse(
-                HTTPStatus.REQUEST_TIMEOUT, "the body did not arrive in time"
+                HTTPStatus.REQUEST_TIMEOUT, "the request body took too long"
             ) from error
         self._left = max(0.001, self._left - (loop.time() - started))
         self._bytes += len(message.get("body", b""))
@@ -201,7 +199,7 @@ class _Body:
 
 
 def too_large(settings: ServerSettings) -> ProblemResponse:
-    """The problem of a body that nobody asked for."""
+    """The problem of a request body that is too large."""
     return ProblemResponse(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"a body must be at most {settings.max_body_bytes} bytes",

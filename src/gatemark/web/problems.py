@@ -1,9 +1,9 @@
-"""Everything that can go wrong, as problem+json (RFC 9457) for programs."""
+"""Errors as problem+json (RFC 9457) for programs."""
 
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from fastapi import Response
@@ -38,7 +38,7 @@ STATUS: Final[tuple[tuple[type[GatemarkError], HTTPStatus], ...]] = (
 
 
 class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
-    """An answer that is not what was asked for."""
+    """An error response."""
 
     def __init__(
         self,
@@ -54,9 +54,9 @@ class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         self.headers = headers or {}
         self.reasons = reasons
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """The document that a program reads."""
-        plain: dict[str, Any] = {
+        plain: dict[str, object] = {
             "type": "about:blank",
             "title": self.status.phrase,
             "status": int(self.status),
@@ -75,7 +75,7 @@ class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
 
 
 def problem_of(error: GatemarkError) -> ProblemResponse:
-    """What an error of ours is to the outside."""
+    """Return the problem of one of our errors."""
     status = next(
         (status for kind, status in STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST
     )

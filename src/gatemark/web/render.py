@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from functools import cache
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from fastapi import Request
@@ -31,10 +32,10 @@ DONE: Final = {
     "moved": "Done: the version moved.",
     "voted": "Your vote is in the ledger.",
     "paused": "The version is paused.",
-    "resumed": "The version goes on.",
+    "resumed": "The version was resumed.",
     "reviewed": "Your review is in the ledger.",
-    "waived": "The gate is excused for this version.",
-    "nothing": "Nothing had to be done: it is so already.",
+    "waived": "The gate is waived for this version.",
+    "nothing": "No change was needed.",
     "saved": "Saved.",
     "signed": "The checkpoint is signed; keep a copy of it elsewhere.",
     "revoked": "The token was revoked.",
@@ -92,7 +93,7 @@ def part(text: str) -> str:
 
 
 def person(request: Request) -> Identity:
-    """Who looks at a page; everybody else is sent to sign in."""
+    """Return the person who is signed in; everyone else is sent to sign in."""
     found = visitor(request)
     if found is None or found.way != "session":
         there = request.url.path if request.method == "GET" else "/"
@@ -101,11 +102,11 @@ def person(request: Request) -> Identity:
 
 
 def member(request: Request) -> Identity:
-    """Who looks at a page that needs a role."""
+    """Return the person who is signed in and has a role."""
     found = person(request)
     if not found.roles:
         raise ProblemResponse(
-            HTTPStatus.FORBIDDEN, f"{found.person} has no role yet; an admin grants roles"
+            HTTPStatus.FORBIDDEN, f"{found.person} has no role yet; ask an admin to grant one"
         )
     return found
 
@@ -118,7 +119,7 @@ class SignInFirst(Exception):  # noqa: N818 - no error, a way
         self.there = there
 
     def response(self) -> RedirectResponse:
-        """The way to the door."""
+        """Redirect to the sign-in page."""
         tail = "" if self.there == "/" else f"?to={quote(self.there, safe='/')}"
         return RedirectResponse(f"/sign-in{tail}", status_code=303)
 
@@ -142,7 +143,7 @@ def one(fields: dict[str, list[str]], name: str) -> str:
     return fields.get(name, [""])[0].strip() if name != "password" else fields.get(name, [""])[0]
 
 
-def as_text(content: Any) -> str:
+def as_text(content: object) -> str:
     """Return text as it is and anything else as JSON, for a template that escapes it."""
     if isinstance(content, str):
         return content
@@ -163,7 +164,7 @@ def page(
     request: Request,
     template: str,
     identity: Identity | None,
-    context: dict[str, Any],
+    context: Mapping[str, object],
     status: int = 200,
 ) -> HTMLResponse:
     """A page in the shell."""
@@ -195,5 +196,5 @@ def page(
 
 
 def back(address: str, done: str) -> RedirectResponse:
-    """To a page again after something was done there."""
+    """Redirect to a page after an action."""
     return RedirectResponse(f"{address}?done={done}", status_code=303)

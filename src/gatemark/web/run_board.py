@@ -1,4 +1,4 @@
-"""Packs that run inside a server: started by people, told step by step, resumable.
+"""Pack runs inside a server: started by people, with progress, resumable.
 
 The progress of a run lives in the memory of its server and is numbered, so that a reader who lost
 the line goes on where it stopped. How a run stands is also in the store: after a restart it is
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -29,6 +29,7 @@ from gatemark.core.errors import (
 )
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.packs.run import RunChoices, run_pack
+from gatemark.targets.runner import RunProgress
 from gatemark.workspace import Workspace
 
 RUNNERS: Final[frozenset[Role]] = frozenset({"evaluator", "author", "pack_owner"})
@@ -42,11 +43,11 @@ GOING: Final = ("queued", "running")
 
 
 class RunStep(msgspec.Struct, frozen=True):
-    """One piece of news about a run; ``number`` counts from 1."""
+    """One progress step of a run; ``number`` counts from 1."""
 
     number: int
     kind: str
-    data: dict[str, Any]
+    data: dict[str, object]
 
 
 class _Told:
@@ -57,13 +58,13 @@ class _Told:
         self._steps: list[RunStep] = []
         self._at: dict[str, float] = {}
 
-    def add(self, kind: str, data: dict[str, Any]) -> None:
+    def add(self, kind: str, data: dict[str, object]) -> None:
         with self._lock:
             if len(self._steps) < MAX_STEPS or kind == "state":
                 self._steps.append(RunStep(len(self._steps) + 1, kind, data))
 
-    def progress(self, name: str, progress: Any) -> None:
-        """Tell of progress, not more often than anybody can see, but always of the end."""
+    def progress(self, name: str, progress: RunProgress) -> None:
+        """Record progress, rate-limited; the end is always recorded."""
         now = time.monotonic()
         is_end = progress.done >= progress.total
         if not is_end and now - self._at.get(name, 0.0) < _STEP_EVERY_S:
@@ -109,13 +110,13 @@ class RunBoard:
 
     def _path(self, pack: str) -> Path:
         if pack not in self.packs():
-            raise UnknownNameError(f"no pack is called {pack!r}")
+            raise UnknownNameError(f"there is no pack {pack!r}")
         return next(folder / pack for folder in self._folders if (folder / pack).is_file())
 
     def start(
         self, workspace: Workspace, identity: Identity, pack: str, limit: int | None = None
     ) -> PageRun:
-        """Let a pack run; who may is an evaluator, an author or a pack owner."""
+        """Run a pack; evaluators, authors and pack owners may."""
         self._path(pack)
         self._require(identity)
         now = workspace.clock()
@@ -141,7 +142,7 @@ class RunBoard:
         return run
 
     def resume(self, workspace: Workspace, identity: Identity, identity_of_run: str) -> PageRun:
-        """Go on with a run that was interrupted; what was answered is not asked again."""
+        """Resume an interrupted run; nothing is asked twice."""
         self._require(identity)
         run = self.get(workspace, identity_of_run)
         if run.state != "interrupted":
@@ -152,7 +153,7 @@ class RunBoard:
         return self.get(workspace, run.id)
 
     def get(self, workspace: Workspace, identity: str) -> PageRun:
-        """One run as the store knows it."""
+        """Return one run from the store."""
         run = page_runs_of(workspace).get(identity)
         if run is None:
             raise UnknownNameError(f"there is no run {identity}")
@@ -217,7 +218,7 @@ class RunBoard:
             pulse.join()
             state = "failed" if result_id is None else "done"
             if result_id is None and not detail:
-                detail = "the run ended by an error that is none of its own; see the server's log"
+                detail = "the run ended with an internal error; see the server's log"
             page_runs_of(workspace).change(
                 run.id,
                 state,  # type: ignore[arg-type]

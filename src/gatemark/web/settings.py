@@ -1,4 +1,4 @@
-"""What a server may do, and where it may be reached."""
+"""The settings of a server, and where it can be reached."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a server is set up. Limits are per minute."""
+    """The settings of a server. Limits are per minute."""
 
     host: str = "127.0.0.1"
     port: int = 8787
@@ -55,7 +55,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def host_names(self) -> frozenset[str]:
-        """The names that a request may call this server by; others are somebody's trick."""
+        """The host names that a request may use; others are refused."""
         public = urlsplit(self.public_url).hostname if self.public_url else None
         names = {self.host.lower(), *(LOCAL_NAMES if is_loopback(self.host) else ())}
         return frozenset(names | ({public} if public else set()))
@@ -72,7 +72,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_settings(settings: ServerSettings) -> None:
-    """Refuse a set-up that would send passwords over a network in clear."""
+    """Refuse settings that would send passwords over a network in clear text."""
     if (settings.tls_cert is None) != (settings.tls_key is None):
         raise UsageError("TLS needs both --tls-cert and --tls-key")
     if settings.public_url is not None:
@@ -85,6 +85,6 @@ def check_settings(settings: ServerSettings) -> None:
         return
     if not is_loopback(settings.host) and not settings.has_tls:
         raise UsageError(
-            f"{settings.host} can be reached from elsewhere, and passwords would travel in clear: "
-            "give --tls-cert and --tls-key, or say --behind-proxy with --public-url"
+            f"{settings.host} can be reached from other machines, and passwords would travel in "
+            "clear text: give --tls-cert and --tls-key, or --behind-proxy with --public-url"
         )

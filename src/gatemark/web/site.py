@@ -81,7 +81,7 @@ def site_of(request: Request) -> Site:
 
 
 def visitor(request: Request) -> Identity | None:
-    """Who is asking, by token or session; None when nobody says."""
+    """Return the caller, by token or session; None without either."""
     site = site_of(request)
     look_now(site.workspace, once=request.method in SAFE)
     header = request.headers.get("authorization")
@@ -106,7 +106,7 @@ def caller(
     in_person: bool = False,
     needs_role: bool = True,
 ) -> Identity:
-    """Who is asking the interface, if they may; forms and fetches must carry their mark."""
+    """Return the caller of the interface, checked; form posts must carry their CSRF mark."""
     found = visitor(request)
     if found is None:
         raise ProblemResponse(
@@ -117,20 +117,20 @@ def caller(
     if found.way == "session" and request.method not in SAFE:
         check_mark(request, request.headers.get(MARK_HEADER))
     if found.way == "token" and (in_person or scope not in found.scopes):
-        what = "this is done in person, not by a token" if in_person else f"it lacks {scope}"
+        what = "this must be done in person, not with a token" if in_person else f"it lacks {scope}"
         raise NotAllowedError(f"the token may not do this: {what}")
     if needs_role and not found.roles:
-        raise NotAllowedError(f"{found.person} has no role; an admin grants roles")
+        raise NotAllowedError(f"{found.person} has no role; ask an admin to grant one")
     return found
 
 
 def check_mark(request: Request, mark: str | None, *, cookie: str | None = None) -> None:
-    """Refuse what another site could have made a browser send."""
+    """Refuse forms that another site could have sent."""
     check_origin(request)
     secret = request.cookies.get(cookie or site_of(request).cookie, "")
     if not secret or mark is None or not same_hash(form_mark(secret), mark):
         raise ProblemResponse(
-            HTTPStatus.FORBIDDEN, "the form is not of this session: load the page again"
+            HTTPStatus.FORBIDDEN, "the form is from another session; reload the page"
         )
 
 

@@ -1,4 +1,4 @@
-"""The news of a run as server-sent events; a reader who lost the line goes on where it stopped."""
+"""Progress of a run as server-sent events; after a lost connection it continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatemark.web.site import Site, caller, site_of
 
 LOOK_EVERY_S: Final = 0.2
 BEAT_EVERY: Final = 75
-"""Looks without news between two signs of life."""
+"""Polls without progress between two keep-alive comments."""
 
 
 async def stream_steps(request: Request, run: str) -> StreamingResponse:
@@ -54,7 +54,7 @@ async def _events(request: Request, site: Site, run: str, after: int) -> AsyncIt
             if quiet % 10 == 1:
                 found = await run_sync(lambda: site.board.get(site.workspace, run))
                 if found.state not in GOING and not site.board.steps(run, after):
-                    told = {"state": found.state, "result_id": found.result_id}
+                    told: dict[str, object] = {"state": found.state, "result_id": found.result_id}
                     data = {**told, "verdict": None, "detail": found.detail}
                     yield _event(RunStep(after + 1, "state", data))
                     return

@@ -1,4 +1,4 @@
-"""Houses for the threads of a server: opened ahead, and never used by two threads at once."""
+"""Workspaces for the threads of a server: opened ahead, never used by two threads at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OpenWorkspace = Callable[[str | None], Workspace]
 
 
 class _Lease:
-    """A workspace in the hands of one thread; it goes when the thread does."""
+    """The workspace of one thread; it is released when the thread ends."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace

@@ -10,7 +10,7 @@ import pytest
 from gatemark.core.figure import Table
 from gatemark.core.policy import Waiver
 from gatemark.evidence.exam import VerdictNotes
-from gatemark.evidence.hygiene.private_text import PrivateTextRules
+from gatemark.evidence.hygiene import PrivateTextRules
 from gatemark.exams.advisory.policy import loosened
 from gatemark.gate.decide import decide
 

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from gatemark.exams.agreement.abstention import MEASURE
+from gatemark.exams.agreement.measure import ABSTENTION
 from gatemark.statistics.proportion import wilson
 
 
 def test_each_rate_has_a_wilson_interval_and_lower_is_better() -> None:
     batch = [("VALID", "ABSTAIN")] * 3 + [("ABSTAIN", "VALID")] + [("VALID", "VALID")] * 59
-    found = {measurement.name: measurement for measurement in MEASURE.measure(batch)}
+    found = {measurement.name: measurement for measurement in ABSTENTION.measure(batch)}
     for name, count in (
         ("abstain_rate_first", 1),
         ("abstain_rate_second", 3),
@@ -21,5 +21,5 @@ def test_each_rate_has_a_wilson_interval_and_lower_is_better() -> None:
 
 
 def test_only_the_exact_label_abstains() -> None:
-    found = MEASURE.measure([("abstain", "ABSTAIN "), ("ABSTAINED", "VALID")])
+    found = ABSTENTION.measure([("abstain", "ABSTAIN "), ("ABSTAINED", "VALID")])
     assert [measurement.value for measurement in found] == [0.0, 0.0, 0.0]

@@ -5,7 +5,7 @@ import itertools
 import msgspec
 import pytest
 
-from gatemark.exams.agreement.arbitration import arbitrate, red_flag
+from gatemark.exams.agreement.exam import arbitrate, red_flag
 from gatemark.exams.agreement.records import SCHEMA, JudgementPair
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from gatemark.core.errors import BadInputError
-from gatemark.exams.agreement.krippendorff import MAX_LABELS, MEASURE
+from gatemark.exams.agreement.measure import KRIPPENDORFF, MAX_LABELS
 
 LABELS = ("VALID", "REJECT", "NOT_IN_CONTEXT")
 
@@ -29,7 +29,7 @@ def noisy_items(count: int) -> list[tuple[str | None, ...]]:
 
 def test_alpha_equals_evalica_and_lies_inside_its_interval() -> None:
     items = noisy_items(300)
-    (found,) = MEASURE.measure(items)
+    (found,) = KRIPPENDORFF.measure(items)
     codes: Any = pd.DataFrame([[label and LABELS.index(label) for label in i] for i in items])
     expected = evalica.alpha(codes.T.astype(float), distance="nominal").alpha
     assert found.value == pytest.approx(expected, abs=1e-12)
@@ -40,7 +40,7 @@ def test_alpha_equals_evalica_and_lies_inside_its_interval() -> None:
 
 def test_the_interval_equals_one_from_resampling_items() -> None:
     items = noisy_items(120)
-    (found,) = MEASURE.measure(items)
+    (found,) = KRIPPENDORFF.measure(items)
     codes: Any = pd.DataFrame([[label and LABELS.index(label) for label in i] for i in items])
     rng = random.Random(6)
     values = sorted(
@@ -56,7 +56,7 @@ def test_the_interval_equals_one_from_resampling_items() -> None:
 
 
 def test_items_without_a_pair_are_excluded_and_counted() -> None:
-    (found,) = MEASURE.measure(
+    (found,) = KRIPPENDORFF.measure(
         [("A", "A", None), ("B", None, None), ("A", "B", "B"), (None, None, None)] * 50
     )
     assert found.n == 100
@@ -65,28 +65,30 @@ def test_items_without_a_pair_are_excluded_and_counted() -> None:
 
 
 def test_the_state_keeps_one_entry_per_pattern_whoever_gave_the_ratings() -> None:
-    state = MEASURE.step(MEASURE.zero(), [("A", "B", None), ("B", None, "A"), ("A", "A", "B")])
+    state = KRIPPENDORFF.step(
+        KRIPPENDORFF.zero(), [("A", "B", None), ("B", None, "A"), ("A", "A", "B")]
+    )
     assert state.patterns == {(("A", 1), ("B", 1)): 2, (("A", 2), ("B", 1)): 1}
 
 
 def test_raters_may_swap_places_within_an_item() -> None:
     items = noisy_items(60)
-    assert MEASURE.measure([item[::-1] for item in items]) == MEASURE.measure(items)
+    assert KRIPPENDORFF.measure([item[::-1] for item in items]) == KRIPPENDORFF.measure(items)
 
 
 def test_free_text_in_place_of_labels_is_refused_in_step_and_in_merge() -> None:
     texts = [(f"text {i}", "A") for i in range(MAX_LABELS)]
     with pytest.raises(BadInputError, match="at most 256 labels, got 257"):
-        MEASURE.step(MEASURE.zero(), texts)
-    left = MEASURE.step(MEASURE.zero(), texts[:100])
-    right = MEASURE.step(MEASURE.zero(), texts[100:])
+        KRIPPENDORFF.step(KRIPPENDORFF.zero(), texts)
+    left = KRIPPENDORFF.step(KRIPPENDORFF.zero(), texts[:100])
+    right = KRIPPENDORFF.step(KRIPPENDORFF.zero(), texts[100:])
     with pytest.raises(BadInputError, match="at most 256 labels, got 257"):
-        MEASURE.merge(left, right)
+        KRIPPENDORFF.merge(left, right)
 
 
 def test_too_many_patterns_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gatemark.exams.agreement.krippendorff.MAX_PATTERNS", 3)
+    monkeypatch.setattr("gatemark.exams.agreement.measure.MAX_PATTERNS", 3)
     items = [("A",) * k for k in range(2, 6)]
-    assert len(MEASURE.step(MEASURE.zero(), items[:3]).patterns) == 3
+    assert len(KRIPPENDORFF.step(KRIPPENDORFF.zero(), items[:3]).patterns) == 3
     with pytest.raises(BadInputError, match="at most 3 rating patterns, got 4"):
-        MEASURE.step(MEASURE.zero(), items)
+        KRIPPENDORFF.step(KRIPPENDORFF.zero(), items)

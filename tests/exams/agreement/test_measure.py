@@ -4,7 +4,7 @@ import pytest
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Measurement
-from gatemark.exams.agreement.measure import MAX_LABELS, MEASURE
+from gatemark.exams.agreement.measure import AGREEMENT, MAX_LABELS
 from gatemark.statistics.contingency import confusion
 from gatemark.statistics.proportion import wilson
 
@@ -14,7 +14,7 @@ def pairs(*cells: tuple[str, str, int]) -> list[tuple[str, str]]:
 
 
 def measurements(*cells: tuple[str, str, int]) -> dict[str, Measurement]:
-    return {found.name: found for found in MEASURE.measure(pairs(*cells))}
+    return {found.name: found for found in AGREEMENT.measure(pairs(*cells))}
 
 
 BALANCED = (("A", "A", 20), ("A", "B", 5), ("B", "A", 10), ("B", "B", 15))
@@ -71,7 +71,7 @@ def test_undefined_draws_are_told() -> None:
 
 
 def test_the_state_holds_the_confusion_table() -> None:
-    state = MEASURE.step(MEASURE.zero(), pairs(*BALANCED))
+    state = AGREEMENT.step(AGREEMENT.zero(), pairs(*BALANCED))
     assert state.cells == {"A": {"A": 20, "B": 5}, "B": {"A": 10, "B": 15}}
     labels, counts = confusion(state.cells)
     assert labels == ("A", "B")
@@ -87,8 +87,8 @@ def test_swapping_the_raters_keeps_every_number() -> None:
 def test_free_text_in_place_of_labels_is_refused_in_step_and_in_merge() -> None:
     texts = [(f"text {i}", f"text {i}") for i in range(MAX_LABELS + 1)]
     with pytest.raises(BadInputError, match="at most 256 labels, got 257"):
-        MEASURE.step(MEASURE.zero(), texts)
-    left = MEASURE.step(MEASURE.zero(), texts[:200])
-    right = MEASURE.step(MEASURE.zero(), texts[200:])
+        AGREEMENT.step(AGREEMENT.zero(), texts)
+    left = AGREEMENT.step(AGREEMENT.zero(), texts[:200])
+    right = AGREEMENT.step(AGREEMENT.zero(), texts[200:])
     with pytest.raises(BadInputError, match="at most 256 labels, got 257"):
-        MEASURE.merge(left, right)
+        AGREEMENT.merge(left, right)

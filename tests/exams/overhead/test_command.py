@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.document import OverheadReport
-from gatemark.exams.overhead.run_exam import examine_overhead
+from gatemark.exams.overhead.exam import examine_overhead
 
 from .arms import accuracy_pair, count_arm, counts, loss_arm, losses, meta, ppl_pair, write
 

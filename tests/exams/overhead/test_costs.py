@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
 
@@ -121,7 +121,10 @@ def test_memory_that_nobody_measured_is_a_reason(score: Run) -> None:
         (lambda costs: costs["arms"]["bare"].update(latency_ms=[[1e308]]), "<= 1000000000000"),
         (lambda costs: costs["arms"]["bare"].update(latency_ms=[[math.nan]]), "JSON is malformed"),
         (lambda costs: costs["arms"]["bare"].update(peak_memory_bytes=10**400), "costs.json"),
-        (lambda costs: costs["arms"]["bare"].update(memory_reason="why"), "number or a reason"),
+        (
+            lambda costs: costs["arms"]["bare"].update(memory_reason="why"),
+            "give one of peak_memory_bytes",
+        ),
         (lambda costs: costs["arms"]["bare"].update(peak_memory_bytes=-1), ">= 0"),
     ],
 )

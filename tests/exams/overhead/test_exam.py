@@ -11,12 +11,10 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.core.figure import Shifts, Table
-from gatemark.evidence.exam import ExamSuite
-from gatemark.evidence.plugins import measures, suites
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.overhead.exam import OverheadExam, WindowPair
+from gatemark.evidence.exam import ExamSuite, measures, suites
+from gatemark.evidence.source import ReadingChoices
+from gatemark.exams.overhead.exam import OverheadExam, WindowPair, examine_overhead
 from gatemark.exams.overhead.policy import OverheadOptions
-from gatemark.exams.overhead.run_exam import examine_overhead
 from gatemark.exams.overhead.views import SHOWN_BINS
 from gatemark.testing.exams import check_exam
 
@@ -108,7 +106,7 @@ def test_the_plot_shows_every_window_or_ranges_of_neighbours(tmp_path: Path) -> 
 
 
 def test_files_that_nobody_knows_are_refused() -> None:
-    with pytest.raises(UsageError, match="no file called 'third'"):
+    with pytest.raises(UsageError, match="unknown file role 'third'"):
         examine_overhead({"bare": "a", "third": "b"}, {}, ReadingChoices())
     with pytest.raises(UsageError, match="overhead: "):
         examine_overhead({"bare": "a", "guarded": "b"}, {"budget": 1}, ReadingChoices())

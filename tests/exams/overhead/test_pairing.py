@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 from gatemark.exams.overhead.arms import SHOWN_IDS, ArmFile, Hole
 from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.pairing import CHECKS, prove
+from gatemark.exams.overhead.records import ArmMeta
 
-from .arms import meta
+from . import arms
+
+
+def meta(arm: str = "bare", **more: Any) -> ArmMeta:
+    return msgspec.convert(arms.meta(arm, **more), ArmMeta)
 
 
 def arm(role: str = "bare", count: int = 6, **more: Any) -> ArmFile:
@@ -43,6 +48,7 @@ def test_equal_arms_pair() -> None:
 
 
 GUARDED = arm("guarded")
+OTHER_SEEDS = {"python": 8, "numpy": 7, "torch": None, "bootstrap": 7}
 BROKEN: dict[str, tuple[ArmFile, ArmFile]] = {
     "arm.missing": (arm(), ArmFile(role="guarded", name="x", absent="no file was given")),
     "arm.role": (arm(), arm("bare")),
@@ -63,7 +69,7 @@ BROKEN: dict[str, tuple[ArmFile, ArmFile]] = {
     "arm.window_count": (arm(), changed(GUARDED, meta=meta("guarded", windows=7))),
     "pair.kind": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, metric_kind="ppl_mlm"))),
     "pair.plan": (arm(), changed(GUARDED, meta=meta("guarded", windows=7))),
-    "pair.seeds": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, seeds={}))),
+    "pair.seeds": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, seeds=OTHER_SEEDS))),
     "pair.device": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, device="npu"))),
     "pair.snapshot": (arm(), changed(GUARDED, meta=meta("guarded", windows=6, snapshot_hash="b"))),
     "pair.windows": (arm(), changed(GUARDED, ids=[*GUARDED.ids[:-1], "other"])),

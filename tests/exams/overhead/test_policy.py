@@ -189,8 +189,8 @@ def test_the_profile_decides_what_is_looser(gatemark: Run, tmp_path: Path) -> No
         ("overrides: [{field: budget, value: -1}]\n", "got -1"),
         ("overrides: [{field: budget, value: 0.2}]\n", "needs a reason"),
         ("overrides: [{field: budget, value: .nan}]\n", "got nan"),
-        ("overrides: [{field: skip, value: 1}]\n", "no setting is called 'skip'"),
-        ("noise: true\n", "noise is measured with a second bare run"),
+        ("overrides: [{field: skip, value: 1}]\n", "unknown setting 'skip'"),
+        ("noise: true\n", "noise cannot be set; give a second bare run"),
         ("profile: ci\nprofile: dev\n", "policy.yaml:2: key 'profile' appears more than once"),
         ("[1]\n", "Expected `object`"),
         (

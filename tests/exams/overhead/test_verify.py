@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead import plain_check
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
-from gatemark.exams.overhead.policy_file import PolicyRequest
+from gatemark.exams.overhead.policy import PolicyRequest
 from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead
 from gatemark.workspace import Workspace
 
@@ -206,7 +206,7 @@ def test_costs_are_found_beside_the_report_or_asked_for(
     costs.unlink()
     ran = verify(report, *arms)
     assert (ran.code, ran.out) == (2, "")
-    assert "the report tells of time or memory; give the file with --costs" in ran.err
+    assert "the report has time or memory; give the file with --costs" in ran.err
 
 
 def test_a_budget_of_time_without_costs_can_be_verified(
@@ -231,7 +231,7 @@ def test_a_report_about_a_missing_arm_can_be_verified(
     for one_arm, lacking in ((arms[:2], "guarded"), (arms[2:], "bare")):
         refused = verify(whole, *one_arm)
         assert (refused.code, refused.out) == (2, "")
-        assert f"rests on a {lacking} arm; give the file with --{lacking}" in refused.err
+        assert f"uses a {lacking} arm; give the file with --{lacking}" in refused.err
     gone = gatemark("score", "overhead", *arms, "--noise", tmp_path / "gone.jsonl", "--json")
     ran = verify(gone.json, *arms)
     assert (gone.code, ran.code, ran.json["agrees"]) == (3, 3, True)
@@ -457,7 +457,7 @@ def test_people_read_why_a_report_is_not_of_the_schema(
     ran = gatemark("overhead", "verify", path, *arms)
     assert ran.code == 4
     assert "DISAGREES  recomputed verdict not computed" in ran.out
-    assert "report.schema: not of the closed schema: Expected `float | null`, got `str`" in ran.out
+    assert "report.schema: does not match the schema: Expected `float | null`, got `str`" in ran.out
     assert "$.guard_overhead.overhead_ratio" in ran.out
     assert "not checked: policy.overrides" in ran.out
 

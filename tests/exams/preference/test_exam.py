@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.evidence.plugins import measures, schemas
+from gatemark.evidence.exam import measures, schemas
 from gatemark.exams.preference.exam import SUITE, PreferenceOptions
 from gatemark.testing.exams import check_exam
 

@@ -12,8 +12,7 @@ import scipy.stats
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.figure import Curves, Forest, Stacks, Table
 from gatemark.core.measurement import Evidence
-from gatemark.evidence.exam import ExamReport
-from gatemark.evidence.plugins import measures, suites
+from gatemark.evidence.exam import ExamReport, measures, suites
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
 from gatemark.exams.runlog.measure import METRICS, SCORES
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics

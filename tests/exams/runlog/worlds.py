@@ -16,7 +16,7 @@ MOMENT = "2023-11-14T22:13:20.000Z"
 MAS_RUN = "mas_0a1b2c3d_synthetic1_0ad5f2b4_d22060bf"
 COMMIT = "0a1b2c3d" * 5
 CASE_LIST_HASH = digest_bytes(b"cases")
-GATES = {
+GATES: dict[str, dict[str, Any]] = {
     "V0": {"enabled": True, "min_words": 60, "max_words": 100},
     "V1": {"enabled": False},
 }

@@ -3,12 +3,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.ledger.memory import MemoryEvents, MemoryStore
 from tests.ledger.samples import draft, result
 
 from gatemark.core.errors import ConflictError
 from gatemark.ledger.event import Event
 from gatemark.ledger.port import Store
-from gatemark.ledger.stores.memory import MemoryEvents, MemoryStore
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sqlite import open_sqlite
 from gatemark.testing.stores import check_store

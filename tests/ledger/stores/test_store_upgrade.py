@@ -91,9 +91,9 @@ def test_a_store_in_postgresql_is_upgraded_with_an_archive_that_can_be_restored(
     before = store_rows(postgres_url)
     ran = gatemark("store", "upgrade", "--store", postgres_url)
     assert ran.code == 2
-    assert "say where the backup goes: --backup FILE.tar.zst, or --no-backup" in ran.err
+    assert "name a file for the backup with --backup FILE.tar.zst or use --no-backup" in ran.err
     ran = gatemark("store", "upgrade", "--backup", tmp_path / "b.sqlite3", "--store", postgres_url)
-    assert (ran.code, "the name of a backup ends in .tar.zst" in ran.err) == (2, True)
+    assert (ran.code, "the name of a backup must end in .tar.zst" in ran.err) == (2, True)
     assert layout_found(postgres_url) == layout
     archive = tmp_path / "before.tar.zst"
     ran = gatemark("store", "upgrade", "--backup", archive, "--json", "--store", postgres_url)
@@ -149,7 +149,7 @@ def test_the_backup_goes_where_it_is_wanted_and_never_over_a_file(
     ran = gatemark("store", "upgrade", "--backup", wanted, "--store", folder)
     assert (ran.code, ran.err) == (
         2,
-        f"gatemark: {wanted}: is there already and is never overwritten\n",
+        f"gatemark: {wanted}: already exists and is never overwritten\n",
     )
     assert (wanted.read_text(), layout_found(str(folder))) == ("mine", "0005")
     wanted.unlink()

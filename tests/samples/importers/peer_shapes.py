@@ -316,7 +316,7 @@ def mlflow_rows(every: int = BASELINE, run: str = "run-a") -> list[dict[str, Any
 
 
 def pydantic_report(every: int = BASELINE, crashed: int | None = 13) -> dict[str, Any]:
-    cases = [
+    cases: list[dict[str, Any]] = [
         {
             "name": item(number),
             "inputs": f"{number}+{number}",

@@ -13,6 +13,7 @@ import pytest
 import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.samples.importers import table_shapes as tables
 from tests.samples.importers.peer_shapes import (
     deepeval_log,
     dumped,
@@ -101,10 +102,21 @@ LOGS: dict[str, tuple[str, tuple[ForeignFile, ...], str | None]] = {
     "otlp": ("otlp", (file_of(OTLP_TRACE),), None),
     "langfuse": ("langfuse", (file_of(dumped(OBSERVATION), "o.jsonl"),), None),
     "pydantic-evals array": ("pydantic-evals", (file_of([pydantic_report()]),), None),
+    "promptfoo table": ("promptfoo", (file_of(tables.promptfoo_table()),), "1"),
+    "promptfoo csv": ("promptfoo", (file_of(tables.promptfoo_csv(), "p.csv"),), "2"),
+    "deepeval latest": ("deepeval", (file_of({"testRunData": deepeval_log()}),), None),
+    "ragas": ("ragas", (file_of(tables.csv_of(tables.ragas_rows()), "r.csv"),), None),
+    "openai-evals": (
+        "openai-evals",
+        (file_of(tables.json_lines(tables.openai_events()), "o.jsonl"),),
+        None,
+    ),
+    "helm": ("helm", (file_of(tables.helm_stats()),), None),
+    "langfuse data set": ("langfuse-dataset", (file_of(tables.langfuse_items()),), None),
 }
 TOOLS = (
-    *("deepeval", "inspect", "langfuse", "lm-eval"),
-    *("mlflow", "otlp", "promptfoo", "pydantic-evals"),
+    *("csv", "deepeval", "helm", "inspect", "langfuse", "langfuse-dataset", "lm-eval"),
+    *("mlflow", "openai-evals", "otlp", "promptfoo", "pydantic-evals", "ragas"),
 )
 JSON_VALUES = st.recursive(
     st.none()
@@ -164,8 +176,11 @@ def test_every_emitted_record_is_a_legal_sample(tool, files, arm):
     for sample in imported.samples:
         record = as_record(sample)
         decoded = msgspec.convert(record, Sample)
-        assert list(record) == ["schema", *(f.name for f in msgspec.structs.fields(type(sample)))]
-        assert {f.name for f in msgspec.structs.fields(Sample)} == set(record)
+        fields = [f.name for f in msgspec.structs.fields(type(sample))]
+        assert [*record, "origin"] == ["schema", *fields]
+        assert {f.name for f in msgspec.structs.fields(Sample)} == {*record, "origin"}
+        named = msgspec.structs.replace(sample, origin=imported.origin)
+        assert msgspec.convert(as_record(named), Sample).origin == imported.origin
         assert [p for rule in SCHEMA.form("sample").rules for p in rule(decoded)] == []
 
 
@@ -176,7 +191,7 @@ def test_reading_twice_gives_the_same(tool, files, arm):
 
 
 def test_an_unknown_format_lists_the_known_ones():
-    with pytest.raises(BadInputError, match="deepeval, inspect, langfuse, lm-eval, mlflow, otlp"):
+    with pytest.raises(BadInputError, match="csv, deepeval, helm, inspect, langfuse"):
         detect(file_of({"hello": 1}), importers())
 
 
@@ -215,7 +230,7 @@ def test_empty_missing_and_oversized_files_are_refused(tmp_path):
         import_files([path])
     with pytest.raises(BadInputError, match="cannot be read"):
         import_files([tmp_path / "nowhere.json"])
-    with pytest.raises(BadInputError, match="cannot be read"):
+    with pytest.raises(BadInputError, match="is a folder without a log"):
         import_files([tmp_path])
     path.write_bytes(b"0123456789")
     with pytest.raises(BadInputError, match="at most 5 bytes"):
@@ -287,7 +302,10 @@ def test_archives_inside_archives_are_not_opened():
         importers().get("inspect").read([file_of(inner, "a.eval")], ReadOptions())
 
 
-@pytest.mark.parametrize("tool", [tool for tool in TOOLS if tool not in ("otlp", "langfuse")])
+@pytest.mark.parametrize(
+    "tool",
+    [tool for tool in TOOLS if tool not in ("otlp", "langfuse", "openai-evals", "helm", "csv")],
+)
 def test_values_nested_too_deeply_refuse_their_row_only(tool):
     deep: Any = "x"
     for _ in range(61):
@@ -299,6 +317,8 @@ def test_values_nested_too_deeply_refuse_their_row_only(tool):
         "mlflow": (mlflow_rows(), (None, "response")),
         "promptfoo": (promptfoo_log(), ("results", "vars")),
         "lm-eval": (lm_eval_rows(), (None, "target")),
+        "ragas": (tables.ragas_rows(), (None, "user_input")),
+        "langfuse-dataset": (tables.langfuse_items(), (None, "input")),
     }[tool]
     rows = mutated if key[0] is None else mutated[key[0]]
     rows = rows["results"] if isinstance(rows, dict) else rows
@@ -315,15 +335,21 @@ def test_values_nested_too_deeply_refuse_their_row_only(tool):
     [
         ("deepeval", deepeval_log(), b'"score": 1.0'),
         ("mlflow", mlflow_rows(), b'"closeness/value": 1.0'),
-        ("promptfoo", promptfoo_log(), b'"score": 1'),
+        ("promptfoo", promptfoo_log(), b'"score": 1,'),
         ("pydantic-evals", pydantic_report(), b'"value": 1.0'),
     ],
 )
-def test_nan_is_refused_where_the_tool_does_not_write_it(tool, log, number):
-    data = dumped(log).replace(number, number.split(b":")[0] + b": NaN", 1)
-    assert b": NaN" in data
-    with pytest.raises(BadInputError, match="malformed"):
-        importers().get(tool).read([file_of(data)], ReadOptions(arm=None))
+@pytest.mark.parametrize("token", [b"NaN", b"Infinity", b"-Infinity"])
+def test_nan_and_infinity_are_missing_with_a_reason(tool, log, number, token):
+    tail = b"," if number.endswith(b",") else b""
+    data = dumped(log).replace(number, number.split(b":")[0] + b": " + token + tail)
+    assert b": " + token in data
+    arm = "1" if tool == "promptfoo" else None
+    imported = importers().get(tool).read([file_of(data)], ReadOptions(arm=arm))
+    told = [sample.tags for sample in imported.samples if sample.tags]
+    assert any(f"wrote {token.decode()}" in text for tags in told for text in tags.values())
+    for sample in imported.samples:
+        msgspec.convert(as_record(sample), Sample)
 
 
 def test_integers_too_large_for_canonical_json_are_kept_as_text():
@@ -366,6 +392,12 @@ def test_no_damaged_byte_breaks_a_reader(tool, files, arm, data):
         ("pydantic-evals", pydantic_report, None),
         ("lm-eval", lm_eval_rows, None),
         ("lm-eval", lm_eval_results, None),
+        ("promptfoo", tables.promptfoo_table, "1"),
+        ("promptfoo", tables.promptfoo_first, "1"),
+        ("ragas", tables.ragas_rows, None),
+        ("openai-evals", tables.openai_events, None),
+        ("helm", tables.helm_stats, None),
+        ("langfuse-dataset", tables.langfuse_items, None),
     ],
 )
 @given(data=st.data())
@@ -384,6 +416,8 @@ def test_no_value_in_a_wrong_place_breaks_a_reader(tool, make, arm, data):
         samples = lm_eval_lines(log if make is lm_eval_rows else lm_eval_rows())
         results = file_of(lm_eval_results() if make is lm_eval_rows else log)
         assert_legal_or_refused(tool, [samples, results])
+    elif tool == "openai-evals":
+        assert_legal_or_refused(tool, [file_of(tables.json_lines(log), "o.jsonl")])
     else:
         assert_legal_or_refused(tool, [file_of(json.dumps(log).encode())], arm=arm)
 

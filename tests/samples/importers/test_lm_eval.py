@@ -54,16 +54,15 @@ def test_a_metric_that_is_no_mean_is_claimed_but_not_recomputed():
     assert [check.name for check in imported.checks] == ["tiny_gen sample_len"]
 
 
-def test_a_limited_run_is_refused_unless_allowed():
+def test_a_limited_run_is_partial_unless_the_limit_covers_the_task():
     results = lm_eval_results()
     results["n-samples"]["tiny_gen"]["original"] = 1000
-    with pytest.raises(BadInputError, match="ran 20 of 1000 documents"):
-        both(results=results)
-    assert both(results=results, allow_partial=True).samples
+    assert "ran 20 of 1000 documents" in both(results=results).origin.partial[0]
     results = lm_eval_results()
     results["config"]["limit"] = 20.0
-    with pytest.raises(BadInputError, match="--limit 20"):
-        both(results=results)
+    assert both(results=results).origin.partial == ()
+    del results["n-samples"]
+    assert "--limit 20" in both(results=results).origin.partial[0]
 
 
 def test_without_a_results_file_the_missing_check_is_said():
@@ -135,13 +134,15 @@ def test_several_tasks_are_arms_and_one_must_be_named():
     second = file_of(first.data, "samples_tiny_mc.jsonl")
     arms = importers().get("lm-eval").arms([first, second], ReadOptions())
     assert arms == (LogExperiment("tiny_gen", 40), LogExperiment("tiny_mc", 40))
-    with pytest.raises(BadInputError, match="'tiny_gen', 'tiny_mc'"):
+    with pytest.raises(BadInputError, match="1: 'tiny_gen', 2: 'tiny_mc'"):
         read("lm-eval", first, second)
     assert read("lm-eval", first, second, arm="tiny_mc").samples[0].id == item(0)
 
 
-def test_nan_is_not_tolerated_where_the_tool_does_not_write_it():
+def test_nan_is_missing_and_named():
     rows = lm_eval_rows(filters=("strict",))
     rows[3]["exact_match"] = float("nan")
-    (refusal,) = both(rows).refused
-    assert "malformed" in refusal.reason
+    (sample,) = [
+        sample for sample in both(rows).samples if sample.scores["exact_match/strict"] is None
+    ]
+    assert sample.tags["missing.exact_match/strict"] == "lm-eval wrote NaN"

@@ -21,7 +21,7 @@ def test_two_runs_in_one_frame_are_arms_with_four_lost_and_three_gained():
     rows = mlflow_rows(BASELINE, "run-a") + mlflow_rows(CANDIDATE, "run-b")
     arms = importers().get("mlflow").arms([file_of(rows)], ReadOptions())
     assert arms == (LogExperiment("run-a", COUNT), LogExperiment("run-b", COUNT))
-    with pytest.raises(BadInputError, match="'run-a', 'run-b'"):
+    with pytest.raises(BadInputError, match="1: 'run-a', 2: 'run-b'"):
         read("mlflow", rows)
     base, cand = (read("mlflow", rows, arm=arm) for arm in ("run-a", "run-b"))
     assert lost_and_gained(base, cand, "exact") == (COUNT, 4, 3)
@@ -62,11 +62,18 @@ def test_rows_without_a_case_id_are_named_by_the_digest_of_their_request():
     assert read("mlflow", rows, id_path="request.question").samples[0].id == "0+0"
 
 
-def test_two_rows_with_the_same_request_and_no_case_id_are_refused():
+def test_two_rows_with_the_same_request_and_no_case_id_are_epochs_of_one_item():
     rows = mlflow_rows()
     for row in rows:
         row["tags"] = {}
     rows[1]["request"] = rows[0]["request"]
+    samples = read("mlflow", rows).samples
+    assert sorted(sample.epoch for sample in samples) == [1] * 19 + [2]
+
+
+def test_one_case_id_with_two_requests_is_refused():
+    rows = mlflow_rows()
+    rows[1]["tags"] = rows[0]["tags"]
     with pytest.raises(BadInputError, match="repeat an id"):
         read("mlflow", rows)
 

@@ -36,7 +36,7 @@ def test_a_file_with_two_columns_is_ambiguous_and_lists_them():
     log = promptfoo_log()
     arms = importers().get("promptfoo").arms([file_of(log)], ReadOptions())
     assert arms == (LogExperiment("baseline", COUNT), LogExperiment("candidate", COUNT))
-    with pytest.raises(BadInputError, match="'baseline', 'candidate'"):
+    with pytest.raises(BadInputError, match="1: 'baseline', 2: 'candidate'"):
         read("promptfoo", log)
 
 
@@ -154,11 +154,12 @@ def test_cases_without_a_unique_id_are_named_by_their_position():
     assert named.samples[0].id == "0+0"
 
 
-def test_a_filtered_run_is_refused():
+def test_a_filtered_run_is_partial():
     log = promptfoo_log()
     log["results"]["results"] = [r for r in log["results"]["results"] if r["testIdx"] < 5]
-    with pytest.raises(BadInputError, match="5 of the 20 tests"):
-        read("promptfoo", log, arm="baseline")
+    origin = read("promptfoo", log, arm="baseline").origin
+    assert "5 of the 20 tests" in origin.partial[0]
+    assert any("stats successes" in reason for reason in origin.contradictions)
 
 
 def test_a_row_missing_from_one_column_is_noted():
@@ -166,7 +167,7 @@ def test_a_row_missing_from_one_column_is_noted():
     log["results"]["results"] = [
         row for row in log["results"]["results"] if (row["testIdx"], row["promptIdx"]) != (3, 1)
     ]
-    assert any("no row for 1 tests" in note for note in pair(log)[1].notes)
+    assert any("no row for 1 tests" in reason for reason in pair(log)[1].origin.partial)
 
 
 def test_secrets_in_the_config_do_not_travel():

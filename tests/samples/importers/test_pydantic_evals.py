@@ -22,7 +22,7 @@ def test_several_experiments_in_one_file_are_arms():
     reports = [pydantic_report(BASELINE), pydantic_report(CANDIDATE)]
     arms = importers().get(TOOL).arms([file_of(reports)], ReadOptions())
     assert arms == (LogExperiment("wrong5", COUNT), LogExperiment("wrong4", COUNT))
-    with pytest.raises(BadInputError, match="'wrong5', 'wrong4'"):
+    with pytest.raises(BadInputError, match="1: 'wrong5', 2: 'wrong4'"):
         read(TOOL, reports)
     base, cand = (read(TOOL, reports, arm=arm) for arm in ("wrong5", "wrong4"))
     assert lost_and_gained(base, cand, "Equals") == (COUNT - 1, 4, 3)

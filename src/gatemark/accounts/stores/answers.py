@@ -1,9 +1,9 @@
-"""Answers that are given again when a request comes again, and runs that were started."""
+"""Answers to requests with an idempotency key, and runs started from the page."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
@@ -16,13 +16,13 @@ MAX_DETAIL: Final = 2_000
 
 
 class SqlAnswers:
-    """What was answered to requests with a key, for a day."""
+    """Answers to requests with an idempotency key, stored for a day."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def begin(self, person: str, key: str, request: str, now: datetime) -> KeptAnswer | None:
-        """None when the request is new and is now under way; else what is known of it."""
+        """Claim a new request and return None; return what is known of a repeated one."""
         query = sa.select(ANSWERS).where(ANSWERS.c.person == person, ANSWERS.c.key == key)
         with self._database.writing() as connection:
             old = seconds(now - timedelta(hours=KEPT_HOURS))
@@ -35,16 +35,16 @@ class SqlAnswers:
         return None
 
     def keep(self, person: str, key: str, status: int, body: bytes) -> None:
-        """Remember what was answered."""
+        """Store an answer."""
         self._change(person, key, {"status": status, "body": body})
 
     def forget(self, person: str, key: str) -> None:
-        """Let a request that came to nothing be made again."""
+        """Allow a failed request to be repeated."""
         with self._database.adding() as connection:
             where = (ANSWERS.c.person == person, ANSWERS.c.key == key)
             connection.execute(sa.delete(ANSWERS).where(*where))
 
-    def _change(self, person: str, key: str, values: dict[str, Any]) -> None:
+    def _change(self, person: str, key: str, values: dict[str, object]) -> None:
         with self._database.adding() as connection:
             where = (ANSWERS.c.person == person, ANSWERS.c.key == key)
             connection.execute(sa.update(ANSWERS).where(*where).values(values))
@@ -57,7 +57,7 @@ class SqlPageRuns:
         self._database = database
 
     def add(self, run: PageRun) -> None:
-        """Remember a run that begins."""
+        """Store a new run."""
         row = {
             "id": run.id,
             "pack": run.pack,
@@ -74,8 +74,8 @@ class SqlPageRuns:
             connection.execute(sa.insert(PAGE_RUNS).values(row))
 
     def change(self, identity: str, state: RunState, now: datetime, **more: str | None) -> None:
-        """Say how a run stands; it has ended unless it is queued or running."""
-        values: dict[str, Any] = {"state": state, "alive_s": seconds(now), **more}
+        """Change the state of a run; it has ended unless it is queued or running."""
+        values: dict[str, object] = {"state": state, "alive_s": seconds(now), **more}
         values["detail"] = (more.get("detail") or "")[:MAX_DETAIL]
         values["finished_s"] = None if state in ("queued", "running") else seconds(now)
         with self._database.adding() as connection:
@@ -83,7 +83,7 @@ class SqlPageRuns:
             connection.execute(sa.update(PAGE_RUNS).where(where).values(values))
 
     def interrupt(self, before: datetime, now: datetime) -> int:
-        """Mark runs whose server has not been heard of for a while."""
+        """Mark runs whose server has stopped reporting."""
         values = {
             "state": "interrupted",
             "finished_s": seconds(now),

@@ -1,4 +1,4 @@
-"""Who comes from a provider: sign-ins that are under way, and what people are called here."""
+"""Sign-ins under way, and the accounts of people who use a provider."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MAX_ISSUER: Final = 512
 
 
 class SqlIdentities:
-    """Accounts that people reach through a provider, by the issuer's name for them."""
+    """Accounts of people who sign in through a provider, by issuer and subject."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def new_try(self, back_to: str, now: datetime) -> str:
-        """The secret of a try, for the browser alone; it can be used once, for ten minutes."""
+        """Return the secret of a new sign-in, for the browser; valid once, for ten minutes."""
         secret = new_secret()
         expires = seconds(now + timedelta(minutes=TRY_MINUTES))
         row = {"hash": hash_secret(secret), "back_to": back_to[:512], "expires_s": expires}
@@ -38,17 +38,17 @@ class SqlIdentities:
         return secret
 
     def use_try(self, secret: str, now: datetime) -> str:
-        """Where the one who began a try wanted to go; refused the second time."""
+        """Use a sign-in and return the page to go to; refuse a second use."""
         mine = SIGN_IN_TRIES.c.hash == hash_secret(secret)
         with self._database.writing() as connection:
             row = connection.execute(sa.select(SIGN_IN_TRIES).where(mine)).first()
             connection.execute(sa.delete(SIGN_IN_TRIES).where(mine))
         if row is None or row.expires_s <= seconds(now):
-            raise NotAllowedError("this sign-in was finished before, or took too long; begin anew")
+            raise NotAllowedError("this sign-in was already used or took too long; start again")
         return str(row.back_to)
 
     def person(self, issuer: str, subject: str) -> str | None:
-        """What somebody is called here; refuses those whose account was closed."""
+        """Return the name of a person; refuse a closed account."""
         query = (
             sa.select(IDENTITIES.c.person, PEOPLE.c.is_closed)
             .join(PEOPLE, PEOPLE.c.name == IDENTITIES.c.person)
@@ -63,7 +63,7 @@ class SqlIdentities:
         return str(row.person)
 
     def add(self, issuer: str, subject: str, name: str, now: datetime) -> None:
-        """An account for somebody new. A name that is somebody's already is never handed over."""
+        """Add an account; a name that is taken is refused."""
         check_name(name)
         with self._database.writing() as connection:
             mine = (IDENTITIES.c.issuer == issuer, IDENTITIES.c.subject == subject)
@@ -72,14 +72,14 @@ class SqlIdentities:
                 return
             known = sa.select(PEOPLE.c.name).where(PEOPLE.c.name == name)
             if connection.execute(known).first() is not None:
-                raise NotAllowedError(f"{name} is the name of somebody else here")
+                raise NotAllowedError(f"{name} is already the name of another person")
             person = {"name": name, "password": None, "is_closed": False, "added_s": seconds(now)}
             connection.execute(sa.insert(PEOPLE).values(person))
             row = {"issuer": issuer, "subject": subject, "person": name, "added_s": seconds(now)}
             connection.execute(sa.insert(IDENTITIES).values(row))
 
     def people(self) -> frozenset[str]:
-        """Everybody who comes from a provider."""
+        """Return everyone who signs in through a provider."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(IDENTITIES.c.person)).all()
         return frozenset(row.person for row in rows)

@@ -40,7 +40,7 @@ class SqlPeople:
         self._database = database
 
     def all(self) -> tuple[Person, ...]:
-        """Everybody, by name."""
+        """Return everyone, by name."""
         with self._database.reading() as connection:
             rows = connection.execute(sa.select(PEOPLE).order_by(PEOPLE.c.name)).all()
         return tuple(
@@ -49,17 +49,17 @@ class SqlPeople:
         )
 
     def add(self, name: str, now: datetime) -> None:
-        """An account without a password; a link leads to one."""
+        """Add an account without a password; a link lets the person set one."""
         check_name(name)
         with self._database.writing() as connection:
             known = sa.select(PEOPLE.c.name).where(PEOPLE.c.name == name)
             if connection.execute(known).first() is not None:
-                raise RefusedError(f"{name} has an account already")
+                raise RefusedError(f"{name} already has an account")
             row = {"name": name, "password": None, "is_closed": False, "added_s": seconds(now)}
             connection.execute(sa.insert(PEOPLE).values(row))
 
     def close(self, name: str) -> bool:
-        """Let nobody in by this name any more; its sessions and tokens end. False if it was so."""
+        """Close an account and end its sessions and tokens; False if it was closed already."""
         with self._database.writing() as connection:
             open_ = sa.and_(PEOPLE.c.name == name, PEOPLE.c.is_closed.is_(False))
             changed = connection.execute(sa.update(PEOPLE).where(open_).values(is_closed=True))
@@ -68,9 +68,9 @@ class SqlPeople:
             return changed.rowcount > 0
 
     def new_link(self, person: str | None, now: datetime) -> str:
-        """The secret of a link that works once; earlier links to the same account stop working.
+        """Return the secret of a link that works once; earlier links of the account become invalid.
 
-        Without a person it is the link of the first admin, who picks a name.
+        Without a person it is the link of the first admin, who chooses a name.
         """
         secret = new_secret()
         row = {
@@ -87,14 +87,14 @@ class SqlPeople:
         return secret
 
     def link(self, secret: str, now: datetime) -> tuple[str | None] | None:
-        """For whom a link is, in a tuple; None when it does not work."""
+        """Return the person a link is for, in a tuple; None if the link is not valid."""
         query = sa.select(JOIN_LINKS).where(JOIN_LINKS.c.hash == hash_secret(secret))
         with self._database.reading() as connection:
             row = connection.execute(query).first()
         return None if row is None or row.expires_s <= seconds(now) else (row.person,)
 
     def use_link(self, secret: str, name: str, password: str, now: datetime) -> None:
-        """Set a password by a link; both happen, or neither. Earlier sessions end."""
+        """Set a password with a link, in one transaction; earlier sessions end."""
         check_name(name)
         kept = hash_password(password)
         with self._database.writing() as connection:
@@ -119,7 +119,7 @@ class SqlPeople:
             connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.person == name))
 
     def is_known(self, name: str, password: str) -> bool:
-        """Whether name and password belong together; an unknown name takes as long to refuse."""
+        """Whether name and password match; an unknown name takes as long."""
         query = sa.select(PEOPLE.c.password).where(
             PEOPLE.c.name == name, PEOPLE.c.is_closed.is_(False)
         )
@@ -128,7 +128,7 @@ class SqlPeople:
         return is_password(None if row is None else row.password, password)
 
     def new_session(self, person: str, now: datetime) -> str:
-        """The secret of a new session; the ones that have expired are forgotten."""
+        """Return the secret of a new session; expired ones are deleted."""
         secret = new_secret()
         row = {
             "hash": hash_secret(secret),
@@ -142,7 +142,7 @@ class SqlPeople:
         return secret
 
     def session_person(self, secret: str, now: datetime) -> str | None:
-        """Whose session it is, if it is one that goes on."""
+        """Return the person of a valid session."""
         query = (
             sa.select(SESSIONS.c.person, SESSIONS.c.expires_s)
             .join(PEOPLE, PEOPLE.c.name == SESSIONS.c.person)
@@ -161,14 +161,14 @@ class SqlPeople:
     def new_token(
         self, person: str, label: str, scopes: Sequence[Scope], days: int, now: datetime
     ) -> tuple[Token, str]:
-        """A token and its secret, which is not kept."""
+        """Return a new token and its secret, which is not stored."""
         if not scopes or not label.strip() or len(label) > 100:
             raise UsageError("a token needs a label of up to 100 characters and a scope")
         if not 1 <= days <= MAX_TOKEN_DAYS:
             raise UsageError(f"a token must expire in 1 to {MAX_TOKEN_DAYS} days, got {days}")
         live = [token for token in self.tokens(person) if token.revoked_at is None]
         if len(live) >= MAX_TOKENS:
-            raise RefusedError(f"{person} has {len(live)} tokens already; revoke some")
+            raise RefusedError(f"{person} already has {len(live)} tokens; revoke one first")
         identity, secret = new_id(), new_secret()
         row = {
             "id": identity,
@@ -186,7 +186,7 @@ class SqlPeople:
         return made, f"{TOKEN_PREFIX}{identity}_{secret}"
 
     def tokens(self, person: str | None = None) -> tuple[Token, ...]:
-        """The tokens of one person, or of all."""
+        """Return the tokens of one person, or of everyone."""
         query = sa.select(TOKENS).order_by(TOKENS.c.made_s.desc(), TOKENS.c.id)
         if person is not None:
             query = query.where(TOKENS.c.person == person)
@@ -195,7 +195,7 @@ class SqlPeople:
         return tuple(_token(row) for row in rows)
 
     def revoke_token(self, identity: str, person: str | None, now: datetime) -> Token | None:
-        """End a token, at once; with a person, only one of theirs. None when there is none."""
+        """Revoke a token; with a person, only one of theirs. None if there is no such token."""
         wanted = sa.and_(TOKENS.c.id == identity)
         if person is not None:
             wanted = sa.and_(wanted, TOKENS.c.person == person)
@@ -206,7 +206,7 @@ class SqlPeople:
         return None if row is None else _token(row)
 
     def token_holder(self, text: str, now: datetime) -> Token | None:
-        """The live token that a text is, if it is one."""
+        """Return the valid token with a secret, if there is one."""
         head, _, secret = text.removeprefix(TOKEN_PREFIX).partition("_")
         if not text.startswith(TOKEN_PREFIX) or not secret:
             return None

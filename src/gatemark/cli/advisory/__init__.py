@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.lazy import LazyGroup, Verbs
+from gatemark.cli.options import LazyGroup, Verbs
 
 ADVISORY_VERBS: Verbs = {
     "run": (

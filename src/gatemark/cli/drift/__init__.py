@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from gatemark.cli.lazy import LazyGroup, Verbs
+from gatemark.cli.options import LazyGroup, Verbs
 
 DRIFT_VERBS: Verbs = {
     "push": ("gatemark.cli.drift.push", "Store points of watched metrics, one per window."),

@@ -9,9 +9,9 @@ import click
 
 from gatemark.cli.options import json_option, max_errors_option, now_option, store_option
 from gatemark.cli.screen import byte_progress, show
-from gatemark.drift.derive import DEFAULT_WINDOW, Derived, default_request, derive_points
+from gatemark.drift.derive import DEFAULT_WINDOW, Derived, DeriveRequest, derive_points
 from gatemark.drift.push import push_points
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.workspace import Workspace
 
 
@@ -105,7 +105,13 @@ def derive_command(
       gatemark drift derive --decisions decisions.jsonl
     """
     workspace = Workspace(store=store)
-    request = default_request(run_logs, decisions, results=results, asset=asset, window=window)
+    request = DeriveRequest(
+        results=results or not (run_logs or decisions),
+        run_logs=run_logs,
+        decisions=decisions,
+        asset=asset,
+        window=window,
+    )
     choices = ReadingChoices(max_errors=max_errors)
     derived = derive_points(workspace, request, choices, now=now or workspace.clock())
     show(derived, _derived_lines, json=json)

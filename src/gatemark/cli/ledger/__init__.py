@@ -10,7 +10,7 @@ from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count, show
 from gatemark.core.errors import UsageError
 from gatemark.integrity import verify
-from gatemark.ledger.checks.text import verified_text
+from gatemark.ledger.checks.report import verified_text
 from gatemark.ledger.journey import VerifyRequest, erase, export, log, set_clock_back
 from gatemark.ledger.prove import check_proof, prove, prove_growth
 from gatemark.workspace import Workspace
@@ -149,7 +149,7 @@ def erase_command(what: str, reason: str, store: str) -> None:
       gatemark ledger erase 12 --reason "request 4711: person asked to be forgotten"
     """
     event = erase(Workspace(store=store), what, reason)
-    click.echo(f"erased {what}; event {event.seq} tells of it")
+    click.echo(f"erased {what}; recorded in event {event.seq}")
 
 
 @click.command("log")
@@ -202,7 +202,7 @@ def clock_back_command(reason: str, store: str) -> None:
       gatemark ledger clock-back --reason "host b was two days ahead"
     """
     event = set_clock_back(Workspace(store=store), reason)
-    click.echo(f"event {event.seq}: times go on from {event.at.isoformat()}")
+    click.echo(f"event {event.seq}: times continue from {event.at.isoformat()}")
 
 
 for _command in (

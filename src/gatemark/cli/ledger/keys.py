@@ -25,8 +25,8 @@ def _show(made: KeyMade, *, json: bool) -> None:
         print_json(made)
         return
     click.echo(made.key)
-    click.echo(f"private key in {made.private_file}: keep it apart from the store", err=True)
-    click.echo(f"public key in {made.public_file}; event {made.seq} tells of it", err=True)
+    click.echo(f"private key in {made.private_file}; do not keep it with the store", err=True)
+    click.echo(f"public key in {made.public_file}; recorded in event {made.seq}", err=True)
 
 
 @click.command("keygen")

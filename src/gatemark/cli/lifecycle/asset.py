@@ -96,7 +96,7 @@ def add(
         note=acting.note,
     )
     acted = add_version(workspace, new, actor=workspace.actor)
-    acting.show(acted, unchanged=f"{version} is there already")
+    acting.show(acted, unchanged=f"{version} already exists")
 
 
 @asset_command.command("pack")

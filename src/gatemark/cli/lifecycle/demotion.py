@@ -26,7 +26,7 @@ def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
     """Print what serves now, because nobody may overlook that nothing does."""
     now = route(workspace, asset, environment)
     if now.primary is None:
-        click.echo(f"nothing is routed in {now.environment} now: {now.reason}", err=True)
+        click.echo(f"no version may serve in {now.environment} now: {now.reason}", err=True)
     else:
         click.echo(f"live in {now.environment} now: {asset}@{now.primary.version}", err=True)
 

@@ -77,7 +77,7 @@ def promote_command(
         expected_revision=expect,
         note=acting.note,
     )
-    acting.show(act(workspace, command), unchanged=f"{ref} is there already")
+    acting.show(act(workspace, command), unchanged=f"{ref} already exists")
 
 
 @click.command("approve")

@@ -1,26 +1,29 @@
-"""``gatemark overhead run``: both arms of a target, one after the other, judged."""
+"""``gatemark overhead run``: run both arms of a target and judge them."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
-from typing import Any
+from typing import TypeVar
 
 import click
 
 from gatemark.cli.options import json_option, output_option, store_option
-from gatemark.cli.score import report_file_option, show_report
-from gatemark.cli.score.parameters import struct_options
+from gatemark.cli.score import report_file_option, show_report, struct_options
 from gatemark.cli.screen import count_progress
 from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
+from gatemark.exams.overhead.policy import Mode, ProfileName
 from gatemark.exams.overhead.run import run_overhead
 from gatemark.exams.score import exam_report
 from gatemark.report.outputs import check_extensions, check_formats, write_reports
 from gatemark.workspace import Workspace
 
+F = TypeVar("F", bound=Callable[..., int])
 
-def policy_options(function: Any) -> Any:
-    """Which profile judges, and what is changed in it."""
+
+def policy_options(function: F) -> F:
+    """Add the options of a policy to a command."""
     for decorator in reversed([*struct_options(OverheadParameters)]):
         function = decorator(function)
     return function
@@ -42,16 +45,22 @@ def run(
     store: str,
     json: bool,
     output: tuple[str, ...],
-    **policy: Any,
+    budget: float | None,
+    mode: Mode | None,
+    profile: ProfileName | None,
+    policy: str | None,
+    reason: str,
+    owner: str,
+    evidence: str,
 ) -> int:
-    """Run a target bare, guarded, guarded, bare, and judge what the guards cost.
+    """Run a target bare, guarded, guarded, bare, and judge the cost of the guards.
 
-    CONFIG is YAML: the target (an example that ships, or a function of your own), its options,
+    CONFIG is YAML: the target (a built-in example, or a function of your own), its options,
     the seeds and the folder to write to. Before every pass the state is restored, its hash is
     compared and every seed is set again. Writes bare.jsonl, guarded.jsonl and noise.jsonl (the
     second bare pass), costs.json with time and memory, and report.json.
 
-    Exit 0 pass, 1 fail, 2 bad input or a target that raises, 3 could not be judged.
+    Exit 0 pass, 1 fail, 2 bad input or a target that raises, 3 inconclusive.
 
     \b
     Examples:
@@ -60,12 +69,14 @@ def run(
     """
     check_formats(output)
     check_extensions([compat] if compat else [], (".json",))
-    # What a target prints must not mix with the one document on standard output.
+    # Output of the target must not mix with the JSON document on standard output.
     with count_progress("running") as progress, redirect_stdout(sys.stderr):
         ran = run_overhead(
             Workspace(store=store),
             config,
-            policy_request(OverheadParameters(**policy)),
+            policy_request(
+                OverheadParameters(budget, mode, profile, policy, reason, owner, evidence)
+            ),
             out=out,
             on_progress=progress,
         )
@@ -73,4 +84,4 @@ def run(
         click.echo(f"wrote {path}", err=True)
     report = exam_report(ran.scored)
     write_reports(ran.scored.result, output, summary=report.document)
-    return show_report(report, {COMPAT: compat}, as_json=json)
+    return show_report(report, {COMPAT: compat} if compat else {}, as_json=json)

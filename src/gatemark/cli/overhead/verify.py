@@ -11,8 +11,8 @@ from gatemark.cli.options import max_errors_option
 from gatemark.cli.outputs import Outputs, output_options
 from gatemark.cli.screen import wants_color
 from gatemark.core.canonical import json_file
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.exams.overhead.policy_file import PolicyRequest
+from gatemark.evidence.source import ReadingChoices
+from gatemark.exams.overhead.policy import PolicyRequest
 from gatemark.exams.overhead.verify import Verified, VerifyReportRequest, verify_overhead
 from gatemark.report.words import VERDICT_WORDS, one_line
 from gatemark.scorers.scorer import truncate
@@ -24,7 +24,7 @@ from gatemark.workspace import Workspace
 @click.option("--bare", metavar="FILE", help="Windows of the arm without guards.")
 @click.option("--guarded", metavar="FILE", help="Windows of the arm with guards.")
 @click.option(
-    "--noise", metavar="FILE", help="Windows of the second bare run, if the report rests on one."
+    "--noise", metavar="FILE", help="Windows of the second bare run, if the report uses one."
 )
 @click.option("--costs", metavar="FILE", help="Recorded time and memory, if the report has them.")
 @click.option("--policy", metavar="FILE", help="Policy to judge by (default: that of the report).")
@@ -56,14 +56,14 @@ def verify(
     """Recompute a report from the windows and list every disagreement.
 
     REPORT is the JSON that 'gatemark score overhead -o report.json' writes. Stored verdicts,
-    ratios and flags are not trusted. Overrides that loosen a profile are refused unless they are
-    accepted or part of your own --policy.
+    ratios and flags are not trusted. Overrides that loosen a profile are refused unless you
+    accept them or judge by your own --policy.
 
     Both arms are needed, unless the report says that one was missing. The second bare run and the
-    costs are found beside the report when they keep their names.
+    costs are found beside the report if they keep their names.
 
     Exit 0 the report is true and passes, 1 true and fails, 3 true and inconclusive, 4 it
-    disagrees, 2 bad input or a file that it rests on is not there.
+    disagrees, 2 bad input or a missing file.
 
     \b
     Examples:
@@ -91,7 +91,8 @@ def _lines(verified: Verified, limit: int) -> Iterator[str]:
     for override in verified.overrides:
         yield (
             f"  override: {override['field']} = {override['value']} by "
-            f"{one_line(override['owner']) or 'nobody'}: {one_line(override['reason']) or 'none'}"
+            f"{one_line(str(override['owner'])) or 'nobody'}: "
+            f"{one_line(str(override['reason'])) or 'none'}"
         )
     for found in verified.disagreements[:limit]:
         text = (
@@ -99,7 +100,7 @@ def _lines(verified: Verified, limit: int) -> Iterator[str]:
             f"recomputed {one_line(truncate(found.recomputed, 80))}"
         )
         if verified.verdict is None:
-            text = f"not of the closed schema: {one_line(truncate(found.stored, 200))}"
+            text = f"does not match the schema: {one_line(truncate(found.stored, 200))}"
         yield f"  {found.check}: {text}"
     if len(verified.disagreements) > limit:
         yield f"  and {len(verified.disagreements) - limit} more"

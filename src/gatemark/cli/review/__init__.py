@@ -16,7 +16,7 @@ from gatemark.cli.review.outcome import close, export
 from gatemark.cli.review.vote import next_command, vote
 from gatemark.cli.screen import show
 from gatemark.core.errors import UsageError
-from gatemark.evidence.reading_options import OnUnpaired, ReadingChoices
+from gatemark.evidence.source import OnUnpaired, ReadingChoices
 from gatemark.review.create import CreateReview, ReviewCreated, create_review
 from gatemark.review.plan import ReviewPlan
 from gatemark.review.status import ReviewStatus, review_status

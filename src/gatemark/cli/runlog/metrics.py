@@ -21,7 +21,6 @@ from gatemark.cli.runlog.options import (
 from gatemark.cli.screen import count_progress
 from gatemark.core.errors import UsageError
 from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
-from gatemark.packs.judge_exam import keep
 from gatemark.report.outputs import write_attachments
 from gatemark.report.terminal import first_table
 from gatemark.workspace import Workspace
@@ -193,7 +192,7 @@ def metrics_command(
     write_attachments(out, scored.attachments)
     if seal:
         names = [file.name for part in scored.result.evidence for file in part.files]
-        keep(scored, workspace, {name: name for name in names})
+        workspace.keep(scored.result, scored.stored_files, {name: name for name in names})
     if not reports.json:
         click.echo(first_table(scored.result))
     return reports.print(scored.result, scored.summary)

@@ -141,7 +141,7 @@ class KnownReading(msgspec.Struct, frozen=True):
     baseline: Sequence[tuple[float, Sequence[float]]]
     recent: Sequence[tuple[float, Sequence[float]]]
     expected: dict[str, float | bool | None]
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     is_rate: bool = False
     tolerance: float = 1e-9
 
@@ -173,7 +173,7 @@ class Detector(msgspec.Struct, frozen=True):
     is_directed: bool = True
     named_forms: frozenset[FormName] = frozenset()
 
-    def build(self, options: Mapping[str, Any]) -> msgspec.Struct:
+    def build(self, options: Mapping[str, object]) -> msgspec.Struct:
         """The options as the detector knows them."""
         try:
             return msgspec.convert(dict(options), self.options)

@@ -1,4 +1,4 @@
-"""What a cohort remembers from tick to tick: trails, frozen baselines and open episodes."""
+"""The memory of a cohort between ticks: trails, frozen baselines and open episodes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What is watched, how closely, and what follows: every number that decides is in here."""
+"""The drift policy: what is watched, how closely, and what follows."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -68,7 +68,7 @@ class Watch(
     max_missing: Few = 2
     clear_below: Positive = 1.5
     clear_windows: Few = 3
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
 
     def __post_init__(self) -> None:
         name = f"watch of {self.metric}"
@@ -108,11 +108,11 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not self.acts:
             raise InvalidValueError(
-                f"{self.level} of a {self.stage} asset must be followed by acts"
+                f"{self.level} of a {self.stage} asset must name at least one act"
             )
         whole = f"{self.level} of {self.stage}"
         if self.level not in _ANSWERED:
-            raise InvalidValueError(f"{whole} has no response: nothing has happened")
+            raise InvalidValueError(f"{whole} cannot have a response: it is not an alarm")
         allowed = _POSSIBLE[self.stage] if self.level in ALARMS else _ONLY_TOLD
         wrong = [act for act in self.acts if act not in allowed]
         if wrong:
@@ -188,7 +188,7 @@ WATCHES: Final = (
 
 @original_fields("name mode watches q breach_by_mean lateness catch_up responses")
 class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that decides about drift.
+    """Everything that decides about drift.
 
     ``mode: literal`` is the plain sigma probe: trailing baseline, no correction, no memory.
     ``q`` bounds the share of false warnings among those of one tick. ``breach_by_mean`` also calls
@@ -240,5 +240,5 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @lru_cache(maxsize=64)
 def _digest_of(policy: bytes) -> str:
-    """A policy is asked for its digest on every look and hardly ever changes."""
+    """Cached: a policy is asked for its digest often and hardly ever changes."""
     return digest(msgspec.json.decode(policy))

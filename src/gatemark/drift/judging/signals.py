@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,7 +227,7 @@ def _harmless(
     )
 
 
-def _among(adjusted: Any, policy: DriftPolicy) -> str:
+def _among(adjusted: float, policy: DriftPolicy) -> str:
     return f"; p adjusted for the tick {float(adjusted):.3g} <= {policy.q:g}"
 
 

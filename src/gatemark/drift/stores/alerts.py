@@ -1,4 +1,4 @@
-"""Alerts on their way: kept before they are sent, so that none is lost and none goes out twice."""
+"""The outbox of alerts: stored before they are sent, so that none is lost or sent twice."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SqlAlerts:
         self._database = database
 
     def queue(self, alert: Alert, sinks: Sequence[str]) -> int:
-        """Keep an alert for some sinks; those that have it already are left alone."""
+        """Store an alert for some sinks; skip those that have it already."""
         added = 0
         with self._database.writing() as connection:
             known = set(
@@ -64,17 +64,17 @@ class SqlAlerts:
         return added
 
     def pending(self) -> list[Queued]:
-        """What still has to go out, the oldest first."""
+        """Return the alerts to deliver, oldest first."""
         return self._read(ALERTS.c.state == PENDING)
 
     def all(self) -> list[Queued]:
-        """Every alert that there ever was."""
+        """Return every alert."""
         return self._read(sa.true())
 
     def mark(self, queued: Queued, error: str | None, now: datetime) -> str:
-        """Note how an attempt went and say how the alert stands.
+        """Record an attempt and return the state of the alert.
 
-        After many failures in many days it is given up: ticks by the minute wear no alert out.
+        It is given up after many failures over many days, however frequent the ticks.
         """
         attempts = queued.attempts + 1
         is_worn = attempts >= MAX_ATTEMPTS and now - queued.alert.at >= LEAST_PATIENCE

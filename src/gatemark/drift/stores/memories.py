@@ -58,7 +58,7 @@ class KeptMemory(NamedTuple):
 
 
 class EpisodeAction(msgspec.Struct, frozen=True):
-    """Something that was done about an episode, once."""
+    """An action on an episode; each is taken once."""
 
     episode: str
     act: str
@@ -128,7 +128,7 @@ class TickRecorder:
         table: str,
         columns: Sequence[str],
         key: Sequence[str],
-        rows: Sequence[tuple[Any, ...]],
+        rows: Sequence[tuple[object, ...]],
     ) -> None:
         if not rows:
             return
@@ -151,7 +151,7 @@ class SqlMemories:
         self._database = database
 
     def last_tick(self, name: str = DRIFT) -> LastTick:
-        """How far ticks have come."""
+        """Return the last tick."""
         query = sa.select(TICKS.c.number, TICKS.c.at).where(TICKS.c.name == name)
         with self._database.reading() as connection:
             row = connection.execute(query).first()
@@ -171,7 +171,7 @@ class SqlMemories:
             here = TICKS.c.name == name
             found = connection.execute(sa.select(TICKS.c.number).where(here)).scalar()
             if (found or 0) != seen.number:
-                raise ConflictError("another probe was faster; nothing was recorded")
+                raise ConflictError("another probe wrote first; nothing was recorded")
             values = {"number": seen.number + 1, "at": now.isoformat()}
             if found is None:
                 connection.execute(sa.insert(TICKS).values(name=name, **values))
@@ -296,7 +296,7 @@ def watch_state(connection: sa.Connection) -> WatchState:
     )
 
 
-def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[Any]]:
+def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
     """Memories under the names of their series: numbers of series mean nothing elsewhere."""
     order = binary(connection)
     names = (SERIES.c.asset, SERIES.c.metric, MEMORIES.c.detector)

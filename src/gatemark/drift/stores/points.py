@@ -107,7 +107,7 @@ class Pusher:
         self._connection = connection
         self._teller = teller
         self._next_event = teller.next_number(connection)
-        self._written: list[Sequence[Any]] = []
+        self._written: list[Sequence[object]] = []
         self._batches: list[PointBatch] = []
         self._cursor_mark = "?" if dialect == "sqlite" else "%s"
         self._pushed_at = pushed_at
@@ -187,13 +187,13 @@ class Pusher:
         if len(self._written) >= BATCH:
             self._close_batch()
 
-    def _write_new(self, rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Any]]:
+    def _write_new(self, rows: Sequence[Sequence[object]]) -> Sequence[Sequence[object]]:
         """Write points of windows that have none; gives all rows as they are stored."""
         self._connection.exec_driver_sql(self._insert())
         self._touched += len(rows)
         return rows
 
-    def _write_known(self, same: str) -> list[Sequence[Any]]:
+    def _write_known(self, same: str) -> list[Sequence[object]]:
         """Write points of windows that may have some; gives the rows that became others."""
         kept = ", ".join(f"p.{name}" for name in (*PointRow._fields, "batch"))
         differs = " OR ".join(f"p.{name} <> s.{name}" for name in _CONTENT)
@@ -370,7 +370,7 @@ def _held(form: FormName) -> tuple[str, ...]:
     return ("a", "b") if form == "sum" else ("a",)
 
 
-def _chunk(form: FormName, rows: Sequence[Sequence[Any]]) -> Chunk:
+def _chunk(form: FormName, rows: Sequence[Sequence[object]]) -> Chunk:
     ids, starts, revisions, items, *held = zip(*rows, strict=True)
     is_vector = form in VECTORS
     scalars = [] if is_vector else [np.array(column, dtype=np.float64) for column in held]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -95,7 +95,7 @@ def otlp_lines(signals: Sequence[DriftSignal], at: datetime, version: str) -> It
         yield msgspec.json.encode(line) + b"\n"
 
 
-def _record(signal: DriftSignal, at: datetime) -> dict[str, Any]:
+def _record(signal: DriftSignal, at: datetime) -> dict[str, object]:
     number, text = severity_of(signal)
     return {
         "timeUnixNano": str(_nanoseconds(at)),
@@ -108,7 +108,7 @@ def _record(signal: DriftSignal, at: datetime) -> dict[str, Any]:
     }
 
 
-def _attribute(name: str, value: str | float) -> dict[str, Any]:
+def _attribute(name: str, value: str | float) -> dict[str, object]:
     if isinstance(value, str):
         return {"key": name, "value": {"stringValue": value}}
     if isinstance(value, int):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from gatemark import __version__
 from gatemark.drift.signal import Level, worst
@@ -29,7 +29,7 @@ def render_drift(view: DriftView) -> bytes:
     return page_environment().get_template("drift.html").render(drift_context(view)).encode()
 
 
-def drift_context(view: DriftView) -> dict[str, Any]:
+def drift_context(view: DriftView) -> dict[str, object]:
     """What the drift of an asset is filled with."""
     level = worst(one.signal.level for one in view.series)
     tone = "inconclusive" if level is None else TONES[level]

@@ -15,7 +15,7 @@ from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, VerdictNotes
-from gatemark.evidence.hygiene.private_text import PrivateTextScan
+from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.categories import lane_name
 from gatemark.exams.advisory.decision import bucket_of
 from gatemark.exams.advisory.findings import Findings, PastRun, find

@@ -10,7 +10,7 @@ import numpy as np
 
 from gatemark.core.measurement import Measurement, unmeasured
 from gatemark.core.policy import Rule
-from gatemark.evidence.hygiene.private_text import PrivateTextScan
+from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.categories import UNCERTAIN_BUCKETS, lane_name
 from gatemark.exams.advisory.decision import BUCKETS
 from gatemark.exams.advisory.measure import (

@@ -16,7 +16,7 @@ from gatemark.exams.advisory.exam import SUITE
 from gatemark.exams.advisory.policy_file import read_advisory_policy, read_history
 from gatemark.exams.advisory.views import render_markdown
 from gatemark.exams.score import EVERY_EXAM, score_verb
-from gatemark.packs.judge_exam import Scored
+from gatemark.gate.decide import Scored
 
 
 class AdvisoryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
 
-from gatemark.evidence.hygiene.private_text import PrivateTextScan
+from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import (
     BUCKET_RULES,
     BUCKETS,

@@ -10,8 +10,7 @@ from pathlib import Path
 from msgspec import UNSET
 
 from gatemark.evidence.observations import ConfidenceValue, Observation, Occurrence, PointSource
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import find_sources
+from gatemark.evidence.source import ReadingChoices, find_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.records import SCHEMA

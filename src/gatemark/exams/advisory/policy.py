@@ -16,7 +16,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Rule
-from gatemark.evidence.hygiene.private_text import PrivateTextRules
+from gatemark.evidence.hygiene import PrivateTextRules
 from gatemark.exams.advisory.categories import Taxonomy
 from gatemark.exams.advisory.decision import BUCKET_RULES, LABEL_PATTERN, NAME_PATTERN, Edges
 

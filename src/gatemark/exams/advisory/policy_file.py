@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.plugins import suites
+from gatemark.evidence.exam import suites
 from gatemark.evidence.settings_file import read_settings
 
 KIND = "advisory"

@@ -1,15 +1,14 @@
-"""The agreement exam itself: one fold over pairs, its rules, and the files it leaves."""
+"""The agreement exam: one fold over pairs, arbitration of every row, and the gates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
-from gatemark.core.errors import InvalidValueError
-from gatemark.core.figure import Figure, Matrix, Table
+from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Evidence, Measurement, measured
 from gatemark.core.policy import Policy, Rule, Verdict
@@ -17,30 +16,89 @@ from gatemark.core.registry import Registry
 from gatemark.evidence.exam import (
     EvidenceRole,
     Exam,
+    ExamOutcome,
     ExamReport,
+    ExamRun,
     ExamSuite,
     Joined,
     NumberedRecord,
     option,
 )
-from gatemark.evidence.hygiene.personal import personal_data, suspicious
-from gatemark.exams.agreement.arbitration import (
-    CLEAR,
-    NicPolicy,
-    arbitrate,
-    is_content_conflict,
-    red_flag,
+from gatemark.evidence.hygiene import personal_data, suspicious
+from gatemark.evidence.run_exam import examine_files
+from gatemark.exams.agreement.two_files import (
+    AUDITOR,
+    SCHOLAR,
+    examine_joined,
+    join_judgements,
 )
-from gatemark.exams.agreement.join import FIRST, SECOND, join_judgements
-from gatemark.exams.agreement.two_files import AUDITOR, PAIRS, SCHOLAR, examine_agreement
-from gatemark.exams.agreement.views import summary_document
+from gatemark.exams.agreement.views import (
+    SHOWN_ROWS,
+    TSV_COLUMNS,
+    agreement_figures,
+    summary_document,
+)
 
-LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
+NicPolicy = Literal["strict", "accept_agreed"]
+
+CLEAR = "clear"
+HARD_FLAG = "hard_flag"
+CITATION_OUT_OF_SCOPE = "citation_out_of_scope"
+RETRIEVED_IDS_MISSING = "retrieved_ids_missing"
+
+
+class Ruling(NamedTuple):
+    """The final label of a row, and the step that gave it."""
+
+    final: str
+    why: str
+
+
+def red_flag(row: Any) -> str:
+    """The first hard reason to reject a row, or ``clear``."""
+    if (flags := row.flags) and (flags.provenance_violation or flags.constraints_mismatch):
+        return HARD_FLAG
+    if not (answer := row.answer_json) or not (cited := answer.citations):
+        return CLEAR
+    if (retrieved := row.retrieved_ids) is UNSET or retrieved is None:
+        return RETRIEVED_IDS_MISSING
+    if len(cited) == 1:
+        return CLEAR if cited[0] in retrieved else CITATION_OUT_OF_SCOPE
+    return CLEAR if set(cited).issubset(retrieved) else CITATION_OUT_OF_SCOPE
+
+
+def arbitrate(scholar: str, auditor: str, flag: str, nic_policy: NicPolicy) -> Ruling:
+    """Return the ruling on one row.
+
+    1. A hard flag, or a citation outside the retrieved passages, rejects.
+    2. An auditor who does not say VALID rejects (under ``accept_agreed``, two refusals agree).
+    3. VALID from the auditor with VALID or NOT_IN_CONTEXT from the scholar ships.
+    4. Anything else rejects.
+    """
+    if flag != CLEAR:
+        return Ruling("REJECT", flag)
+    if auditor == "ABSTAIN":
+        return Ruling("REJECT", "auditor_abstain")
+    if auditor != "VALID":
+        if nic_policy == "accept_agreed" and auditor == scholar == "NOT_IN_CONTEXT":
+            return Ruling("NOT_IN_CONTEXT", "agreed_refusal")
+        return Ruling("REJECT", "auditor_veto")
+    if scholar in {"VALID", "NOT_IN_CONTEXT"}:
+        return Ruling("VALID", "auditor_ok")
+    if scholar == "ABSTAIN":
+        return Ruling("REJECT", "scholar_abstain")
+    return Ruling("REJECT", "incoherent_pair")
+
+
+def is_content_conflict(cell: tuple[str, str, str], ruling: Ruling) -> bool:
+    """Whether a row ships although the scholar saw only a refusal in it."""
+    return cell[0] == "NOT_IN_CONTEXT" and ruling.final == "VALID"
+
+
+PAIRS = "pairs"
 TSV_NAME = "consistency_disagreements.tsv"
-TSV_COLUMNS = ("qid", "scholar", "auditor", "final", "why")
 PAIR_MEASURES = ("agreement", "abstention")
 PANEL_MEASURE = "krippendorff"
-SHOWN_ROWS = 100
 ECHO = "both files say the same word for word, reasons included: were they judged independently?"
 
 K = TypeVar("K")
@@ -137,7 +195,7 @@ class AgreementExam(Exam[AgreementExamState]):
         state.different_evidence = [row.qid for row in rows if not row.same_evidence]
         state.unmatched = {name: len(items) for name, items in unmatched.items()}
         state.echo_count = sum(row.is_echo for row in rows)
-        names = [name for name in tables if name not in {FIRST, SECOND}]
+        names = [name for name in tables if name not in {SCHOLAR, AUDITOR}]
         if names:
             _count_panel(state, names, rows)
         return Joined(rows=rows, state=state, unmatched=unmatched)
@@ -225,7 +283,7 @@ class AgreementExam(Exam[AgreementExamState]):
         )
         return ExamReport(
             measurements=tuple(numbers),
-            figures=_figures(pairs, rulings, tsv),
+            figures=agreement_figures(pairs, rulings, tsv),
             attachments={TSV_NAME: "\t".join(TSV_COLUMNS).encode() + b"\n" + tsv},
             facts=facts,
             score=next((n for n in numbers if n.name == "percent_agreement"), None),
@@ -236,9 +294,9 @@ class AgreementExam(Exam[AgreementExamState]):
 
     def _measured(self, name: str, counted_items: Mapping[Any, int]) -> tuple[Measurement, ...]:
         """A measure over counted items; one that is not installed leaves its rules unjudged."""
-        if name not in self._measures:
+        measure = self._measures.find(name, near="agreement")
+        if measure is None:
             return ()
-        measure = self._measures.get(name)
         return measure.finish(measure.step(measure.zero(), counted_items))
 
     def _rulings(self, state: AgreementExamState) -> list[tuple[tuple[str, str, str], Any, int]]:
@@ -305,24 +363,14 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\")
 
 
-def _figures(
-    pairs: Mapping[tuple[str, str], int], rulings: Sequence[tuple[Any, Any, int]], tsv: bytes
-) -> tuple[Figure, ...]:
-    counts = tuple(tuple(pairs.get((row, column), 0) for column in LABELS) for row in LABELS)
-    matrix = Matrix("Scholar against auditor", "scholar", "auditor", LABELS, counts)
-    finals: dict[tuple[str, str], int] = {}
-    for _, ruling, count in rulings:
-        finals[ruling] = finals.get(ruling, 0) + count
-    ruled = Table(
-        "Final arbitration",
-        ("final", "why", "rows"),
-        tuple((final, why, count) for (final, why), count in sorted(finals.items())),
-        total_rows=len(finals),
-    )
-    lines = tsv.split(b"\n", SHOWN_ROWS)[:SHOWN_ROWS] if tsv else []
-    shown = tuple(tuple(line.decode().split("\t")) for line in lines if line)
-    disagreements = Table("Disagreements", TSV_COLUMNS, shown, total_rows=tsv.count(b"\n"))
-    return (matrix, ruled, disagreements) if shown else (matrix, ruled)
+def examine_agreement(run: ExamRun) -> ExamOutcome:
+    """Run the exam over one file of pairs, or over one file of judgements per validator."""
+    if run.roles == (PAIRS,):
+        return examine_files(run)
+    if not {SCHOLAR, AUDITOR} <= set(run.roles) or PAIRS in run.roles:
+        given = ", ".join(sorted(set(run.roles))) or "no file"
+        raise UsageError(f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {given}")
+    return examine_joined(run)
 
 
 def _options_of(policy: Policy) -> dict[str, Any]:

@@ -1,11 +1,15 @@
-"""Agreement of two raters: percent agreement, Cohen's kappa and Gwet's AC1 with intervals.
+"""The measures of agreement, each with intervals and known answers.
 
-An item is the pair of labels (first rater's, second rater's).
+``agreement``: percent agreement, Cohen's kappa and Gwet's AC1 of two raters. ``abstention``: how
+often they decline to judge. An item of both is the pair of labels (first rater's, second rater's).
+``krippendorff``: Krippendorff's alpha of any number of raters. An item is one tuple of ratings, a
+label or ``None`` for each rater who did not rate it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -15,6 +19,7 @@ from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
 from gatemark.statistics.contingency import (
     Counts,
+    EachStatistic,
     affordable_resamples,
     cohen_kappa,
     cohen_kappa_each,
@@ -24,8 +29,10 @@ from gatemark.statistics.contingency import (
     kappa_analytic_interval,
     labels_of,
     multinomial_bootstrap,
+    nominal_alpha,
+    nominal_alpha_each,
 )
-from gatemark.statistics.proportion import wilson, zero_width_caveat
+from gatemark.statistics.proportion import Bootstrap, wilson, zero_width_caveat
 
 BOOTSTRAP_SEED = 20_261_101
 """Fixed, so that the same counts give the same intervals on every run."""
@@ -43,7 +50,7 @@ class AgreementState(msgspec.Struct):
     cells: dict[str, dict[str, int]] = {}
 
 
-def _step(state: AgreementState, batch: Batch) -> AgreementState:
+def _count_pairs(state: AgreementState, batch: Batch) -> AgreementState:
     """Count a batch into ``state`` itself: a copy would cost more than the counting."""
     cells = state.cells
     has_new_cells = False
@@ -53,26 +60,26 @@ def _step(state: AgreementState, batch: Batch) -> AgreementState:
         except KeyError:
             cells.setdefault(first, {})[second] = count
             has_new_cells = True
-    return _bounded(state) if has_new_cells else state
+    return _bounded_pairs(state) if has_new_cells else state
 
 
-def _merge(left: AgreementState, right: AgreementState) -> AgreementState:
+def _merge_pairs(left: AgreementState, right: AgreementState) -> AgreementState:
     cells = {first: row.copy() for first, row in left.cells.items()}
     for first, counts in right.cells.items():
         row = cells.setdefault(first, {})
         for second, count in counts.items():
             row[second] = row.get(second, 0) + count
-    return _bounded(AgreementState(cells))
+    return _bounded_pairs(AgreementState(cells))
 
 
-def _bounded(state: AgreementState) -> AgreementState:
+def _bounded_pairs(state: AgreementState) -> AgreementState:
     label_count = len(labels_of(state.cells))
     if label_count > MAX_LABELS:
         raise BadInputError(f"agreement takes at most {MAX_LABELS} labels, got {label_count}")
     return state
 
 
-def _finish(state: AgreementState) -> tuple[Measurement, ...]:
+def _agreement(state: AgreementState) -> tuple[Measurement, ...]:
     _, table = confusion(state.cells)
     n = int(table.sum())
     agreed_count = int(np.trace(table))
@@ -104,13 +111,7 @@ def _kappa(table: Counts, n: int) -> Measurement:
             "kappa", str(kappa.reason), n=n, direction="higher_is_better", caveats=caveats
         )
     analytic = kappa_analytic_interval(table, LEVEL).interval
-    bootstrap = multinomial_bootstrap(
-        table,
-        cohen_kappa_each,
-        resamples=affordable_resamples(table),
-        seed=BOOTSTRAP_SEED,
-        level=LEVEL,
-    )
+    bootstrap = _bootstrap(table, cohen_kappa_each, BOOTSTRAP_SEED)
     return measured(
         "kappa",
         kappa.value,
@@ -127,13 +128,7 @@ def _ac1(table: Counts, n: int) -> Measurement:
     ac1 = gwet_ac1(table, label_space="table")
     if ac1.value is None:
         return unmeasured("ac1", str(ac1.reason), n=n, direction="higher_is_better")
-    bootstrap = multinomial_bootstrap(
-        table,
-        lambda tables: gwet_ac1_each(tables, "table"),
-        resamples=affordable_resamples(table),
-        seed=BOOTSTRAP_SEED,
-        level=LEVEL,
-    )
+    bootstrap = _bootstrap(table, lambda tables: gwet_ac1_each(tables, "table"), BOOTSTRAP_SEED)
     return measured(
         "ac1",
         ac1.value,
@@ -141,6 +136,12 @@ def _ac1(table: Counts, n: int) -> Measurement:
         direction="higher_is_better",
         interval=bootstrap.interval,
         caveats=bootstrap.caveats,
+    )
+
+
+def _bootstrap(counts: Counts, statistic: EachStatistic, seed: int) -> Bootstrap:
+    return multinomial_bootstrap(
+        counts, statistic, resamples=affordable_resamples(counts), seed=seed, level=LEVEL
     )
 
 
@@ -153,15 +154,15 @@ def _pairs(*cells: tuple[str, str, int]) -> tuple[_Pair, ...]:
     return tuple((first, second) for first, second, count in cells for _ in range(count))
 
 
-MEASURE: Measure[AgreementState] = Measure(
+AGREEMENT: Measure[AgreementState] = Measure(
     name="agreement",
     summary="How far two raters give the same items the same labels, beyond chance as well.",
     state=AgreementState,
     zero=AgreementState,
-    step=_step,
-    merge=_merge,
+    step=_count_pairs,
+    merge=_merge_pairs,
     counted=True,
-    finish=_finish,
+    finish=_agreement,
     gives=("percent_agreement", "kappa", "ac1"),
     known=(
         KnownAnswer(
@@ -204,3 +205,244 @@ MEASURE: Measure[AgreementState] = Measure(
         ),
     ),
 )
+
+
+ABSTAIN = "ABSTAIN"
+
+
+class AbstentionState(msgspec.Struct, frozen=True):
+    """Items seen, and how many of them each rater abstained on."""
+
+    item_count: int = 0
+    first_count: int = 0
+    second_count: int = 0
+    either_count: int = 0
+
+
+def _count_abstentions(state: AbstentionState, batch: Batch) -> AbstentionState:
+    item_count = first_count = second_count = either_count = 0
+    for (first, second), count in Counter(batch).items():
+        item_count += count
+        first_count += count * (first == ABSTAIN)
+        second_count += count * (second == ABSTAIN)
+        either_count += count * (ABSTAIN in {first, second})
+    return _merge_abstentions(
+        state, AbstentionState(item_count, first_count, second_count, either_count)
+    )
+
+
+def _merge_abstentions(left: AbstentionState, right: AbstentionState) -> AbstentionState:
+    return AbstentionState(
+        item_count=left.item_count + right.item_count,
+        first_count=left.first_count + right.first_count,
+        second_count=left.second_count + right.second_count,
+        either_count=left.either_count + right.either_count,
+    )
+
+
+def _abstention_rates(state: AbstentionState) -> tuple[Measurement, ...]:
+    return (
+        _abstain_rate("abstain_rate_first", state.first_count, state.item_count),
+        _abstain_rate("abstain_rate_second", state.second_count, state.item_count),
+        _abstain_rate("abstain_rate_either", state.either_count, state.item_count),
+    )
+
+
+def _abstain_rate(name: str, count: int, n: int) -> Measurement:
+    return rate(name, count, n, direction="lower_is_better", interval=_wilson_interval(count, n))
+
+
+ABSTENTION: Measure[AbstentionState] = Measure(
+    name="abstention",
+    summary=f"How often the first, the second or either rater answers {ABSTAIN}.",
+    state=AbstentionState,
+    zero=AbstentionState,
+    step=_count_abstentions,
+    merge=_merge_abstentions,
+    counted=True,
+    finish=_abstention_rates,
+    gives=("abstain_rate_first", "abstain_rate_second", "abstain_rate_either"),
+    known=(
+        KnownAnswer(
+            title="5 items: first abstains on 1 and 2, second on 2 and 3: 2/5, 2/5, either 3/5",
+            batch=(
+                (ABSTAIN, "VALID"),
+                (ABSTAIN, ABSTAIN),
+                ("VALID", ABSTAIN),
+                ("VALID", "VALID"),
+                ("VALID", "REJECT"),
+            ),
+            expected={
+                "abstain_rate_first": 0.4,
+                "abstain_rate_second": 0.4,
+                "abstain_rate_either": 0.6,
+            },
+        ),
+        KnownAnswer(
+            title="only the second rater abstains, 3 of 63: 0, 1/21, 1/21",
+            batch=(("VALID", ABSTAIN),) * 3 + (("VALID", "VALID"),) * 60,
+            expected={
+                "abstain_rate_first": 0.0,
+                "abstain_rate_second": 1 / 21,
+                "abstain_rate_either": 1 / 21,
+            },
+        ),
+        KnownAnswer(
+            title="no items: a rate over nothing is a reason",
+            batch=(),
+            expected={
+                "abstain_rate_first": None,
+                "abstain_rate_second": None,
+                "abstain_rate_either": None,
+            },
+        ),
+    ),
+)
+
+
+ALPHA_SEED = 20_261_102
+"""Fixed, so that the same counts give the same interval on every run."""
+MAX_PATTERNS = 2**16
+"""A bound on memory: a pattern is kept once, however many items share it."""
+
+_Pattern = tuple[tuple[str, int], ...]
+_Item = tuple[str | None, ...]
+
+
+class KrippendorffState(msgspec.Struct):
+    """How many items got each pattern of ratings: the sorted labels with their numbers."""
+
+    patterns: dict[_Pattern, int] = {}
+
+
+@lru_cache(maxsize=4096)
+def _pattern_of(item: _Item) -> _Pattern:
+    return tuple(sorted(Counter(label for label in item if label is not None).items()))
+
+
+def _count_patterns(state: KrippendorffState, batch: Batch) -> KrippendorffState:
+    """Count a batch into ``state`` itself: a copy would cost more than the counting."""
+    patterns = state.patterns
+    known_count = len(patterns)
+    for item, count in Counter(batch).items():
+        pattern = _pattern_of(item)
+        patterns[pattern] = patterns.get(pattern, 0) + count
+    return _bounded_patterns(state, known_count)
+
+
+def _merge_patterns(left: KrippendorffState, right: KrippendorffState) -> KrippendorffState:
+    patterns = left.patterns.copy()
+    for pattern, count in right.patterns.items():
+        patterns[pattern] = patterns.get(pattern, 0) + count
+    return _bounded_patterns(KrippendorffState(patterns), len(left.patterns))
+
+
+def _bounded_patterns(state: KrippendorffState, known_count: int) -> KrippendorffState:
+    pattern_count = len(state.patterns)
+    if pattern_count == known_count:
+        return state
+    if pattern_count > MAX_PATTERNS:
+        raise BadInputError(
+            f"krippendorff takes at most {MAX_PATTERNS} rating patterns, got {pattern_count}"
+        )
+    label_count = len(_labels(state.patterns))
+    if label_count > MAX_LABELS:
+        raise BadInputError(f"krippendorff takes at most {MAX_LABELS} labels, got {label_count}")
+    return state
+
+
+def _labels(patterns: dict[_Pattern, int]) -> set[str]:
+    return {label for pattern in patterns for label, _ in pattern}
+
+
+def _alpha(state: KrippendorffState) -> tuple[Measurement, ...]:
+    patterns = {
+        pattern: count
+        for pattern, count in sorted(state.patterns.items())
+        if sum(uses for _, uses in pattern) >= 2
+    }
+    n = sum(patterns.values())
+    unpaired_count = sum(state.patterns.values()) - n
+    excluded = {"fewer_than_two_ratings": unpaired_count} if unpaired_count else {}
+    units, unit_counts = _matrix(patterns)
+    alpha = nominal_alpha(units, unit_counts)
+    if alpha.value is None:
+        return (
+            unmeasured(
+                "krippendorff_alpha",
+                str(alpha.reason),
+                n=n,
+                direction="higher_is_better",
+                excluded=excluded,
+            ),
+        )
+    bootstrap = _bootstrap(unit_counts, lambda draws: nominal_alpha_each(draws, units), ALPHA_SEED)
+    return (
+        measured(
+            "krippendorff_alpha",
+            alpha.value,
+            n=n,
+            direction="higher_is_better",
+            interval=bootstrap.interval,
+            excluded=excluded,
+            caveats=bootstrap.caveats,
+        ),
+    )
+
+
+def _matrix(patterns: dict[_Pattern, int]) -> tuple[Counts, Counts]:
+    """Patterns by categories, and the number of items behind each pattern."""
+    position = {label: index for index, label in enumerate(sorted(_labels(patterns)))}
+    units = np.zeros((len(patterns), len(position)), dtype=np.int64)
+    for row, pattern in enumerate(patterns):
+        for label, uses in pattern:
+            units[row, position[label]] = uses
+    return units, np.array(list(patterns.values()), dtype=np.int64)
+
+
+KRIPPENDORFF: Measure[KrippendorffState] = Measure(
+    name="krippendorff",
+    summary="Krippendorff's alpha: agreement of two or more raters, with missing ratings allowed.",
+    state=KrippendorffState,
+    zero=KrippendorffState,
+    step=_count_patterns,
+    merge=_merge_patterns,
+    counted=True,
+    finish=_alpha,
+    gives=("krippendorff_alpha",),
+    known=(
+        KnownAnswer(
+            title=(
+                "AA AA BB AB: 8 ratings, 5 A and 3 B; observed 2, expected 5*3 + 3*5 = 30; "
+                "alpha = 1 - 7*2/30"
+            ),
+            batch=(("A", "A"), ("A", "A"), ("B", "B"), ("A", "B")),
+            expected={"krippendorff_alpha": 1 - 14 / 30},
+        ),
+        KnownAnswer(
+            title=(
+                "AAB BB. A..: the last has no pair; 5 ratings, 2 A and 3 B; "
+                "observed (2*1 + 1*2)/2 = 2, expected 2*3 + 3*2 = 12; alpha = 1 - 4*2/12"
+            ),
+            batch=(("A", "A", "B"), ("B", "B", None), ("A", None, None)),
+            expected={"krippendorff_alpha": 1 / 3},
+        ),
+        KnownAnswer(
+            title="full agreement on two labels: observed disagreement 0, alpha = 1",
+            batch=(("A", "A"), ("B", "B")),
+            expected={"krippendorff_alpha": 1.0},
+        ),
+        KnownAnswer(
+            title="one label only: expected disagreement 0, alpha is 0/0 and has a reason",
+            batch=(("A", "A"), ("A", "A", "A")),
+            expected={"krippendorff_alpha": None},
+        ),
+        KnownAnswer(
+            title="nobody rated the same item: no pair, no alpha",
+            batch=(("A", None), (None, "B"), (None, None)),
+            expected={"krippendorff_alpha": None},
+        ),
+    ),
+)
+
+MEASURE = (AGREEMENT, ABSTENTION, KRIPPENDORFF)

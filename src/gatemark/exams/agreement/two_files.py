@@ -1,4 +1,4 @@
-"""Run the agreement exam: over merged pairs, or over one file of judgements per validator."""
+"""Run the agreement exam over one file of judgements per validator: join them, then fold."""
 
 from __future__ import annotations
 
@@ -9,45 +9,114 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import UNSET
+
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
-from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun, NumberedRecord
-from gatemark.evidence.folds.fold_files import ExamJob, admission, build_exam
-from gatemark.evidence.folds.run_exam import exam_job, examine_files
-from gatemark.evidence.plugins import schema_of
-from gatemark.evidence.reading_options import ReadingChoices, place, refuse, repeated_lines
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun, NumberedRecord, schema_of
+from gatemark.evidence.run_exam import ExamJob, admission, build_exam
 from gatemark.evidence.source import (
+    ReadingChoices,
     Source,
     digest_source,
     find_sources,
     marks_of,
+    place,
     read_blocks,
+    refuse,
     refuse_changed,
+    repeated_lines,
     split_sources,
 )
 
-PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
-JOIN_BATCH = 256
+SCHOLAR, AUDITOR = "scholar", "auditor"
 
 
-def examine_agreement(run: ExamRun) -> ExamOutcome:
-    """Run the exam over one file of pairs, or over one file of judgements per validator."""
-    job = exam_job(run.kind, dict(run.options), run.reading)
-    judgements = dict(run.files)
-    if run.roles == (PAIRS,):
-        return examine_files(
-            job,
-            run.paths,
-            run.reading,
-            run.engine,
-            expected_ids=run.expected_ids,
-            on_progress=run.on_progress,
+class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
+    """What arbitration asks of an answer."""
+
+    citations: list[str] | msgspec.UnsetType = UNSET
+
+
+class JoinedRow(msgspec.Struct, frozen=True, gc=False):
+    """A joined question; quacks like a merged pair record."""
+
+    qid: str
+    scholar: Any
+    auditor: Any
+    answer_json: Any
+    retrieved_ids: Any
+    flags: Any
+    same_evidence: bool
+    others: tuple[Any, ...]
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether both sides say the same in the same words."""
+        return bool(self.scholar.reason) and self.scholar == self.auditor
+
+
+def join_judgements(
+    tables: Mapping[str, Sequence[NumberedRecord]],
+) -> tuple[list[JoinedRow], dict[str, tuple[NumberedRecord, ...]]]:
+    """Rows for the questions that both sides judged, in the order of their ids, and the rest."""
+    sides = {name: {item.record.qid: item for item in table} for name, table in tables.items()}
+    first, second = sides[SCHOLAR], sides[AUDITOR]
+    others = [side for name, side in sides.items() if name not in {SCHOLAR, AUDITOR}]
+    shared = sorted(first.keys() & second.keys())
+    rows = [
+        _row(
+            first[qid].record,
+            second[qid].record,
+            tuple(side[qid].record if qid in side else None for side in others),
         )
-    if not {SCHOLAR, AUDITOR} <= judgements.keys() or PAIRS in judgements:
-        given = ", ".join(sorted(judgements)) or "no file"
-        raise UsageError(f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {given}")
-    _refuse_one_file_twice(judgements)
-    return examine_joined(job, judgements, run.reading, expected_ids=run.expected_ids)
+        for qid in shared
+    ]
+    paired = set(shared)
+    unmatched = {}
+    for name, side in sides.items():
+        if lonely := tuple(item for qid, item in side.items() if qid not in paired):
+            unmatched[name] = lonely
+    return rows, unmatched
+
+
+def _row(scholar: Any, auditor: Any, others: tuple[Any, ...]) -> JoinedRow:
+    everyone = (scholar, auditor, *(record for record in others if record is not None))
+    answers = [record.answer_json for record in everyone]
+    passages = [record.retrieved_ids for record in everyone]
+    answer = _first_told(answers)
+    return JoinedRow(
+        qid=scholar.qid,
+        scholar=scholar,
+        auditor=auditor,
+        answer_json=msgspec.convert(answer, JoinedAnswer) if answer else answer,
+        retrieved_ids=_first_told(passages),
+        flags=_raised([record.flags for record in everyone]),
+        same_evidence=_all_same(answers) and _all_same(passages),
+        others=others,
+    )
+
+
+def _first_told(values: Sequence[Any]) -> Any:
+    told = [value for value in values if value is not UNSET]
+    return next((value for value in told if value is not None), told[0] if told else UNSET)
+
+
+def _all_same(values: Sequence[Any]) -> bool:
+    """Whether sides that say something say the same."""
+    told = [value for value in values if value is not UNSET]
+    return all(value == told[0] for value in told)
+
+
+def _raised(values: Sequence[Any]) -> Any:
+    """The flags of all sides together; one that anybody raised stays raised."""
+    told = [value for value in values if value is not UNSET]
+    raised = (one for one in told if True in (one.provenance_violation, one.constraints_mismatch))
+    return next(raised, told[0] if told else UNSET)
+
+
+JOIN_BATCH = 256
 
 
 def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
@@ -99,14 +168,11 @@ class _Side:
         self.records: Sequence[NumberedRecord] = tuple(kept.values())
 
 
-def examine_joined(
-    job: ExamJob,
-    paths: Mapping[str, str],
-    choices: ReadingChoices,
-    *,
-    expected_ids: frozenset[str] | None = None,
-) -> ExamOutcome:
+def examine_joined(run: ExamRun) -> ExamOutcome:
     """Run the exam over files that each hold one side of every item."""
+    paths, expected_ids = dict(run.files), run.expected_ids
+    _refuse_one_file_twice(paths)
+    job, choices = ExamJob.of(run), run.reading
     exam = build_exam(job)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(list(paths.values()), choices.limits, Path(folder))

@@ -1,14 +1,18 @@
-"""The JSON summary of the agreement exam: the source's fields first, the rest under new keys."""
+"""What reports show of the agreement exam: its figures and its JSON summary."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gatemark.core.figure import Figure, Matrix, Table
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Verdict
 from gatemark.evidence.exam import ExamReport
 
+LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
+TSV_COLUMNS = ("qid", "scholar", "auditor", "final", "why")
+SHOWN_ROWS = 100
 ABSTAIN_SIDES = {"scholar": "first", "auditor": "second", "either": "either"}
 
 
@@ -90,3 +94,24 @@ def _intervals(number: Measurement) -> list[dict[str, Any]]:
         for found in intervals
         if found is not None
     ]
+
+
+def agreement_figures(
+    pairs: Mapping[tuple[str, str], int], rulings: Sequence[tuple[Any, Any, int]], tsv: bytes
+) -> tuple[Figure, ...]:
+    """Return the label matrix, the rulings, and the first disagreements."""
+    counts = tuple(tuple(pairs.get((row, column), 0) for column in LABELS) for row in LABELS)
+    matrix = Matrix("Scholar against auditor", "scholar", "auditor", LABELS, counts)
+    finals: dict[tuple[str, str], int] = {}
+    for _, ruling, count in rulings:
+        finals[ruling] = finals.get(ruling, 0) + count
+    ruled = Table(
+        "Final arbitration",
+        ("final", "why", "rows"),
+        tuple((final, why, count) for (final, why), count in sorted(finals.items())),
+        total_rows=len(finals),
+    )
+    lines = tsv.split(b"\n", SHOWN_ROWS)[:SHOWN_ROWS] if tsv else []
+    shown = tuple(tuple(line.decode().split("\t")) for line in lines if line)
+    disagreements = Table("Disagreements", TSV_COLUMNS, shown, total_rows=tsv.count(b"\n"))
+    return (matrix, ruled, disagreements) if shown else (matrix, ruled)

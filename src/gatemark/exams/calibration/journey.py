@@ -16,10 +16,15 @@ from gatemark.core.measurement import Evidence, EvidenceFile, measured
 from gatemark.core.policy import Outcome, Policy, Rule
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
-from gatemark.evidence.exam import EvidenceRole, NumberedRecord, file_option, option
-from gatemark.evidence.plugins import measures, schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source, digest_source, find_sources
+from gatemark.evidence.exam import (
+    EvidenceRole,
+    NumberedRecord,
+    file_option,
+    measures,
+    option,
+    schemas,
+)
+from gatemark.evidence.source import ReadingChoices, Source, digest_source, find_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, one_path
 from gatemark.gate.decide import decide

@@ -17,9 +17,8 @@ import numpy as np
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import BadInputError, ExitCode, RefusedError
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import find_sources
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import ReadingChoices, find_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.calibration.journey import Confidences, read_confidences
 from gatemark.samples.importer import SAMPLE_SCHEMA

@@ -1,28 +1,33 @@
-"""The two arms as they were read, and what is wrong with them in words that stay."""
+"""Read arm files, and describe what is wrong with them.
+
+Messages of defects are part of stored reports, so their wording stays.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
+from msgspec import UNSET
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.progress import Advance
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices, place
+from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.source import (
     Block,
+    ReadingChoices,
     Source,
     digest_source,
     inspect_source,
+    place,
     read_blocks,
     whole_file,
 )
+from gatemark.exams.overhead.records import NAME, ArmMeta, CountWindow, LossWindow
 
 Role = Literal["bare", "guarded", "noise"]
 SHOWN_IDS: Final = 20
@@ -31,7 +36,7 @@ LISTED_IDS: Final = 3
 
 
 class Hole(msgspec.Struct, frozen=True):
-    """A line that is no usable window; ``window_id`` is null where it cannot be read."""
+    """A line without a usable window; ``window_id`` is null where it cannot be read."""
 
     line: int
     window_id: str | None
@@ -39,18 +44,18 @@ class Hole(msgspec.Struct, frozen=True):
 
 
 class ArmFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm file: what its first line says, and its windows column by column.
+    """One arm file: its first line, and its windows column by column.
 
-    ``meta`` is null when there is no arm, and ``absent`` then says why. ``weights`` are tokens or
-    answers, ``values`` losses or correct answers; ``token_counts`` are stated beside answers, if
-    at all. ``damage`` says that the file broke off.
+    ``meta`` is null when there is no arm, and ``absent`` says why. ``weights`` are tokens or
+    answers, ``values`` losses or correct answers; ``token_counts`` may stand beside answers.
+    ``damage`` says where the file breaks off.
     """
 
     role: Role
     name: str
     digest: str | None = None
     byte_count: int = 0
-    meta: dict[str, Any] | None = None
+    meta: ArmMeta | None = None
     absent: str | None = None
     damage: str | None = None
     ids: list[str] = []
@@ -63,13 +68,13 @@ class ArmFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def label(self) -> str:
-        """The file without its folder, so that a report reads the same wherever it was made."""
+        """The file name without its folder, so that a report does not depend on the folder."""
         return self.name.replace("\\", "/").rpartition("/")[2]
 
     @property
     def expected(self) -> int:
-        """How many windows the plan promises; 0 when nothing is known."""
-        return 0 if self.meta is None else int(self.meta["plan"]["windows"])
+        """The number of windows in the plan; 0 without a plan."""
+        return 0 if self.meta is None else self.meta.plan.windows
 
 
 class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +87,7 @@ class Defect(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def defect(check: str, message: str, ids: list[str] | None = None) -> Defect:
-    """A defect over some windows; only the first ids are kept, the count is of all."""
+    """Return a defect of some windows, with their count and the first of their ids."""
     if ids is None:
         return Defect(check, message)
     listed = list_first(ids[:LISTED_IDS], ", ", len(ids))
@@ -90,7 +95,7 @@ def defect(check: str, message: str, ids: list[str] | None = None) -> Defect:
 
 
 def headline(defects: Sequence[Defect], *, is_brief: bool = False) -> str:
-    """The first of some defects, and how many there are besides; in brief without any window."""
+    """Return the first defect and the number of others; in brief without window ids."""
     first = defects[0]
     message = first.message
     if is_brief and (first.window_ids or first.count > 1):
@@ -102,15 +107,11 @@ def headline(defects: Sequence[Defect], *, is_brief: bool = False) -> str:
 
 
 def list_first(first: Sequence[str], joint: str, count: int) -> str:
-    """The first of many, and how many more there are."""
+    """Join the first of many, and say how many more there are."""
     more = f" and {count - len(first)} more" if count > len(first) else ""
     return joint.join(first) + more
 
 
-if TYPE_CHECKING:
-    from gatemark.exams.overhead.arms import ArmFile, Hole, Role
-
-ARM_SCHEMA: Final = "gatemark.arm/1"
 MAX_WINDOWS: Final = 5_000_000
 KEPT_HOLES: Final = 200
 
@@ -118,8 +119,7 @@ KEPT_HOLES: Final = 200
 def read_arm(
     role: Role, path: str | None, choices: ReadingChoices, on_progress: Advance | None = None
 ) -> ArmFile:
-    """One arm; a file that is not there is an arm that is missing, not an error."""
-    # Loaded here, so that every other command lives on without this plugin.
+    """Read one arm. A missing file is a missing arm, not an error."""
     if path is None:
         return ArmFile(role=role, name="(none)", absent="no file was given")
     try:
@@ -134,28 +134,25 @@ def read_arm(
 def _read(
     role: Role, source: Source, choices: ReadingChoices, on_progress: Advance | None
 ) -> ArmFile:
-    reader = RecordReader(schemas().get(ARM_SCHEMA), choices, max_refusals=KEPT_HOLES)
-    batches: list[list[Any]] = []
+    reader = RecordReader(schemas().get(NAME), choices, max_refusals=KEPT_HOLES)
+    rows: list[LossWindow | CountWindow] = []
     damage: str | None = None
-    count = 0
     try:
         for batch in reader.records(_watched(source, choices, on_progress)):
-            batches.append(batch)
-            count += len(batch)
-            if count > MAX_WINDOWS:
+            rows.extend(batch)
+            if len(rows) > MAX_WINDOWS:
                 break
     except BadInputError as error:
         if reader.head is None:
             raise
         damage = str(error)
-    if count > MAX_WINDOWS:
+    if len(rows) > MAX_WINDOWS:
         raise BadInputError(f"{source.name}: holds more than {MAX_WINDOWS} windows")
-    if reader.head is None:
+    meta = reader.head
+    if not isinstance(meta, ArmMeta):
         problems = tuple(reader.problems(source.name))
-        raise BadInputError(problems or f"{source.name}: holds no records")
-    meta = msgspec.to_builtins(reader.head)
-    is_accuracy = meta["metric_kind"] == "accuracy"
-    rows = list(chain.from_iterable(batches))
+        raise BadInputError(problems or f"{source.name}: no records")
+    counts = [row for row in rows if isinstance(row, CountWindow)]
     file = digest_source(source)
     return ArmFile(
         role=role,
@@ -166,9 +163,9 @@ def _read(
         damage=damage,
         ids=[row.window_id for row in rows],
         contents=[row.content_hash for row in rows],
-        weights=[row.total if is_accuracy else row.tokens for row in rows],
-        token_counts=[row.tokens or None for row in rows] if is_accuracy else [],
-        values=[row.correct if is_accuracy else row.loss for row in rows],
+        weights=[row.tokens if isinstance(row, LossWindow) else row.total for row in rows],
+        token_counts=[None if row.tokens is UNSET else row.tokens for row in counts],
+        values=[row.loss if isinstance(row, LossWindow) else row.correct for row in rows],
         holes=_holes(source, reader, choices),
         hole_count=reader.rejected,
     )
@@ -184,7 +181,7 @@ def _watched(
 
 
 def _holes(source: Source, reader: RecordReader, choices: ReadingChoices) -> list[Hole]:
-    """The refused lines with the windows they would have been, found by reading them again."""
+    """Return the refused lines with their window ids, by reading the file again."""
     if not reader.refusals:
         return []
     problems = {
@@ -208,7 +205,7 @@ def _lines(block: Block) -> list[bytes]:
 
 
 def _window_id(line: bytes) -> str | None:
-    """The id that a bad line still tells; a line with NaN is no JSON, yet names its window."""
+    """Return the window id of a bad line, also of one with NaN, if it can be read."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):

@@ -1,12 +1,12 @@
-"""The other two axes, time and memory: how they are recorded and what they cost.
+"""Time and memory of both arms.
 
-They differ from run to run, so they live in a file of their own beside the arms, tied to the same
-windows by the digest of the schedule.
+They differ from run to run, so they are kept in a file of their own beside the arms. The digest of
+the schedule ties that file to the windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -15,23 +15,27 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from gatemark.core.canonical import canonical_bytes, digest_bytes
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.evidence.source import inspect_source
+from gatemark.evidence.strict_json import parse_strictly
 from gatemark.exams.overhead.arms import ArmFile
 from gatemark.exams.overhead.measure import Resampling, smallest_reaching, time_overhead
 from gatemark.exams.overhead.policy import LATENCY, MEMORY
 
 NAME: Final = "gatemark.overhead-costs/1"
 NOT_MEASURED: Final = "no costs were recorded"
+MAX_COSTS_BYTES: Final = 1024 * 1024 * 1024
+MAX_COSTS_DEPTH: Final = 16
 
 Floats = NDArray[np.float64]
 Milliseconds = Annotated[float, Meta(ge=1e-6, le=1e12)]
-"""From a nanosecond, below which no clock looks, to thirty years."""
+"""From one nanosecond to thirty years."""
 Bytes = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 
 
 class ArmCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one arm took: milliseconds per window for each pass, and its peak of memory.
+    """Milliseconds per window for each pass of an arm, and its peak memory.
 
     ``peak_memory_bytes`` is null where memory could not be measured; ``memory_reason`` says why.
     ``repeat_shift_max`` is the largest difference of a window between two passes of the arm.
@@ -44,11 +48,11 @@ class ArmCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         if (self.peak_memory_bytes is None) == (self.memory_reason is None):
-            raise InvalidValueError("memory is a number or a reason, and not both")
+            raise InvalidValueError("give one of peak_memory_bytes and memory_reason")
 
 
 class Restored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One pass: its arm, and the state's hash before it, after it, and after the restore."""
+    """One pass: its arm, and the hash of the state before, after, and after the restore."""
 
     arm: Literal["bare", "guarded"]
     before: str
@@ -57,7 +61,7 @@ class Restored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The file of costs. Its fields are the keys of the JSON document."""
+    """The costs file."""
 
     schema: Literal["gatemark.overhead-costs/1"] = NAME
     schedule_digest: str
@@ -66,7 +70,7 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class ArmCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The costs of one arm in a few numbers; null where they were not measured."""
+    """A summary of the costs of one arm; null where they were not measured."""
 
     latency_ms_p50: float | None = None
     latency_ms_p95: float | None = None
@@ -75,7 +79,7 @@ class ArmCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OverheadCosts(msgspec.Struct, frozen=True):
-    """Both overheads as measurements, and each arm's numbers."""
+    """Latency and memory overhead, and the summary of each arm."""
 
     measurements: tuple[Measurement, ...]
     bare: ArmCost = ArmCost()
@@ -83,15 +87,15 @@ class OverheadCosts(msgspec.Struct, frozen=True):
 
 
 def schedule_digest(arm: ArmFile) -> str | None:
-    """What was evaluated, in order: plan, window ids, contents and weights."""
+    """Return a digest of the plan, window ids, contents and weights, in order."""
     if arm.meta is None:
         return None
     columns = msgspec.json.encode([arm.ids, arm.contents, arm.weights])
-    return digest_bytes(canonical_bytes(arm.meta["plan"]) + b"\n" + columns)
+    return digest_bytes(canonical_bytes(arm.meta.plan) + b"\n" + columns)
 
 
 def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> OverheadCosts:
-    """What the guards cost in time and memory, or why nobody can tell."""
+    """Return the overhead in time and memory, or the reason why it is unknown."""
     if costs is None:
         return unknown_costs(NOT_MEASURED)
     if costs.schedule_digest != schedule_digest(bare):
@@ -108,14 +112,14 @@ def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> Overhea
 
 
 def unknown_costs(reason: str) -> OverheadCosts:
-    """Costs that were not measured, and why."""
+    """Return unmeasured costs with a reason."""
     return OverheadCosts(
         tuple(unmeasured(name, reason, direction="lower_is_better") for name in (LATENCY, MEMORY))
     )
 
 
 def _fastest(costs: ArmCosts, windows: int) -> Floats | None:
-    """The fastest pass of each window: what else ran on the machine only ever adds time."""
+    """Return the fastest pass of each window; other load on the machine only adds time."""
     if not costs.latency_ms or any(len(row) != windows for row in costs.latency_ms):
         return None
     return np.asarray(np.array(costs.latency_ms, dtype=np.float64).min(axis=0))
@@ -140,8 +144,7 @@ def _latency(before: Floats | None, after: Floats | None, resampling: Resampling
 
 
 def _memory(bare: ArmCosts, guarded: ArmCosts) -> Measurement:
-    reasons: Sequence[str | None] = (bare.memory_reason, guarded.memory_reason)
-    reason = next((text for text in reasons if text is not None), None)
+    reason = bare.memory_reason or guarded.memory_reason
     before, after = bare.peak_memory_bytes, guarded.peak_memory_bytes
     if reason is None and not before:
         reason = "the bare arm used no memory that could be seen"
@@ -159,3 +162,20 @@ def _arm_cost(times: Floats | None, costs: ArmCosts) -> ArmCost:
         latency_ms_total=float(times.sum()),
         peak_memory_bytes=costs.peak_memory_bytes,
     )
+
+
+def read_costs(path: str) -> Costs:
+    """Read a costs file strictly."""
+    if inspect_source(path).byte_count > MAX_COSTS_BYTES:
+        raise BadInputError(f"{path}: larger than {MAX_COSTS_BYTES} bytes")
+    data = Path(path).read_bytes()
+    try:
+        costs = msgspec.json.decode(data, type=Costs)
+    except (msgspec.MsgspecError, RecursionError, InvalidValueError) as error:
+        raise BadInputError(f"{path}: {error}") from error
+    # Every key brings one colon, so equal counts leave no room for a repeated key.
+    if b"\\" in data or data.count(b":") != msgspec.json.encode(costs).count(b":"):
+        _, problems = parse_strictly(data, max_depth=MAX_COSTS_DEPTH)
+        if problems:
+            raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
+    return costs

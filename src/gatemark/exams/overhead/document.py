@@ -1,4 +1,7 @@
-"""The report of guard overhead as types: what is not named here has no place in a report."""
+"""The guard-overhead report: its types, and how it is made from measurements and a verdict.
+
+The types are closed: a report has no other keys.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +9,43 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from gatemark.core.policy import FindingVerdict, Outcome
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Verdict
+from gatemark.evidence.exam import ExamReport
 from gatemark.exams.overhead.arms import Defect
-from gatemark.exams.overhead.costs import ArmCost
-from gatemark.exams.overhead.policy import Mode
+from gatemark.exams.overhead.costs import ArmCost, OverheadCosts
+from gatemark.exams.overhead.measure import (
+    BARE,
+    DETECTABLE,
+    GUARDED,
+    OVERHEAD,
+    P95,
+    WORSE_RATE,
+    WORST,
+    Basis,
+    Resampling,
+)
+from gatemark.exams.overhead.policy import (
+    LATENCY,
+    MEMORY,
+    PROFILES,
+    Mode,
+    OverheadOptions,
+    OverheadSettings,
+    Setting,
+    loosens,
+    resolve,
+)
 
 NAME: Final = "gatemark.overhead-report/1"
 
 
 class _Closed(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of the report: every key named, no other allowed."""
+    """A part of the report; other keys are refused."""
 
 
 class IntervalPart(_Closed, frozen=True):
-    """An interval of the overhead and how it was found."""
+    """The interval of the overhead, and its method."""
 
     low: float
     high: float
@@ -30,7 +56,7 @@ class IntervalPart(_Closed, frozen=True):
 
 
 class WorstWindow(_Closed, frozen=True):
-    """A window that the guards hurt most."""
+    """A window with one of the largest shifts."""
 
     window_id: str
     bare: float
@@ -39,7 +65,7 @@ class WorstWindow(_Closed, frozen=True):
 
 
 class Tail(_Closed, frozen=True):
-    """What the mean hides. Shifts are nats of loss, or drops of accuracy."""
+    """The largest shifts, which a mean hides: nats of loss, or drops of accuracy."""
 
     unit: str
     p95_shift: float | None
@@ -49,7 +75,7 @@ class Tail(_Closed, frozen=True):
 
 
 class Noise(_Closed, frozen=True):
-    """A second bare run against the first: how much the measurement moves by itself."""
+    """A second bare run against the first: the noise of the measurement."""
 
     given: bool
     overhead: float | None
@@ -91,7 +117,7 @@ class GuardOverhead(_Closed, frozen=True):
 
 
 class Axis(_Closed, frozen=True):
-    """One of quality, latency and memory: its overhead and budget, or that there is none."""
+    """Overhead and budget of quality, latency or memory."""
 
     state: Literal["pass", "fail", "inconclusive", "soft_pass", "not gated", "not measured"]
     overhead: float | None
@@ -104,7 +130,7 @@ class Axis(_Closed, frozen=True):
 
 
 class Axes(_Closed, frozen=True):
-    """The three axes, apart."""
+    """The three axes."""
 
     quality: Axis
     latency: Axis
@@ -118,7 +144,7 @@ class Validation(_Closed, frozen=True):
 
 
 class ArmPart(_Closed, frozen=True):
-    """One arm: what its first line says, and the digest of its file."""
+    """One arm: its first line, and the digest of its file."""
 
     file: str
     digest: str | None
@@ -139,7 +165,7 @@ class CostsPart(_Closed, frozen=True):
 
 
 class MetaPart(_Closed, frozen=True):
-    """Seeds and device: once where both arms agree, null where they do not, and per arm."""
+    """Both arms; seeds and device are null where the arms differ."""
 
     seeds: dict[str, int | None] | None
     device: str | None
@@ -150,11 +176,11 @@ class MetaPart(_Closed, frozen=True):
 
 
 class ToldOverride(_Closed, frozen=True):
-    """An override as the page lists it."""
+    """One override, with the value of the profile."""
 
     field: str
-    profile_value: float | int | str | bool | None
-    value: float | int | str | bool | None
+    profile_value: Setting
+    value: Setting
     loosens: bool
     reason: str
     owner: str
@@ -163,7 +189,7 @@ class ToldOverride(_Closed, frozen=True):
 
 
 class PolicyProvenance(_Closed, frozen=True):
-    """Where the policy came from, and the digest that names all of it."""
+    """Profile, overrides and digest of the policy."""
 
     policy_digest: str
     profile: str
@@ -173,14 +199,14 @@ class PolicyProvenance(_Closed, frozen=True):
 
 
 class Auto(_Closed, frozen=True):
-    """The source's block of the same name: the tier and the digest once more."""
+    """Profile and policy digest, as other tools expect them."""
 
     tier: str
     policy_digest: str
 
 
 class FindingPart(_Closed, frozen=True):
-    """How one rule fared."""
+    """The finding of one rule."""
 
     rule: str
     metric: str
@@ -213,3 +239,213 @@ class OverheadReport(_Closed, frozen=True):
     caveats: tuple[str, ...]
     checks: dict[str, str]
     result_id: str | None = None
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the report and the figures need besides the measurements."""
+
+    kind: str | None
+    basis: Basis | None
+    arms: dict[str, ArmPart]
+    defects: tuple[Defect, ...]
+    schedule: str | None
+    spent: OverheadCosts
+    windows: int
+    weight: int
+    worst: tuple[WorstWindow, ...]
+    resampling: Resampling
+    noise: Measurement | None
+    noise_overhead: float | None
+    costs: CostsPart | None
+
+
+Numbers = dict[str, Measurement]
+
+PASSED_RULES: Final = (
+    "overhead.pairing",
+    "overhead.quality",
+    "overhead.plausible",
+    "overhead.noise",
+)
+"""The rules that ``passed`` depends on."""
+
+
+def summary_document(
+    options: OverheadOptions,
+    policy: Policy,
+    report: ExamReport,
+    evidence: Evidence,
+    verdict: Verdict,
+) -> dict[str, object]:
+    """Return the report as plain values."""
+    facts: Facts = report.facts["overhead"]
+    settings = resolve(options)
+    numbers = {number.name: number for number in report.measurements}
+    findings = {finding.rule: finding for finding in verdict.findings}
+    quality = findings.get("overhead.quality")
+    # Only an unmeasured overhead may pass softly, never a measured one.
+    is_soft = (
+        quality is not None
+        and quality.verdict == "soft_pass"
+        and numbers[OVERHEAD].value is None
+        and verdict.outcome != "fail"
+    )
+    document = OverheadReport(
+        schema=NAME,
+        verdict=verdict.outcome,
+        score=report.score.value if report.score else None,
+        guard_overhead=_guard_overhead(facts, settings, numbers, verdict),
+        axes=_axes(facts, settings, numbers, findings),
+        validation=Validation(guard_overhead_acceptable=verdict.outcome == "pass" or is_soft),
+        meta=_meta(facts),
+        resolved_policy=msgspec.to_builtins(policy),
+        policy_provenance=PolicyProvenance(
+            policy_digest=policy.digest,
+            profile=options.profile,
+            overrides=_overrides(options, settings),
+            canonical_form="RFC 8785",
+            hash="SHA-256",
+        ),
+        auto=Auto(tier=options.profile, policy_digest=policy.digest),
+        policy_digest=policy.digest,
+        findings=msgspec.convert(verdict.findings, tuple[FindingPart, ...], from_attributes=True),
+        blockers=verdict.blockers,
+        caveats=verdict.caveats,
+        checks=evidence.checks,
+    )
+    plain: dict[str, object] = msgspec.to_builtins(document)
+    return plain
+
+
+def _guard_overhead(
+    facts: Facts, settings: OverheadSettings, numbers: Numbers, verdict: Verdict
+) -> GuardOverhead:
+    overhead = numbers[OVERHEAD]
+    is_accuracy = facts.kind == "accuracy"
+    value = overhead.value
+    bare, guarded = numbers[BARE].value, numbers[GUARDED].value
+    ratio = 1 + value if value is not None and not is_accuracy else None
+    states = {finding.rule: finding.verdict for finding in verdict.findings}
+    return GuardOverhead(
+        metric_kind=facts.kind,
+        direction=None
+        if facts.kind is None
+        else "higher_is_better"
+        if is_accuracy
+        else "lower_is_better",
+        basis=None if facts.kind is None else "delta_pp" if is_accuracy else "ratio",
+        bare_ppl=None if is_accuracy else bare,
+        guarded_ppl=None if is_accuracy else guarded,
+        bare_accuracy=bare if is_accuracy else None,
+        guarded_accuracy=guarded if is_accuracy else None,
+        overhead_ratio=ratio,
+        overhead_percent=None if ratio is None else (ratio - 1) * 100,
+        delta_pp=-100 * value if value is not None and is_accuracy else None,
+        overhead=value,
+        overhead_threshold=settings.budget,
+        threshold_percent=settings.budget * 100,
+        tolerance=settings.tolerance,
+        mode=settings.mode,
+        evaluated=value is not None,
+        passed=all(states.get(rule, "pass") == "pass" for rule in PASSED_RULES),
+        interval=_interval(overhead, facts),
+        interval_reason=None if overhead.interval else _no_interval(overhead),
+        windows=facts.windows,
+        tokens=facts.weight if value is not None and not is_accuracy else None,
+        detectable_overhead=numbers[DETECTABLE].value,
+        tail=Tail(
+            unit="accuracy" if is_accuracy else "nats",
+            p95_shift=numbers[P95].value,
+            worst_shift=numbers[WORST].value,
+            worse_window_rate=numbers[WORSE_RATE].value,
+            worst=facts.worst,
+        ),
+        noise=_noise(facts),
+        checks=states,
+        errors=facts.defects,
+        warnings=overhead.caveats,
+        schedule_digest=facts.schedule,
+    )
+
+
+def _interval(overhead: Measurement, facts: Facts) -> IntervalPart | None:
+    found = overhead.interval
+    if found is None:
+        return None
+    return IntervalPart(
+        low=found.low,
+        high=found.high,
+        level=found.level,
+        method=found.method,
+        seed=facts.resampling.seed,
+        resamples=facts.resampling.resamples,
+    )
+
+
+def _no_interval(overhead: Measurement) -> str:
+    return overhead.reason or next(iter(overhead.caveats), "no interval was found")
+
+
+def _noise(facts: Facts) -> Noise:
+    found = facts.noise
+    if found is None:
+        return Noise(given=False, overhead=None, floor=None, reason="no second bare run was given")
+    return Noise(given=True, overhead=facts.noise_overhead, floor=found.value, reason=found.reason)
+
+
+def _axes(
+    facts: Facts, settings: OverheadSettings, numbers: Numbers, findings: dict[str, Finding]
+) -> Axes:
+    bare, guarded = facts.spent.bare, facts.spent.guarded
+    quality = _axis(numbers[OVERHEAD], settings.budget, findings.get("overhead.quality"))
+    latency = _axis(numbers[LATENCY], settings.latency_budget, findings.get("overhead.latency"))
+    memory = _axis(numbers[MEMORY], settings.memory_budget, findings.get("overhead.memory"))
+    return Axes(
+        quality=quality,
+        latency=msgspec.structs.replace(latency, bare=bare, guarded=guarded),
+        memory=msgspec.structs.replace(memory, bare=bare, guarded=guarded),
+    )
+
+
+def _axis(number: Measurement, budget: float | None, finding: Finding | None) -> Axis:
+    state = "not measured" if number.value is None else "not gated"
+    if finding is not None:
+        state = "inconclusive" if finding.verdict == "waived" else finding.verdict
+    interval = number.interval
+    return Axis(
+        state=state,  # type: ignore[arg-type]
+        overhead=number.value,
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
+        budget=budget,
+        reason=number.reason,
+    )
+
+
+def _meta(facts: Facts) -> MetaPart:
+    bare, guarded = facts.arms["bare"], facts.arms["guarded"]
+    return MetaPart(
+        seeds=bare.seeds if bare.seeds == guarded.seeds else None,
+        device=bare.device if bare.device == guarded.device else None,
+        bare=bare,
+        guarded=guarded,
+        noise=facts.arms.get("noise"),
+        costs=facts.costs,
+    )
+
+
+def _overrides(options: OverheadOptions, settings: OverheadSettings) -> tuple[ToldOverride, ...]:
+    base = PROFILES[options.profile]
+    return tuple(
+        ToldOverride(
+            field=override.field,
+            profile_value=getattr(base, override.field),
+            value=override.value,
+            loosens=loosens(base, settings, override.field),
+            reason=override.reason,
+            owner=override.owner,
+            evidence=override.evidence,
+            expires_at=override.expires_at.isoformat() if override.expires_at else None,
+        )
+        for override in options.overrides
+    )

@@ -1,28 +1,54 @@
-"""The guard-overhead exam: one fold over paired windows, judged on three axes."""
+"""The guard-overhead exam: read two arms, pair their windows, judge quality, time and memory."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
+from gatemark.core.errors import UsageError
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.measurement import (
+    Evidence,
+    EvidenceFile,
+    Measurement,
+    measured,
+    unmeasured,
+)
 from gatemark.core.policy import Policy, Verdict
+from gatemark.core.progress import Progress
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import DocumentType, EvidenceRole, Exam, ExamReport, ExamSuite
-from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline
+from gatemark.evidence.exam import (
+    DocumentType,
+    EvidenceRole,
+    Exam,
+    ExamOutcome,
+    ExamReport,
+    ExamRun,
+    ExamSuite,
+)
+from gatemark.evidence.source import STDIN, ReadingChoices, digest_source, inspect_source
+from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline, read_arm
 from gatemark.exams.overhead.costs import (
     NOT_MEASURED,
     Costs,
     OverheadCosts,
+    read_costs,
     schedule_digest,
     spent,
     unknown_costs,
 )
-from gatemark.exams.overhead.document import ArmPart, CostsPart, OverheadReport
+from gatemark.exams.overhead.document import (
+    ArmPart,
+    CostsPart,
+    Facts,
+    OverheadReport,
+    WorstWindow,
+    summary_document,
+)
 from gatemark.exams.overhead.measure import (
     BARE,
     GUARDED,
@@ -43,13 +69,15 @@ from gatemark.exams.overhead.policy import (
     loosens,
     resolve,
 )
-from gatemark.exams.overhead.run_exam import examine_arms
-from gatemark.exams.overhead.summary import summary_document
-from gatemark.exams.overhead.views import Facts, Worst, figures_of
+from gatemark.exams.overhead.views import figures_of
 from gatemark.scorers.scorer import truncate
 
 WORST_WINDOWS: Final = 10
+FOLD_BATCH: Final = 4_096
+_STATED: Final = ("metric_kind", "seeds", "device", "snapshot_hash", "plan", "guards")
 UNPAIRED: Final = "the arms do not pair"
+FILES: Final = ("bare", "guarded", "noise", "costs")
+"""The roles of files, in the order of the evidence account."""
 
 
 class WindowPair(NamedTuple):
@@ -64,7 +92,7 @@ class WindowPair(NamedTuple):
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What is known about the arms besides their windows."""
+    """Facts about the arms besides their windows."""
 
     kind: str | None
     arms: dict[str, ArmPart]
@@ -78,7 +106,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class OverheadExamState(msgspec.Struct):
-    """Rows by shard, because their order is shown, and the header that one state carries."""
+    """Rows by shard, because their order matters, and the header that one state carries."""
 
     shard: int
     rows: dict[int, list[WindowPair]] = {}
@@ -86,7 +114,7 @@ class OverheadExamState(msgspec.Struct):
 
 
 class ComparedArms(NamedTuple):
-    """Arms that were compared: the state to start from, the rows to fold, and the account."""
+    """The state to start from, the rows to fold, and the pairing."""
 
     state: OverheadExamState
     rows: Sequence[WindowPair]
@@ -94,7 +122,7 @@ class ComparedArms(NamedTuple):
 
 
 class OverheadExam(Exam[OverheadExamState]):
-    """Quality, latency and memory of a guarded arm against a bare one."""
+    """Compare quality, latency and memory of a guarded arm with a bare one."""
 
     schema = "gatemark.arm/1"
     form = "window_loss"
@@ -110,15 +138,15 @@ class OverheadExam(Exam[OverheadExamState]):
         costs: Costs | None = None,
         costs_file: CostsPart | None = None,
     ) -> ComparedArms:
-        """Prove that the arms pair; without that proof there are no rows."""
+        """Pair the arms; there are no rows unless every check of the pairing passes."""
         bare, guarded, noise = arms["bare"], arms["guarded"], arms.get("noise")
         pairing = prove(bare, guarded)
         noise_defects: tuple[Defect, ...] = ()
         if noise is not None and not pairing.defects:
             noise_defects = prove(bare, noise, "noise").defects
-        resampling = self._resampling(bare.meta)
+        resampling = self._resampling(bare.meta.seeds.bootstrap if bare.meta else None)
         header = Header(
-            kind=None if bare.meta is None else bare.meta["metric_kind"],
+            kind=None if bare.meta is None else bare.meta.metric_kind,
             arms={role: _arm_part(arm) for role, arm in arms.items()},
             defects=pairing.defects,
             noise_defects=noise_defects,
@@ -135,16 +163,13 @@ class OverheadExam(Exam[OverheadExamState]):
         return ComparedArms(OverheadExamState(shard=-1, header=header), rows, pairing)
 
     def title(self, report: ExamReport) -> str:
-        """The finding in one line, before anyone has judged it."""
-        return truncate(self._headline(report))
-
-    def _headline(self, report: ExamReport) -> str:
+        """Return the overhead in one line."""
         numbers = {number.name: number for number in report.measurements}
         overhead, bare, guarded = (numbers[name] for name in (OVERHEAD, BARE, GUARDED))
         if overhead.value is None or bare.value is None or guarded.value is None:
             defects = report.facts["overhead"].defects
             why = headline(defects, is_brief=True) if defects else overhead.reason
-            return f"guard overhead not measured: {why}"
+            return truncate(f"guard overhead not measured: {why}")
         unit = "%" if bare.unit == "perplexity" else "points"
         base = PROFILES[self.options.profile]
         loosened = [
@@ -153,7 +178,7 @@ class OverheadExam(Exam[OverheadExamState]):
             if loosens(base, self.settings, override.field)
         ]
         waived = f"; loosened by hand: {', '.join(loosened)}" if loosened else ""
-        return (
+        return truncate(
             f"guard overhead {overhead.value * 100:+.3f} {unit} "
             f"(budget {self.settings.budget * 100:g} {unit}{waived}): "
             f"{bare.unit} {bare.value:.5g} to {guarded.value:.5g}"
@@ -162,7 +187,7 @@ class OverheadExam(Exam[OverheadExamState]):
     def zero(self, shard: int) -> OverheadExamState:
         return OverheadExamState(shard=shard)
 
-    def step(self, state: OverheadExamState, batch: Sequence[Any]) -> OverheadExamState:
+    def step(self, state: OverheadExamState, batch: Sequence[WindowPair]) -> OverheadExamState:
         state.rows.setdefault(state.shard, []).extend(batch)
         return state
 
@@ -182,7 +207,7 @@ class OverheadExam(Exam[OverheadExamState]):
         arms = header.arms if header else {}
         bare = arms.get("bare")
         seeds = bare.seeds if bare else None
-        resampling = self._resampling({"seeds": seeds} if seeds else None)
+        resampling = self._resampling(seeds["bootstrap"] if seeds else None)
         quality = self._quality(rows, header, resampling)
         numbers = [
             *self._with_caveats(quality, bare, header.repeated_contents if header else 0),
@@ -217,11 +242,12 @@ class OverheadExam(Exam[OverheadExamState]):
             score=_score(numbers[0]),
         )
 
-    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+    def summary(
+        self, report: ExamReport, evidence: Evidence, verdict: Verdict
+    ) -> dict[str, object]:
         return summary_document(self.options, self.policy(), report, evidence, verdict)
 
-    def _resampling(self, meta: Mapping[str, Any] | None) -> Resampling:
-        seed = meta["seeds"]["bootstrap"] if meta else None
+    def _resampling(self, seed: int | None) -> Resampling:
         return Resampling(seed or 0, self.settings.level, self.settings.resamples)
 
     def _quality(
@@ -239,7 +265,7 @@ class OverheadExam(Exam[OverheadExamState]):
     def _with_caveats(
         self, quality: Quality, bare: ArmPart | None, repeated_contents: int
     ) -> list[Measurement]:
-        """The numbers, the overhead with what its reader must know."""
+        """Return the numbers, with caveats on the overhead."""
         first, *others = quality.measurements
         found = quality.found
         if found is None:
@@ -263,7 +289,7 @@ class OverheadExam(Exam[OverheadExamState]):
 
 
 def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
-    """What makes windows less than independent runs that can be repeated."""
+    """Return caveats about windows that are not independent or cannot be repeated."""
     doubts = []
     if bare.plan is not None and bare.plan["stride"] < bare.plan["seq_len"]:
         doubts.append("windows overlap, so the interval is narrower than it should be")
@@ -278,31 +304,23 @@ def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
 
 
 def _rows(bare: ArmFile, guarded: ArmFile, noise: ArmFile | None) -> list[WindowPair]:
-    kind = bare.meta["metric_kind"] if bare.meta else None
-    basis: Basis = "count" if kind == "accuracy" else "loss"
+    is_accuracy = bare.meta is not None and bare.meta.metric_kind == "accuracy"
+    basis: Basis = "count" if is_accuracy else "loss"
     again: Sequence[float | None] = [None] * len(bare.ids) if noise is None else noise.values
     columns = (bare.ids, bare.weights, bare.values, guarded.values, again)
     return [WindowPair(basis, *row) for row in zip(*columns, strict=True)]
 
 
 def _arm_part(arm: ArmFile) -> ArmPart:
-    meta = arm.meta or {}
-    guards = meta.get("guards")
-    return ArmPart(
-        file=arm.label,
-        digest=arm.digest,
-        metric_kind=meta.get("metric_kind"),
-        seeds=meta.get("seeds"),
-        device=meta.get("device"),
-        snapshot_hash=meta.get("snapshot_hash"),
-        plan=meta.get("plan"),
-        guards=None if guards is None else tuple(guards),
-        windows=len(arm.ids),
-    )
+    stated: dict[str, object] = dict.fromkeys(_STATED)
+    if arm.meta is not None:
+        stated |= {k: v for k, v in msgspec.to_builtins(arm.meta).items() if k in _STATED}
+    part = {"file": arm.label, "digest": arm.digest, "windows": len(arm.ids), **stated}
+    return msgspec.convert(part, ArmPart)
 
 
 def _defects(header: Header | None, quality: Quality, windows: int) -> tuple[Defect, ...]:
-    """Everything that keeps a number from being found, in the order in which it was looked for."""
+    """Return every defect, in the order of the checks."""
     found = () if header is None else (*header.defects, *header.noise_defects)
     if windows and quality.found is None:
         found = (*found, defect("value.range", str(quality.measurements[0].reason)))
@@ -321,7 +339,7 @@ def _defect_count(header: Header | None, windows: int) -> Measurement:
 def _noise_floor(
     rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
 ) -> tuple[Measurement, float | None]:
-    """How far a bare run moves from another: the outer end of its interval, and its middle."""
+    """Return how far a second bare run is off: the outer end of its interval, and its middle."""
     reason = "no second bare run that pairs"
     if header and header.noise_defects:
         first = header.noise_defects[0]
@@ -344,20 +362,25 @@ def _noise_floor(
     return floor, found.overhead
 
 
-def _worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[Worst, ...]:
+def _worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[WorstWindow, ...]:
     if quality.found is None:
         return ()
     shifts = quality.found.shifts
     order = np.argsort(-shifts, kind="stable")[:WORST_WINDOWS].tolist()
     return tuple(
-        Worst(rows[at].window_id, rows[at].bare, rows[at].guarded, float(shifts[at]))
+        WorstWindow(
+            window_id=rows[at].window_id,
+            bare=rows[at].bare,
+            guarded=rows[at].guarded,
+            shift=float(shifts[at]),
+        )
         for at in order
         if shifts[at] > 0
     )
 
 
 def _score(overhead: Measurement) -> Measurement:
-    """One minus the overhead, inside [0, 1]; an improvement earns nothing above 1."""
+    """Return one minus the overhead, inside [0, 1]; an improvement earns nothing above 1."""
     if overhead.name != OVERHEAD or overhead.value is None:
         return unmeasured(
             "score",
@@ -366,6 +389,102 @@ def _score(overhead: Measurement) -> Measurement:
         )
     value = min(1.0, max(0.0, 1.0 - overhead.value))
     return measured("score", value, n=overhead.n, direction="higher_is_better")
+
+
+def examine_overhead(
+    paths: Mapping[str, str | None],
+    options: Mapping[str, object],
+    choices: ReadingChoices,
+    *,
+    on_progress: Progress | None = None,
+) -> ExamOutcome:
+    """Run the exam over ``bare`` and ``guarded``, and ``noise`` and ``costs`` where given.
+
+    ``noise`` is a second bare run; ``costs`` has recorded time and memory. Without an arm nothing
+    is measured.
+    """
+    unknown = sorted(set(paths) - set(FILES))
+    if unknown:
+        raise UsageError(f"overhead: unknown file role {unknown[0]!r} (known: {', '.join(FILES)})")
+    if paths.get("bare") is None and paths.get("guarded") is None:
+        raise UsageError("give --bare and --guarded")
+    if STDIN in paths.values():
+        raise UsageError("arms must be files, not standard input: they may be read twice")
+    has_noise = paths.get("noise") is not None
+    exam = _exam({**options, "noise": has_noise})
+    tick = _ticker(paths, on_progress)
+    roles: tuple[Role, ...] = ("bare", "guarded", "noise") if has_noise else ("bare", "guarded")
+    arms = {role: read_arm(role, paths.get(role), choices, tick) for role in roles}
+    costs, part, costs_file = None, None, None
+    if path := paths.get("costs"):
+        costs_file = digest_source(inspect_source(path))
+        costs, part = read_costs(path), CostsPart(file=Path(path).name, digest=costs_file.digest)
+    compared = exam.begin(arms, costs, part)
+    state = exam.zero(0)
+    for start in range(0, len(compared.rows), FOLD_BATCH):
+        state = exam.step(state, compared.rows[start : start + FOLD_BATCH])
+    report = exam.finish(exam.merge(compared.state, state))
+    return ExamOutcome(exam, report, _account(arms, compared.pairing, costs_file, choices))
+
+
+def _exam(options: Mapping[str, object]) -> OverheadExam:
+    try:
+        return OverheadExam(msgspec.convert(options, OverheadOptions))
+    except msgspec.ValidationError as error:
+        raise UsageError(f"overhead: {error}") from error
+
+
+def _account(
+    arms: Mapping[Role, ArmFile],
+    pairing: WindowPairing,
+    costs_file: EvidenceFile | None,
+    choices: ReadingChoices,
+) -> Evidence:
+    accepted = sum(len(arm.ids) + (arm.meta is not None) for arm in arms.values())
+    rejected = sum(arm.hole_count for arm in arms.values())
+    # A refused line and an extra copy are counted as such, not once more as missing.
+    lost = rejected + pairing.duplicate_count
+    missing = pairing.expected_count - pairing.paired_count
+    files = [
+        EvidenceFile(arm.name, arm.digest, arm.byte_count)
+        for arm in arms.values()
+        if arm.digest is not None
+    ]
+    return Evidence(
+        received=accepted + rejected,
+        accepted=accepted,
+        rejected=rejected,
+        usable=pairing.paired_count,
+        missing=max(0, missing - lost),
+        expected=pairing.expected_count or None,
+        files=(*files, costs_file) if costs_file else tuple(files),
+        duplicates=pairing.duplicate_count,
+        checks={
+            "duplicate_keys": choices.checks()["duplicate_keys"],
+            "windows": "compared one by one",
+        },
+    )
+
+
+def _ticker(
+    paths: Mapping[str, str | None], on_progress: Progress | None
+) -> Callable[[int], None] | None:
+    if on_progress is None:
+        return None
+    files = [Path(path) for role, path in paths.items() if path is not None and role != "costs"]
+    total = sum(file.stat().st_size for file in files if file.is_file())
+    done = 0
+
+    def tick(byte_count: int) -> None:
+        nonlocal done
+        done = min(total, done + byte_count)
+        on_progress(done, total)
+
+    return tick
+
+
+def _examine(run: ExamRun) -> ExamOutcome:
+    return examine_overhead(dict(run.files), run.options, run.reading, on_progress=run.on_progress)
 
 
 def _build(options: OverheadOptions, _measures: Registry[Measure[Any]]) -> OverheadExam:
@@ -383,7 +502,7 @@ SUITE = ExamSuite(
         EvidenceRole("noise", "A second bare run, for the noise floor."),
         EvidenceRole("costs", "Recorded time and memory, as the runner writes it."),
     ),
-    examine=examine_arms,
+    examine=_examine,
     role_options=lambda roles: {"noise": "noise" in roles},
     documents=(
         DocumentType(

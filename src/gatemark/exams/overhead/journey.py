@@ -1,23 +1,23 @@
-"""``gatemark score overhead``: what guards cost, judged by a policy."""
+"""``gatemark score overhead``: judge the cost of guards by a policy."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from gatemark.core.canonical import json_file
 from gatemark.evidence.exam import file_option, option
+from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import SUITE
-from gatemark.exams.overhead.policy import Mode, ProfileName
-from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
+from gatemark.exams.overhead.policy import Mode, PolicyRequest, ProfileName, overhead_options
 from gatemark.exams.score import ReportFile, score_verb
 
 
 class OverheadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which profile judges, and what is changed in it."""
+    """The profile, and what is changed in it."""
 
     budget: Annotated[
         float | None,
@@ -37,13 +37,13 @@ class OverheadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         None
     )
     policy: Annotated[str | None, file_option("YAML with a profile and overrides.")] = None
-    reason: Annotated[str, option("Why a flag may loosen the profile.")] = ""
-    owner: Annotated[str, option("Who answers for it.")] = ""
-    evidence: Annotated[str, file_option("What it rests on.", metavar="REF")] = ""
+    reason: Annotated[str, option("Reason for a flag that loosens the profile.")] = ""
+    owner: Annotated[str, option("Person who answers for the override.")] = ""
+    evidence: Annotated[str, file_option("Evidence for the override.", metavar="REF")] = ""
 
 
 def policy_request(parameters: OverheadParameters) -> PolicyRequest:
-    """What the parameters say about the policy."""
+    """Return the policy that the parameters ask for."""
     return PolicyRequest(
         profile=parameters.profile,
         file=parameters.policy,
@@ -54,66 +54,59 @@ def policy_request(parameters: OverheadParameters) -> PolicyRequest:
     )
 
 
-def _to_options(parameters: OverheadParameters, now: datetime) -> dict[str, Any]:
+def _to_options(parameters: OverheadParameters, now: datetime) -> dict[str, object]:
     return overhead_options(policy_request(parameters), now)
 
 
-def compat_document(summary: Mapping[str, Any]) -> bytes:
-    """The flat fields of the known implementation's report, for tools that read those."""
-    overhead = summary["guard_overhead"]
-    is_ppl = overhead["basis"] == "ratio"
-    messages = [error["message"] for error in overhead["errors"]]
-    bare, guarded = (
-        (overhead["bare_ppl"], overhead["guarded_ppl"])
-        if is_ppl
-        else (overhead["bare_accuracy"], overhead["guarded_accuracy"])
-    )
-    seeds = summary["meta"]["seeds"]
+def compat_document(summary: Mapping[str, object]) -> bytes:
+    """Return the flat fields of older reports, for tools that read those."""
+    report = msgspec.convert(summary, OverheadReport)
+    overhead, provenance, meta = report.guard_overhead, report.policy_provenance, report.meta
+    is_ppl = overhead.basis == "ratio"
+    seeds = meta.seeds
     return json_file(
         {
             "guard_overhead": {
-                "bare_ppl": bare,
-                "guarded_ppl": guarded,
-                "overhead_ratio": overhead["overhead_ratio"],
-                "overhead_percent": overhead["overhead_percent"],
-                "overhead_threshold": overhead["overhead_threshold"],
-                "threshold_percent": overhead["threshold_percent"],
-                "evaluated": overhead["evaluated"],
-                "passed": overhead["passed"],
-                "checks": {"guard_overhead": overhead["passed"]},
-                "messages": list(summary["blockers"]),
-                "warnings": list(overhead["warnings"]),
-                "errors": messages,
-                "source": f"{summary['policy_provenance']['profile']}_profile",
+                "bare_ppl": overhead.bare_ppl if is_ppl else overhead.bare_accuracy,
+                "guarded_ppl": overhead.guarded_ppl if is_ppl else overhead.guarded_accuracy,
+                "overhead_ratio": overhead.overhead_ratio,
+                "overhead_percent": overhead.overhead_percent,
+                "overhead_threshold": overhead.overhead_threshold,
+                "threshold_percent": overhead.threshold_percent,
+                "evaluated": overhead.evaluated,
+                "passed": overhead.passed,
+                "checks": {"guard_overhead": overhead.passed},
+                "messages": report.blockers,
+                "warnings": overhead.warnings,
+                "errors": [error.message for error in overhead.errors],
+                "source": f"{provenance.profile}_profile",
                 "mode": "bare",
-                "schedule_digest": overhead["schedule_digest"],
+                "schedule_digest": overhead.schedule_digest,
             },
             "quality_overhead": {
-                "basis": overhead["basis"],
-                "value": overhead["overhead_ratio"] if is_ppl else overhead["delta_pp"],
-                "kind": overhead["metric_kind"],
+                "basis": overhead.basis,
+                "value": overhead.overhead_ratio if is_ppl else overhead.delta_pp,
+                "kind": overhead.metric_kind,
             },
-            "validation": dict(summary["validation"]),
+            "validation": report.validation,
             "meta": {
-                "seed": None if seeds is None else seeds["python"],
-                "seeds": None
-                if seeds is None
-                else {name: seeds[name] for name in ("python", "numpy", "torch")},
-                "device": summary["meta"]["device"],
+                "seed": seeds and seeds["python"],
+                "seeds": seeds and {name: seeds[name] for name in ("python", "numpy", "torch")},
+                "device": meta.device,
             },
-            "resolved_policy": summary["resolved_policy"],
+            "resolved_policy": report.resolved_policy,
             "policy_provenance": {
-                "tier": summary["policy_provenance"]["profile"],
-                "overrides": [o["field"] for o in summary["policy_provenance"]["overrides"]],
-                "policy_digest": summary["policy_digest"],
+                "tier": provenance.profile,
+                "overrides": [override.field for override in provenance.overrides],
+                "policy_digest": report.policy_digest,
             },
-            "auto": dict(summary["auto"]),
+            "auto": report.auto,
             "policy_digest": {
                 "policy_version": "gatemark.overhead-report/1",
-                "tier_policy_name": summary["auto"]["tier"],
-                "thresholds_hash": summary["policy_digest"],
+                "tier_policy_name": report.auto.tier,
+                "thresholds_hash": report.policy_digest,
             },
-            "verdict": summary["verdict"],
+            "verdict": report.verdict,
         }
     )
 
@@ -124,11 +117,12 @@ SCORE = score_verb(
     SUITE,
     summary="Measure what guards cost and judge it by a budget.",
     help="""\
-Both files are gatemark.arm/1: what the arm is, then one line per window. They must agree in
-plan, seeds, device, snapshot, window ids and contents, or nothing is concluded. Perplexity
-kinds are judged by the ratio of perplexities, accuracy by the points lost; gains never fail.
+Both files are gatemark.arm/1: a first line about the arm, then one line per window. They must
+agree in plan, seeds, device, snapshot, window ids and contents; otherwise the verdict is
+inconclusive. Perplexity kinds are judged by the ratio of perplexities, accuracy by the points
+lost. A gain never fails.
 
-Exit 0 pass, 1 fail, 2 bad input, 3 could not be judged.
+Exit 0 pass, 1 fail, 2 bad input, 3 inconclusive.
 
 \b
 Examples:

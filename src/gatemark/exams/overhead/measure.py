@@ -1,7 +1,7 @@
-"""What a guard costs: items are ``(basis, weight, bare, guarded)``, one per window.
+"""Measure the cost of a guard from items ``(basis, weight, bare, guarded)``, one per window.
 
 With the basis ``loss`` the weight is the number of tokens and the values are mean losses in nats;
-with ``count`` the weight is the number of answers and the values are how many were correct. The
+with ``count`` the weight is the number of answers and the values count correct ones. The
 overhead is the relative rise of perplexity, or the drop of accuracy. The state holds one 33-byte
 row per distinct window.
 """
@@ -31,13 +31,13 @@ Floats = NDArray[np.float64]
 
 LEVEL: Final = 0.95
 MAX_MEAN_LOSS: Final = 700.0
-"""In nats: above it the perplexity leaves the range of a float."""
+"""In nats; a larger mean has no perplexity that a float can hold."""
 GAFFKE_CELLS: Final = 100_000_000
-"""Above this many drawn cells the imagined worst window no longer matters, and BCa serves."""
+"""Above this many drawn cells, Gaffke's bound adds nothing to BCa and is left out."""
 
 
 class PairedOverhead(msgspec.Struct, frozen=True):
-    """Both arms and the cost between them, on the scale that is gated.
+    """Values of both arms and the overhead between them.
 
     ``overhead`` is the relative rise of perplexity or time, or the drop of accuracy; positive is
     worse. ``shifts`` are per window: nats of loss, or the drop of accuracy in that window.
@@ -62,7 +62,7 @@ def loss_overhead(
     level: float = LEVEL,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> PairedOverhead:
-    """The rise of perplexity from mean losses per window, in nats per token."""
+    """Return the rise of perplexity from mean losses per window, in nats per token."""
     weights, before, after = _columns(tokens, bare, guarded)
     total = math.fsum(weights)
     mean_before = _mean_loss(weights, before, total)
@@ -99,10 +99,10 @@ def count_overhead(
     level: float = LEVEL,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> PairedOverhead:
-    """The drop of accuracy from correct answers per window.
+    """Return the drop of accuracy from correct answers per window.
 
     Windows of one answer each get the exact paired bounds. Larger ones get BCa, with its upper end
-    moved out to Gaffke's bound: a few windows show BCa too little of what a guard may break.
+    moved out to Gaffke's bound, because BCa is too narrow for few windows.
     """
     weights, before, after = _columns(totals, bare, guarded)
     total = math.fsum(weights)
@@ -152,7 +152,7 @@ def time_overhead(
     level: float = LEVEL,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> PairedOverhead:
-    """The relative rise of the total time over all windows."""
+    """Return the relative rise of the total time over all windows."""
     before, after = _columns(bare, guarded)
     total = math.fsum(before)
     bounds, method, reason = _ratio_bounds(after - before, before, rng, level, resamples)
@@ -170,7 +170,7 @@ def time_overhead(
 
 
 def _mean_loss(weights: Floats, losses: Floats, total: float) -> float:
-    """The weighted mean; infinity where no float can hold the sum."""
+    """Return the weighted mean; infinity where no float can hold the sum."""
     try:
         with np.errstate(over="ignore"):
             return math.fsum(weights * losses) / total
@@ -179,14 +179,14 @@ def _mean_loss(weights: Floats, losses: Floats, total: float) -> float:
 
 
 def _rise(shift: float) -> float:
-    """The relative rise of perplexity from a shift in nats, kept inside the range of a float."""
+    """Return the relative rise of perplexity for a shift in nats, as a finite float."""
     return math.expm1(min(shift, MAX_MEAN_LOSS))
 
 
 def _ratio_bounds(
     above: Floats, below: Floats, rng: np.random.Generator, level: float, resamples: int
 ) -> tuple[tuple[float, float] | None, str, str | None]:
-    """Both bounds of sum(above) / sum(below), how they were found, and what limits them."""
+    """Return the bounds of sum(above) / sum(below), their method, and a caveat."""
     if above.size == 1:
         return None, "none", "one window shows no spread"
     if above.size * resamples > MAX_DRAWN_CELLS:
@@ -202,7 +202,7 @@ def _ratio_bounds(
 
 
 def _ratio_error(above: Floats, below: Floats) -> float:
-    """The standard error of sum(above) / sum(below); 0 where nothing shows any spread."""
+    """Return the standard error of sum(above) / sum(below); 0 without spread."""
     if above.size == 1:
         return 0.0
     total = math.fsum(below)
@@ -214,7 +214,7 @@ def _ratio_error(above: Floats, below: Floats) -> float:
 
 
 def _columns(*columns: ArrayLike) -> tuple[Floats, ...]:
-    """Equally long lists of finite numbers; the first holds weights, all of them positive."""
+    """Check equally long lists of finite numbers; the first holds positive weights."""
     arrays = tuple(np.asarray(column, dtype=np.float64) for column in columns)
     size = arrays[0].size
     if size == 0 or any(array.shape != (size,) for array in arrays):
@@ -244,21 +244,21 @@ IDENTICAL: Final = (
 
 
 class Quality(msgspec.Struct, frozen=True):
-    """The measurements, and the comparison behind them where there is one."""
+    """The measurements, and the comparison they come from."""
 
     measurements: tuple[Measurement, ...]
     found: PairedOverhead | None
 
 
 class Resampling(msgspec.Struct, frozen=True):
-    """How an interval is found: with which seed, how wide, from how many resamples."""
+    """Seed, confidence level and number of resamples of an interval."""
 
     seed: int
     level: float = LEVEL
     resamples: int = DEFAULT_RESAMPLES
 
     def rng(self) -> np.random.Generator:
-        """A fresh stream, so that every number can be found again by itself."""
+        """Return a fresh random generator, so that each number can be computed alone."""
         return np.random.default_rng(self.seed)
 
 
@@ -269,18 +269,24 @@ def measure_quality(
     guarded: ArrayLike,
     resampling: Resampling,
 ) -> Quality:
-    """Every quality number of windows that are known to pair."""
+    """Return the quality measurements of paired windows."""
     compare = loss_overhead if basis == "loss" else count_overhead
-    how = {"level": resampling.level, "resamples": resampling.resamples}
     try:
-        found = compare(weights, bare, guarded, resampling.rng(), **how)  # type: ignore[arg-type]
+        found = compare(
+            weights,
+            bare,
+            guarded,
+            resampling.rng(),
+            level=resampling.level,
+            resamples=resampling.resamples,
+        )
     except InvalidValueError as error:
         return Quality(quality_unmeasured(str(error)), None)
     return Quality(_measurements(basis, found), found)
 
 
 def quality_unmeasured(reason: str, others: str | None = None) -> tuple[Measurement, ...]:
-    """The same names, each with the reason why there is no number; ``others`` is a short one."""
+    """Return every quality measurement as unmeasured; ``others`` is a shorter reason."""
     return tuple(
         unmeasured(
             name, reason if name == OVERHEAD else others or reason, direction="lower_is_better"
@@ -290,18 +296,14 @@ def quality_unmeasured(reason: str, others: str | None = None) -> tuple[Measurem
 
 
 def smallest_reaching(values: NDArray[np.float64], share: float) -> float:
-    """The smallest observed value whose cumulative share reaches ``share``."""
+    """Return the smallest observed value whose cumulative share reaches ``share``."""
     return float(np.quantile(values, share, method="inverted_cdf"))
 
 
 def _measurements(basis: Basis, found: PairedOverhead) -> tuple[Measurement, ...]:
     n = found.shifts.size
-    unit, of_windows, better = (
-        ("perplexity", "nats", "lower_is_better")
-        if basis == "loss"
-        else ("accuracy", "ratio", "higher_is_better")
-    )
-    direction: Direction = "higher_is_better" if better == "higher_is_better" else "lower_is_better"
+    unit, of_windows = ("perplexity", "nats") if basis == "loss" else ("accuracy", "ratio")
+    direction: Direction = "lower_is_better" if basis == "loss" else "higher_is_better"
     worse: Direction = "lower_is_better"
     caveats = [found.interval_reason] if found.interval_reason else []
     if not caveats:
@@ -356,12 +358,12 @@ def step(state: OverheadState, batch: Batch) -> OverheadState:
 
 
 def merge(left: OverheadState, right: OverheadState) -> OverheadState:
-    """Both states as one."""
+    """Merge two states."""
     return OverheadState(runs=merge_runs(left.runs, right.runs, _ROW))
 
 
 def finish(state: OverheadState) -> tuple[Measurement, ...]:
-    """The measurements, with a fixed seed for the interval."""
+    """Return the measurements, with a fixed seed for the interval."""
     rows = union_rows(state.runs, _ROW)
     if rows.size == 0:
         return quality_unmeasured("no windows")

@@ -1,14 +1,16 @@
-"""The proof that two arms speak of the same windows under the same conditions.
+"""Check that two arms measured the same windows under the same conditions.
 
-(1) Both arms are there and are what their files were given as. (2) Each holds the windows its
-plan promises, each once, each usable. (3) Kind, plan, seeds, device and snapshot are equal.
-(4) Window ids, contents and weights are equal one by one, in the same order.
+(1) Both arms exist and have the roles they were given as. (2) Each has exactly the windows of its
+plan, and all are usable. (3) Kind, plan, seeds, device and snapshot are equal. (4) Window ids,
+contents and weights are equal one by one, in the same order.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final, NamedTuple
+
+import msgspec
 
 from gatemark.exams.overhead.arms import (
     LISTED_IDS,
@@ -41,11 +43,11 @@ CHECKS: Final = (
     "pair.content",
     "pair.weight",
 )
-"""Every check, in the order in which it is made."""
+"""Every check, in order."""
 
 
 class WindowPairing(NamedTuple):
-    """What the proof found: nothing wrong, or every defect; and how many windows do pair."""
+    """Every defect, and the number of windows that pair."""
 
     defects: tuple[Defect, ...]
     paired_count: int
@@ -54,7 +56,7 @@ class WindowPairing(NamedTuple):
 
 
 def prove(bare: ArmFile, guarded: ArmFile, other_role: Role = "guarded") -> WindowPairing:
-    """Compare two arms; ``other_role`` is what the second was given as."""
+    """Compare two arms; ``other_role`` is the role of the second."""
     defects = [
         # Step 1.
         *_whole(bare, "bare"),
@@ -66,7 +68,7 @@ def prove(bare: ArmFile, guarded: ArmFile, other_role: Role = "guarded") -> Wind
         return WindowPairing(tuple(defects), 0, expected, duplicates)
     # Step 3.
     for check, field in EQUAL_FIELDS:
-        left, right = bare.meta[field], guarded.meta[field]
+        left, right = (msgspec.to_builtins(getattr(m, field)) for m in (bare.meta, guarded.meta))
         if left != right:
             defects.append(
                 defect(check, f"{field} differs: bare has {left}, {other_role} has {right}")
@@ -81,15 +83,15 @@ def _whole(arm: ArmFile, role: Role) -> list[Defect]:
         return [defect("arm.missing", f"{role} arm: {arm.absent}")]
     found = []
     side = "bare" if role == "noise" else role
-    if arm.meta["arm"] != side:
+    if arm.meta.arm != side:
         found.append(
-            defect("arm.role", f"{arm.label} was given as {role} but says it is {arm.meta['arm']}")
+            defect("arm.role", f"{arm.label} was given as {role} but says it is {arm.meta.arm}")
         )
-    guards = arm.meta.get("guards")
-    if arm.meta["arm"] == "bare" and guards:
+    guards = arm.meta.guards
+    if arm.meta.arm == "bare" and guards:
         active = ", ".join(guards)
         found.append(defect("arm.guards", f"{role} arm must have no guards, has {active}"))
-    if arm.meta["arm"] == "guarded" and guards == []:
+    if arm.meta.arm == "guarded" and guards == []:
         found.append(defect("arm.guards", f"{role} arm must have guards, its list is empty"))
     # Step 2.
     if arm.damage is not None:
@@ -160,7 +162,7 @@ def _windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
 
 
 def _by_name(arm: ArmFile) -> dict[str, tuple[str, int, int | None]]:
-    """What must be equal of each window: content, weight, and tokens stated beside answers."""
+    """Return content, weight, and tokens beside answers, of each window."""
     tokens: list[int | None] = arm.token_counts or [None] * len(arm.ids)
     return dict(zip(arm.ids, zip(arm.contents, arm.weights, tokens, strict=True), strict=True))
 

@@ -1,13 +1,14 @@
-"""A second opinion on a guard-overhead report, in the standard library alone.
+"""Check a guard-overhead report with the standard library alone.
 
     python plain_check.py REPORT BARE GUARDED [--budget FRACTION]
 
 Copy this one file to any machine with Python 3.11 and two plain arm files. It shares no code with
-Gatemark: it reads the windows, proves the pairing, computes both values, hashes the policy in its
+Gatemark: it reads the windows, checks the pairing, computes both values, hashes the policy in its
 canonical form (RFC 8785) and compares. It does not resample, so a verdict by interval is left to
-``gatemark overhead verify``; nor does it read a second bare run, time or memory. Overrides of the
-profile are listed, not judged. Prints one JSON document; exit 0 true and passed, 1 true and failed,
-3 true and inconclusive (or judged by an interval), 4 something disagrees, 2 unreadable.
+``gatemark overhead verify``, and it reads no second bare run, time or memory. It lists overrides of
+the profile without judging them. It prints one JSON document and exits with 0 if the report is true
+and passes, 1 true and fails, 3 true and inconclusive (or judged by an interval), 4 it disagrees,
+2 unreadable input.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
+
+Json: TypeAlias = Any
+"""Decoded JSON. A wrong shape raises, and ``main`` reports it."""
+Arm: TypeAlias = tuple[dict[str, Json], list[dict[str, Json]]]
 
 PERPLEXITY = ("ppl_causal", "ppl_mlm", "ppl_seq2seq")
 BUDGETS = {"release": 0.01, "ci": 0.01, "dev": 0.05}
@@ -52,23 +57,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"plain_check: {type(error).__name__}: {error}\n")
         return 2
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
-    return int(document["exit_code"])
+    return 4 if not document["agrees"] else CODES[str(document["outcome_of_quality"])]
 
 
-def check(report: Any, bare: Any, guarded: Any, budget: float | None = None) -> dict[str, Any]:
-    """Every check by name, each true or false, and how it ends."""
+def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) -> dict[str, object]:
+    """Return every check by name, true or false, and the exit code."""
     stored = report["guard_overhead"]
     settings = report["resolved_policy"]["settings"]
     limit = settings["budget"] if budget is None else budget
     defects = sorted(set(pairing_defects(bare, guarded)))
-    kind = bare[0].get("metric_kind")
+    kind = str(bare[0].get("metric_kind"))
     values = None if defects else _values(kind, bare[1], guarded[1])
     if not defects and values is None:
         defects = ["value.range"]
     has_noise = bool(stored["noise"]["given"])
     checks = {
         **_policy_checks(report, limit),
-        # Defects of a second bare run are listed too, and this program does not read that file.
+        # Defects of a second bare run are listed too; this program does not read that file.
         "pairing": bool(stored["errors"]) if defects else has_noise or not stored["errors"],
         "flag.evaluated": stored["evaluated"] is (values is not None),
     }
@@ -101,7 +106,7 @@ def check(report: Any, bare: Any, guarded: Any, budget: float | None = None) -> 
     }
 
 
-def _policy_checks(report: Any, limit: float) -> dict[str, bool]:
+def _policy_checks(report: Json, limit: float) -> dict[str, bool]:
     policy, settings = report["resolved_policy"], report["resolved_policy"]["settings"]
     digests = (
         report["policy_digest"],
@@ -120,7 +125,9 @@ def _policy_checks(report: Any, limit: float) -> dict[str, bool]:
     }
 
 
-def _value_checks(stored: Any, values: tuple[float, float, float], *, is_ppl: bool) -> Any:
+def _value_checks(
+    stored: Json, values: tuple[float, float, float], *, is_ppl: bool
+) -> dict[str, bool]:
     bare, guarded, overhead = values
     name = "ppl" if is_ppl else "accuracy"
     return {
@@ -131,8 +138,8 @@ def _value_checks(stored: Any, values: tuple[float, float, float], *, is_ppl: bo
     }
 
 
-def _outcome(overhead: float, windows: int, limit: float, settings: Any) -> str:
-    """What the budget says of a measured overhead; an interval is left to the other program."""
+def _outcome(overhead: float, windows: int, limit: float, settings: Json) -> str:
+    """Judge a measured overhead by the budget; an interval is left to Gatemark."""
     if settings["mode"] != "point" or windows < settings["min_windows"]:
         return "fail" if settings["on_unmeasured"] == "fail" else "inconclusive"
     if overhead > limit + settings["tolerance"]:
@@ -140,15 +147,15 @@ def _outcome(overhead: float, windows: int, limit: float, settings: Any) -> str:
     return "inconclusive" if -overhead > settings["improvement_max"] else "pass"
 
 
-def pairing_defects(bare: Any, guarded: Any) -> Iterator[str]:
-    """The names of the pairing checks that fail."""
+def pairing_defects(bare: Arm, guarded: Arm) -> Iterator[str]:
+    """Yield the names of the pairing checks that fail."""
     for role, (meta, windows) in (("bare", bare), ("guarded", guarded)):
         if meta.get("arm") != role:
             yield "arm.role"
         guards = meta.get("guards")
         if guards if meta.get("arm") == "bare" else guards == []:
             yield "arm.guards"
-        usable = [window for window in windows if _usable(meta.get("metric_kind"), window)]
+        usable = [window for window in windows if _usable(str(meta.get("metric_kind")), window)]
         if len(usable) != len(windows):
             yield "arm.unusable_window"
         if len({window["window_id"] for window in usable}) != len(usable):
@@ -172,13 +179,13 @@ def pairing_defects(bare: Any, guarded: Any) -> Iterator[str]:
         yield "pair.windows"
 
 
-def policy_digest(policy: Any) -> str:
-    """The digest of a policy's canonical bytes."""
+def policy_digest(policy: Json) -> str:
+    """Return the digest of a policy's canonical bytes."""
     return "sha256:" + hashlib.sha256(canonical(policy).encode()).hexdigest()
 
 
-def canonical(value: Any) -> str:
-    """JSON as RFC 8785 writes it."""
+def canonical(value: Json) -> str:
+    """Return JSON as RFC 8785 writes it."""
     if isinstance(value, dict):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
         return "{" + ",".join(f"{canonical(key)}:{canonical(value[key])}" for key in keys) + "}"
@@ -190,7 +197,7 @@ def canonical(value: Any) -> str:
 
 
 def _number(value: float) -> str:
-    """A double as ECMAScript writes it: shortest digits, exponents only when far from 1."""
+    """Return a double as ECMAScript writes it."""
     if not math.isfinite(value):
         raise UnreadableError(f"{value} has no canonical form")
     if value == 0:
@@ -208,8 +215,10 @@ def _number(value: float) -> str:
     return f"{head}{text[0]}{tail}e{point - 1:+d}"
 
 
-def _values(kind: Any, bare: Any, guarded: Any) -> tuple[float, float, float] | None:
-    """Both values and the overhead; none where a loss is too large to have a perplexity."""
+def _values(
+    kind: str, bare: list[dict[str, Json]], guarded: list[dict[str, Json]]
+) -> tuple[float, float, float] | None:
+    """Return both values and the overhead; None where a loss is too large for a perplexity."""
     if kind in PERPLEXITY:
         total = math.fsum(window["tokens"] for window in bare)
         try:
@@ -226,8 +235,8 @@ def _values(kind: Any, bare: Any, guarded: Any) -> tuple[float, float, float] | 
     return shares[0], shares[1], shares[0] - shares[1]
 
 
-def _usable(kind: Any, window: dict[str, Any]) -> bool:
-    """Whether a line is a whole window of its kind, and nothing besides."""
+def _usable(kind: str, window: dict[str, Json]) -> bool:
+    """Whether a line is a valid window of its kind, without other keys."""
 
     def count(name: str, least: int) -> bool:
         value = window.get(name)
@@ -242,7 +251,7 @@ def _usable(kind: Any, window: dict[str, Any]) -> bool:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in window["window_id"]):
         return False
     if kind in PERPLEXITY:
-        loss: Any = window.get("loss")
+        loss: Json = window.get("loss")
         if set(window) != {*_PLACE, "tokens", "loss"} or type(loss) not in (int, float):
             return False
         return 0 < loss <= sys.float_info.max and count("tokens", 1)
@@ -253,8 +262,8 @@ def _usable(kind: Any, window: dict[str, Any]) -> bool:
     return count("total", 1) and count("correct", 0) and window["correct"] <= window["total"]
 
 
-def _arm(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    rows: list[dict[str, Any]] = []
+def _arm(path: Path) -> Arm:
+    rows: list[dict[str, Json]] = []
     for line in path.read_text(encoding="utf-8-sig").split("\n"):
         if line.strip():
             try:
@@ -267,13 +276,13 @@ def _arm(path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return rows[0], rows[1:]
 
 
-def _strict(text: str) -> Any:
-    """JSON without NaN and without a key that comes twice."""
+def _strict(text: str) -> Json:
+    """Parse JSON without NaN and without repeated keys."""
 
     def refuse(name: str) -> NoReturn:
         raise UnreadableError(f"{name} is not a JSON number")
 
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def once(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
         found = dict(pairs)
         if len(found) != len(pairs):
             raise UnreadableError("a key appears more than once")
@@ -285,10 +294,10 @@ def _strict(text: str) -> Any:
         raise UnreadableError(f"not JSON: {error}") from error
 
 
-def _close(stored: Any, found: float) -> bool:
-    return type(stored) in (int, float) and math.isclose(
-        stored, found, rel_tol=CLOSE, abs_tol=1e-12
-    )
+def _close(stored: object, found: float) -> bool:
+    if isinstance(stored, bool) or not isinstance(stored, int | float):
+        return False
+    return math.isclose(stored, found, rel_tol=CLOSE, abs_tol=1e-12)
 
 
 if __name__ == "__main__":

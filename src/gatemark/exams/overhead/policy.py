@@ -1,29 +1,33 @@
-"""What guard overhead is judged by: profiles, justified overrides, and the rules they make.
+"""Profiles, justified overrides, and the rules of a guard-overhead policy.
 
-Whatever loosens a profile must say why, who answers for it and which evidence it rests on.
-Everything, overrides included, ends in one policy and so in its digest.
+An override that loosens its profile needs a reason, an owner and a reference to evidence. All
+settings and overrides are part of the policy and its digest.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule
+from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.overhead.measure import IMPROVEMENT, OVERHEAD, P95, WORST
 
 Mode = Literal["point", "interval"]
 ProfileName = Literal["release", "ci", "dev"]
+Setting = str | float | int | bool | None
 
 MAX_BUDGET: Final = 0.5
 MAX_COST_BUDGET: Final = 10.0
 MAX_TOLERANCE: Final = 1e-6
 INTERVAL_WINDOWS: Final = 8
-"""Fewer windows have no interval worth judging by."""
+"""Minimum number of windows for a verdict by interval."""
+MAX_POLICY_BYTES: Final = 1024 * 1024
 DEFECTS: Final = "pairing_defect_count"
 LATENCY: Final = "latency_overhead"
 MEMORY: Final = "memory_overhead"
@@ -39,7 +43,7 @@ def _within(name: str, value: float | None, low: float, high: float) -> None:
 
 
 class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Every number and switch of the judgement. A bound of null is not gated.
+    """The settings of a policy. A bound of null is not gated.
 
     Budgets are fractions: 0.01 is one percent of perplexity, time or memory, or one point of
     accuracy. Bounds of the tail are nats of a window's loss, or its drop of accuracy.
@@ -91,10 +95,10 @@ _HIGHER_IS_STRICTER: Final = frozenset({"resamples", "min_windows"})
 
 
 class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One setting changed from its profile: why, by whom, resting on which evidence."""
+    """One setting that differs from its profile, with reason, owner and evidence."""
 
     field: str
-    value: float | int | str | bool | None
+    value: Setting
     reason: str = ""
     owner: str = ""
     evidence: str = ""
@@ -103,18 +107,18 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     def __post_init__(self) -> None:
         if self.field not in OverheadSettings.__struct_fields__:
             known = ", ".join(OverheadSettings.__struct_fields__)
-            raise InvalidValueError(f"no setting is called {self.field!r} (known: {known})")
+            raise InvalidValueError(f"unknown setting {self.field!r} (known: {known})")
         if self.expires_at is not None and self.expires_at.tzinfo is None:
             raise InvalidValueError(f"override of {self.field}: expires_at needs a time zone")
 
     @property
     def is_justified(self) -> bool:
-        """Whether it says why, who and by which evidence."""
+        """Whether it has a reason, an owner and evidence."""
         return all(text.strip() for text in (self.reason, self.owner, self.evidence))
 
 
 class OverheadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set: a profile and overrides; ``noise`` when a second bare run is judged."""
+    """Options of the exam; ``noise`` is set when there is a second bare run."""
 
     profile: ProfileName = "release"
     overrides: tuple[Override, ...] = ()
@@ -129,9 +133,9 @@ class OverheadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def resolve(options: OverheadOptions) -> OverheadSettings:
-    """The settings after all overrides; a looser one that is not justified is refused."""
+    """Return the settings after all overrides; refuse a looser one without justification."""
     base = PROFILES[options.profile]
-    values: dict[str, Any] = msgspec.to_builtins(base)
+    values: dict[str, Setting] = msgspec.to_builtins(base)
     for override in options.overrides:
         values[override.field] = override.value
     try:
@@ -149,7 +153,7 @@ def resolve(options: OverheadOptions) -> OverheadSettings:
 
 
 def loosens(base: OverheadSettings, settings: OverheadSettings, field: str) -> bool:
-    """Whether a setting could let pass what the profile would not."""
+    """Whether a setting could pass what the profile would not."""
     before, after = getattr(base, field), getattr(settings, field)
     if before == after:
         return False
@@ -166,7 +170,7 @@ def loosens(base: OverheadSettings, settings: OverheadSettings, field: str) -> b
 
 
 def refuse_expired(options: OverheadOptions, now: datetime) -> None:
-    """Refuse overrides whose time is over."""
+    """Refuse expired overrides."""
     problems = tuple(
         f"override of {override.field} by {override.owner or 'nobody'} expired at "
         f"{override.expires_at.isoformat()}"
@@ -178,7 +182,7 @@ def refuse_expired(options: OverheadOptions, now: datetime) -> None:
 
 
 def judging_policy(options: OverheadOptions) -> Policy:
-    """The rules, with every setting and every override beside them."""
+    """Return the rules, with every setting and override beside them."""
     settings = resolve(options)
     return Policy(
         name="overhead",
@@ -234,9 +238,9 @@ def _rules(settings: OverheadSettings, *, noise: bool) -> list[Rule]:
     return rules
 
 
-def _override_settings(options: OverheadOptions) -> dict[str, str | float | int | bool | None]:
+def _override_settings(options: OverheadOptions) -> dict[str, Setting]:
     base = PROFILES[options.profile]
-    documented: dict[str, str | float | int | bool | None] = {}
+    documented: dict[str, Setting] = {}
     for override in options.overrides:
         name = f"override.{override.field}"
         documented[f"{name}.from"] = getattr(base, override.field)
@@ -247,3 +251,51 @@ def _override_settings(options: OverheadOptions) -> dict[str, str | float | int 
         if override.expires_at is not None:
             documented[f"{name}.expires_at"] = override.expires_at.astimezone(UTC).isoformat()
     return documented
+
+
+class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The policy options of a command; ``changes`` are settings given as flags."""
+
+    profile: str | None = None
+    file: str | None = None
+    changes: Mapping[str, Setting] = {}
+    reason: str = ""
+    owner: str = ""
+    evidence: str = ""
+
+
+def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]:
+    """Return the options of the exam from a profile, a policy file and flags."""
+    options = _options(request)
+    settings = resolve(options)
+    overrides = list(options.overrides)
+    for field, value in request.changes.items():
+        if value is None or value == getattr(settings, field):
+            continue
+        if any(override.field == field for override in overrides):
+            raise UsageError(f"{request.file} already overrides {field}; change it there")
+        overrides.append(Override(field, value, request.reason, request.owner, request.evidence))
+    try:
+        changed = msgspec.structs.replace(options, overrides=tuple(overrides))
+    except InvalidValueError as error:
+        hint = " (--reason, --owner, --evidence)" if "needs a reason" in str(error) else ""
+        raise UsageError(f"{error}{hint}") from error
+    refuse_expired(changed, now)
+    plain: dict[str, object] = msgspec.to_builtins(changed)
+    return plain
+
+
+def _options(request: PolicyRequest) -> OverheadOptions:
+    profile = request.profile
+    value = {"profile": profile} if profile else {}
+    if request.file is not None:
+        value = read_settings(request.file, max_bytes=MAX_POLICY_BYTES)
+    try:
+        options = msgspec.convert(value, OverheadOptions)
+    except (msgspec.ValidationError, InvalidValueError) as error:
+        raise BadInputError(f"{request.file}: {error}" if request.file else str(error)) from error
+    if options.noise:
+        raise BadInputError(f"{request.file}: noise cannot be set; give a second bare run instead")
+    if profile is not None and profile != options.profile:
+        raise UsageError(f"{request.file} is for profile {options.profile}, not for {profile}")
+    return options

@@ -6,7 +6,7 @@ token for perplexity kinds, or how many of its answers were correct.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -24,7 +24,7 @@ MetricKind = Literal["ppl_causal", "ppl_mlm", "ppl_seq2seq", "accuracy"]
 
 
 class RunSeeds(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The seed bundle of a run; null where a library was not there to be seeded."""
+    """The seeds of a run; null for a library that was not seeded."""
 
     python: Seed | None
     numpy: Seed | None
@@ -41,7 +41,7 @@ class WindowPlan(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class ArmMeta(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What the arm is: its side of the toggle and everything that must equal the other side."""
+    """The first line of an arm file: its arm, and all that both arms must share."""
 
     record_type: Literal["arm_meta"]
     arm: Literal["bare", "guarded"]
@@ -76,18 +76,18 @@ class CountWindow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 def correct_is_at_most_total(window: CountWindow) -> list[Problem]:
-    """No window has more correct answers than answers."""
+    """Return a problem when a window has more correct answers than answers."""
     if window.correct <= window.total:
         return []
     return [Problem("$.correct", f"must be <= total {window.total}, got {window.correct}")]
 
 
 def window_form(meta: ArmMeta) -> str:
-    """The form of the windows that follow a first line."""
+    """Return the form of the windows that follow a first line."""
     return "window_counts" if meta.metric_kind == "accuracy" else "window_loss"
 
 
-_META: Final[dict[str, Any]] = {
+_META: Final[dict[str, object]] = {
     "record_type": "arm_meta",
     "arm": "bare",
     "metric_kind": "ppl_causal",
@@ -96,14 +96,14 @@ _META: Final[dict[str, Any]] = {
     "snapshot_hash": "sha256:5c8f",
     "plan": {"seq_len": 128, "stride": 128, "windows": 400},
 }
-_LOSS: Final[dict[str, Any]] = {
+_LOSS: Final[dict[str, object]] = {
     "record_type": "window",
     "window_id": "w000001",
     "content_hash": "sha256:91ab",
     "tokens": 127,
     "loss": 2.163323025660538,
 }
-_COUNTS: Final[dict[str, Any]] = {
+_COUNTS: Final[dict[str, object]] = {
     "record_type": "window",
     "window_id": "w000001",
     "content_hash": "sha256:91ab",
@@ -112,7 +112,7 @@ _COUNTS: Final[dict[str, Any]] = {
 }
 
 
-def _without(record: dict[str, Any], key: str) -> dict[str, Any]:
+def _without(record: dict[str, object], key: str) -> dict[str, object]:
     return {name: value for name, value in record.items() if name != key}
 
 

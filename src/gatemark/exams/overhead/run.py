@@ -1,7 +1,7 @@
-"""The journey of ``gatemark overhead run``: run both arms, write them down, judge them.
+"""``gatemark overhead run``: run both arms of a target, write arm files, judge them.
 
-Arm files hold only what the seeds decide, so the same seeds give the same bytes. Time and memory
-differ from run to run and go to a file of their own.
+The same seeds give the same bytes in the arm files. Time and memory differ from run to run and are
+written to a file of their own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -18,17 +18,22 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.reading_options import ReadingChoices
 from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
-from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
+from gatemark.exams.overhead.costs import ArmCosts, Costs, Restored, schedule_digest
+from gatemark.exams.overhead.policy import PolicyRequest, overhead_options
+from gatemark.exams.overhead.targets.loading import build_target
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
+from gatemark.exams.overhead.targets.runner import (
+    OverheadRun,
+    PassRun,
+    largest_repeat_shift,
+    run_arms,
+)
 from gatemark.exams.score import ScoreRequest, score_exam
-from gatemark.packs.judge_exam import Scored
+from gatemark.gate.decide import Scored
 from gatemark.workspace import Workspace
-
-if TYPE_CHECKING:
-    from gatemark.exams.overhead.targets.runner import OverheadRun, PassRun
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024
 FILES: Final = {
@@ -41,7 +46,7 @@ REPORT: Final = "report.json"
 
 
 class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A run: what to measure, with which seeds, judged by what, written where.
+    """The configuration of a run.
 
     ``target`` is ``{example: numpy_lm}`` or ``{python: "module:function"}``, looked up in the
     folder of the configuration. ``policy`` names a file beside it.
@@ -49,14 +54,14 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     gatemark_overhead: Literal[1]
     target: dict[str, str]
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     seeds: PassSeeds = PassSeeds()
     out: str = "overhead"
     policy: str | None = None
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """A run that was judged, and the files it left."""
+    """A judged run, and the files it wrote."""
 
     scored: Scored
     folder: Path
@@ -72,36 +77,32 @@ def run_overhead(
     clock: Callable[[], float] = time.perf_counter,
     on_progress: Progress | None = None,
 ) -> Ran:
-    """Run a configuration and score what came of it."""
-    # Numeric libraries load with the runner; other journeys do not need them.
-    from gatemark.exams.overhead.targets.loading import build_target  # noqa: PLC0415
-    from gatemark.exams.overhead.targets.runner import run_arms  # noqa: PLC0415
-
+    """Run a configuration and score its arms."""
     config = read_config(config_path)
     folder = Path(config_path).parent
     place = Path(out) if out is not None else folder / config.out
     policy = request
     if config.policy is not None and request.file is None:
         policy = msgspec.structs.replace(request, file=str(folder / config.policy))
-    # What cannot be judged or written is refused before the model runs, not after.
+    # Refuse a bad policy or folder before the model runs, not after.
     overhead_options(policy, workspace.clock())
     if place.exists() and not place.is_dir():
-        raise UsageError(f"{place} is not a folder")
+        raise UsageError(f"{place} is a file; give a folder with --out")
     target = build_target(config.target, config.options, config.seeds, folder)
     run = run_arms(target, config.seeds, clock=clock, on_progress=on_progress)
     written = write_run(run, place)
     paths = {role: str(place / name) for role, name in FILES.items()}
     started_at = workspace.clock()
     options = overhead_options(policy, started_at)
-    request_ = ScoreRequest(files=list(paths.items()))
-    scored = score_exam(workspace, "overhead", options, request_, started_at=started_at)
+    files = ScoreRequest(files=list(paths.items()))
+    scored = score_exam(workspace, "overhead", options, files, started_at=started_at)
     report = place / REPORT
-    write_whole(report, [_pretty(scored.summary)])
+    write_whole(report, [json_file(scored.summary)])
     return Ran(scored, place, (*written, report))
 
 
 def read_config(path: str) -> RunConfig:
-    """The configuration of a file."""
+    """Read a configuration file."""
     value = read_settings(path, max_bytes=MAX_CONFIG_BYTES)
     try:
         return msgspec.convert(value, RunConfig)
@@ -110,7 +111,7 @@ def read_config(path: str) -> RunConfig:
 
 
 def write_run(run: OverheadRun, folder: Path) -> tuple[Path, ...]:
-    """The arm files and the costs, all of them rendered before the first is written."""
+    """Write the arm files and the costs; render all arms before the first is written."""
     bare = [found for found in run.passes if found.arm == "bare"]
     guarded = [found for found in run.passes if found.arm == "guarded"]
     rendered = {
@@ -121,12 +122,12 @@ def write_run(run: OverheadRun, folder: Path) -> tuple[Path, ...]:
     for name, data in rendered.items():
         write_whole(folder / name, [data])
     costs = _costs(run, folder / FILES["bare"])
-    write_whole(folder / FILES["costs"], [_pretty(costs)])
+    write_whole(folder / FILES["costs"], [json_file(costs)])
     return tuple(folder / name for name in FILES.values())
 
 
 def arm_lines(run: OverheadRun, found: PassRun) -> Iterator[bytes]:
-    """One pass as the lines of a ``gatemark.arm/1`` file; a value that is none becomes null."""
+    """Yield one pass as the lines of a ``gatemark.arm/1`` file; NaN and infinity become null."""
     meta = {
         "schema": "gatemark.arm/1",
         "record_type": "arm_meta",
@@ -149,22 +150,14 @@ def arm_lines(run: OverheadRun, found: PassRun) -> Iterator[bytes]:
         yield msgspec.json.encode(record) + b"\n"
 
 
-def _values(outcome: Loss | AccuracyCounts) -> dict[str, Any]:
+def _values(outcome: Loss | AccuracyCounts) -> dict[str, float | int | None]:
     if isinstance(outcome, AccuracyCounts):
         return {"correct": outcome.correct, "total": outcome.total}
     loss = outcome.loss
     return {"tokens": outcome.tokens, "loss": loss if math.isfinite(loss) else None}
 
 
-def _costs(run: OverheadRun, bare_file: Path) -> Any:
-    from gatemark.exams.overhead.costs import (  # noqa: PLC0415
-        ArmCosts,
-        Costs,
-        Restored,
-        schedule_digest,
-    )
-    from gatemark.exams.overhead.targets.runner import largest_repeat_shift  # noqa: PLC0415
-
+def _costs(run: OverheadRun, bare_file: Path) -> Costs:
     def arm_costs(arm: ArmName) -> ArmCosts:
         memory = run.memory[arm]
         return ArmCosts(
@@ -182,7 +175,3 @@ def _costs(run: OverheadRun, bare_file: Path) -> Any:
         ),
         arms={"bare": arm_costs("bare"), "guarded": arm_costs("guarded")},
     )
-
-
-def _pretty(document: Any) -> bytes:
-    return json_file(document)

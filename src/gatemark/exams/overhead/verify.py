@@ -1,8 +1,8 @@
-"""Recomputing a guard-overhead report from its windows; stored verdicts are never believed.
+"""Verify a guard-overhead report: recompute it from its windows and compare.
 
-(1) The report must be of the closed schema. (2) Its policy must hash to its digests and must be
-what its profile and overrides make, or what the verifier's own file says. (3) Everything is
-computed again from the arms. (4) Each value that differs is a disagreement under a stable check.
+(1) The report must match the closed schema. (2) The policy must match its digests and either its
+profile and overrides or the verifier's own policy. (3) Recompute everything from the arms. (4)
+Report each value that differs as a disagreement, under the stable name of a check.
 """
 
 from __future__ import annotations
@@ -10,23 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
 from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import digest_source, inspect_source
+from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly, quoted
-from gatemark.exams.overhead.policy_file import PolicyRequest, overhead_options
-from gatemark.exams.overhead.run_exam import examine_overhead
-from gatemark.packs.judge_exam import judge_exam
+from gatemark.exams.overhead.document import OverheadReport
+from gatemark.exams.overhead.exam import examine_overhead
+from gatemark.exams.overhead.policy import (
+    OverheadOptions,
+    PolicyRequest,
+    overhead_options,
+    refuse_expired,
+)
+from gatemark.gate.decide import judge_exam
 from gatemark.workspace import Workspace
-
-if TYPE_CHECKING:
-    from gatemark.exams.overhead.document import OverheadReport
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
 RELATIVE: Final = 1e-9
@@ -77,31 +79,32 @@ PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("checks", "words"),
     ("schema", SCHEMA_CHECK),
 )
-"""Which check a path of the report belongs to; the first that fits decides."""
+"""The check of each path of the report; the first matching prefix decides."""
 CHECKS: Final = tuple(
     dict.fromkeys((SCHEMA_CHECK, OVERRIDES_CHECK, *(check for _, check in PREFIXES)))
 )
 NOT_COMPARED: Final = frozenset({"result_id"})
-"""The name of the sealed result covers the runtime; ``gatemark show`` checks that seal."""
+"""The id of the sealed result depends on the runtime; ``gatemark show`` checks it."""
 EXACT: Final = ("budget", "bound", "level")
-"""Keys whose numbers are copied and not computed, so that no rounding excuses a difference."""
+"""Ends of paths whose numbers are copied, not computed; they must be equal exactly."""
 
 MISSING: Final = "(no such key)"
 
 State = Literal["pass", "fail", "not checked"]
+PolicySource = Literal["report", "file", "profile"]
 
 
 class Disagreement(msgspec.Struct, frozen=True):
-    """One value of the report that is not what the windows give."""
+    """One value of the report that differs from the recomputed one."""
 
     check: str
     path: str
-    stored: Any
-    recomputed: Any
+    stored: object
+    recomputed: object
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """What verification found. Its fields are the keys of the JSON document."""
+    """The outcome of a verification."""
 
     schema: Literal["gatemark.overhead-verify/1"] = "gatemark.overhead-verify/1"
     report: str
@@ -109,14 +112,14 @@ class Verified(msgspec.Struct, frozen=True, kw_only=True):
     stored_verdict: str | None
     verdict: Outcome | None
     exit_code: int
-    policy_source: Literal["report", "file", "profile"]
+    policy_source: PolicySource
     checks: dict[str, State]
     disagreements: tuple[Disagreement, ...]
-    overrides: tuple[dict[str, Any], ...]
+    overrides: tuple[dict[str, object], ...]
 
 
 class VerifyReportRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which report, which files, and whose policy."""
+    """A report, its files, and the policy to judge by."""
 
     report: str
     paths: Mapping[str, str | None]
@@ -127,7 +130,7 @@ class VerifyReportRequest(msgspec.Struct, frozen=True, kw_only=True):
 def verify_overhead(
     workspace: Workspace, request: VerifyReportRequest, choices: ReadingChoices
 ) -> Verified:
-    """Compute a report again and list every disagreement."""
+    """Recompute a report and list every disagreement."""
     document = _read(request.report)
     # Step 1.
     stored, schema_problem = _typed(document)
@@ -140,35 +143,39 @@ def verify_overhead(
     # Step 3.
     started_at = workspace.clock()
     examined = examine_overhead(paths, options, choices)
-    summary = judge_exam("overhead", examined, workspace, started_at=started_at).summary
+    summary = judge_exam(
+        "overhead",
+        examined,
+        actor=workspace.actor,
+        started_at=started_at,
+        finished_at=workspace.clock(),
+    ).summary
     # Step 4.
     found.extend(_policy_digests(stored))
-    for path, left, right in _differences(document, _plain(summary), ""):
+    plain = msgspec.json.decode(msgspec.json.encode(summary))
+    for path, left, right in _differences(document, plain, ""):
         if not any(known.path == path for known in found):
             found.append(Disagreement(_check_of(path), path, left, right))
     return _verified(request, found, stored, summary["verdict"])
 
 
-def _read(path: str) -> dict[str, Any]:
+def _read(path: str) -> dict[str, object]:
     source = inspect_source(path)
     if source.byte_count > MAX_REPORT_BYTES:
-        raise BadInputError(f"{path}: is larger than {MAX_REPORT_BYTES} bytes")
+        raise BadInputError(f"{path}: larger than {MAX_REPORT_BYTES} bytes")
     value, problems = parse_strictly(Path(path).read_bytes(), max_depth=64)
     if problems:
         raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
     if not isinstance(value, dict):
-        raise BadInputError(f"{path}: a report is an object, got {quoted(value)}")
+        raise BadInputError(f"{path}: a report must be a JSON object, got {quoted(value)}")
     try:
         msgspec.json.encode(value)
     except (UnicodeError, OverflowError) as error:
-        raise BadInputError(f"{path}: holds what no JSON writer can write: {error}") from error
+        raise BadInputError(f"{path}: not valid JSON: {error}") from error
     return value
 
 
-def _typed(document: dict[str, Any]) -> tuple[OverheadReport | None, str | None]:
-    # Loaded here, so that every other command lives on without this plugin.
-    from gatemark.exams.overhead.document import OverheadReport  # noqa: PLC0415
-
+def _typed(document: dict[str, object]) -> tuple[OverheadReport | None, str | None]:
     try:
         return msgspec.convert(document, OverheadReport), None
     except msgspec.ValidationError as error:
@@ -176,15 +183,15 @@ def _typed(document: dict[str, Any]) -> tuple[OverheadReport | None, str | None]
 
 
 def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str, str | None]:
-    """The files to recompute from; those beside the arms are found by name and digest."""
+    """Return the files to recompute from; look for noise and costs beside the arms."""
     paths = dict(request.paths)
     meta = stored.meta
     for role, arm in (("bare", meta.bare), ("guarded", meta.guarded)):
         if arm.digest is not None and paths.get(role) is None:
-            raise UsageError(f"the report rests on a {role} arm; give the file with --{role}")
+            raise UsageError(f"the report uses a {role} arm; give the file with --{role}")
     for role, part, stated in (
-        ("noise", meta.noise, "rests on a second bare run"),
-        ("costs", meta.costs, "tells of time or memory"),
+        ("noise", meta.noise, "uses a second bare run"),
+        ("costs", meta.costs, "has time or memory"),
     ):
         if part is None or paths.get(role) is not None:
             continue
@@ -195,10 +202,10 @@ def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str
 
 
 def _beside(request: VerifyReportRequest, name: str, wanted: str | None) -> str | None:
-    """A file of that name in the folder of the report or of an arm, best of that digest.
+    """Find a file by name in the folder of the report or of an arm, preferably by digest.
 
-    A file that is there but has another digest is used too: then the report disagrees with it. One
-    that was already missing when the report was made is missing again.
+    A file with another digest is used too; the report then disagrees with it. A file that was
+    missing when the report was made is expected to be missing.
     """
     neighbours = (request.report, request.paths.get("bare"), request.paths.get("guarded"))
     folders = [Path(neighbour).parent for neighbour in neighbours if neighbour is not None]
@@ -212,12 +219,10 @@ def _beside(request: VerifyReportRequest, name: str, wanted: str | None) -> str 
 
 def _options(
     workspace: Workspace, request: VerifyReportRequest, stored: OverheadReport
-) -> tuple[dict[str, Any], list[Disagreement]]:
-    """The options to recompute with, and what is wrong with the report's own."""
+) -> tuple[dict[str, object], list[Disagreement]]:
+    """Return the options to recompute with, and disagreements about the report's own."""
     if request.policy.file is not None or request.policy.profile is not None:
         return overhead_options(request.policy, workspace.clock()), []
-    from gatemark.exams.overhead.policy import OverheadOptions, refuse_expired  # noqa: PLC0415
-
     stated = stored.policy_provenance.overrides
     loosening = [override.field for override in stated if override.loosens]
     found = []
@@ -247,7 +252,7 @@ def _options(
     return msgspec.to_builtins(options), found
 
 
-def _overrides(stored: OverheadReport) -> list[dict[str, Any]]:
+def _overrides(stored: OverheadReport) -> list[dict[str, object]]:
     return [
         {
             name: getattr(override, name)
@@ -258,7 +263,7 @@ def _overrides(stored: OverheadReport) -> list[dict[str, Any]]:
 
 
 def _policy_digests(stored: OverheadReport) -> Iterator[Disagreement]:
-    """The stored policy must hash to the stored digests, whatever the right policy is."""
+    """Compare the digest of the stored policy with the stored digests."""
     try:
         own = digest(stored.resolved_policy)
     except InvalidValueError as error:
@@ -273,20 +278,16 @@ def _policy_digests(stored: OverheadReport) -> Iterator[Disagreement]:
             yield Disagreement("policy.digest", path, value, own)
 
 
-def _plain(summary: Mapping[str, Any]) -> Any:
-    return msgspec.json.decode(msgspec.json.encode(summary))
-
-
 def _check_of(path: str) -> str:
     return next((check for prefix, check in PREFIXES if path.startswith(prefix)), SCHEMA_CHECK)
 
 
-def _differences(stored: Any, found: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    """Every leaf that differs; numbers within rounding are the same number."""
+def _differences(stored: object, found: object, path: str) -> Iterator[tuple[str, object, object]]:
+    """Yield every leaf that differs beyond rounding."""
     if isinstance(stored, dict) and isinstance(found, dict):
         for key in dict.fromkeys((*stored, *found)):
             inner = f"{path}.{key}" if path else key
-            # Where a file lies says nothing about what was measured.
+            # The name of a file does not matter, its digest does.
             is_file = inner.startswith("meta.") and key == "file"
             if inner not in NOT_COMPARED and not is_file:
                 yield from _differences(stored.get(key, MISSING), found.get(key, MISSING), inner)
@@ -301,14 +302,15 @@ def _is_exact(path: str) -> bool:
     return _check_of(path).startswith("policy.") or path.endswith(EXACT)
 
 
-def _same(left: Any, right: Any, *, is_exact: bool) -> bool:
-    numbers = (int, float)
+def _same(left: object, right: object, *, is_exact: bool) -> bool:
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     are_whole = isinstance(left, int) and isinstance(right, int)
-    if isinstance(left, numbers) and isinstance(right, numbers) and not (is_exact or are_whole):
-        return math.isclose(left, right, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
-    return bool(left == right)
+    if is_exact or are_whole or not isinstance(left, int | float):
+        return left == right
+    return isinstance(right, int | float) and math.isclose(
+        left, right, rel_tol=RELATIVE, abs_tol=ABSOLUTE
+    )
 
 
 def _verified(
@@ -321,14 +323,14 @@ def _verified(
     good: State = "not checked" if stored is None else "pass"
     checks: dict[str, State] = {check: "fail" if check in failed else good for check in CHECKS}
     is_true = not found and verdict is not None
-    profile = "report" if request.policy.profile is None else "profile"
+    source: PolicySource = "report" if request.policy.profile is None else "profile"
     return Verified(
         report=request.report,
         agrees=is_true,
         stored_verdict=None if stored is None else stored.verdict,
         verdict=verdict,
         exit_code=EXIT_BY_OUTCOME[verdict] if is_true and verdict else ExitCode.INTEGRITY,
-        policy_source="file" if request.policy.file is not None else profile,  # type: ignore[arg-type]
+        policy_source="file" if request.policy.file is not None else source,
         checks=checks,
         disagreements=tuple(found),
         overrides=() if stored is None else tuple(_overrides(stored)),

@@ -1,58 +1,22 @@
-"""What a reader sees of guard overhead: the arms side by side, the axes, the windows that moved."""
+"""Figures of guard overhead: the arms side by side, the axes, the windows that moved."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-import msgspec
 import numpy as np
 
 from gatemark.core.figure import Cell, Figure, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Measurement
-from gatemark.exams.overhead.arms import LISTED_IDS, SHOWN_IDS, Defect
-from gatemark.exams.overhead.costs import OverheadCosts
-from gatemark.exams.overhead.document import ArmPart, CostsPart
-from gatemark.exams.overhead.measure import (
-    BARE,
-    GUARDED,
-    OVERHEAD,
-    Basis,
-    PairedOverhead,
-    Resampling,
-)
+from gatemark.exams.overhead.arms import LISTED_IDS, SHOWN_IDS
+from gatemark.exams.overhead.document import ArmPart, Facts
+from gatemark.exams.overhead.measure import BARE, GUARDED, OVERHEAD, PairedOverhead
 from gatemark.exams.overhead.policy import LATENCY, MEMORY, PROFILES, OverheadOptions, resolve
 
 SHOWN_BINS: Final = 240
 SHOWN_HASH: Final = 20
-
-
-class Worst(msgspec.Struct, frozen=True):
-    """A window that the guards hurt, with both values."""
-
-    window_id: str
-    bare: float
-    guarded: float
-    shift: float
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the summary and the figures need besides the measurements."""
-
-    kind: str | None
-    basis: Basis | None
-    arms: dict[str, ArmPart]
-    defects: tuple[Defect, ...]
-    schedule: str | None
-    spent: OverheadCosts
-    windows: int
-    weight: int
-    worst: tuple[Worst, ...]
-    resampling: Resampling
-    noise: Measurement | None
-    noise_overhead: float | None
-    costs: CostsPart | None
 
 
 def figures_of(
@@ -61,7 +25,7 @@ def figures_of(
     options: OverheadOptions,
     found: PairedOverhead | None,
 ) -> tuple[Figure, ...]:
-    """Everything there is to show; what would be empty is left out."""
+    """Return every figure that is not empty."""
     by_name = {number.name: number for number in numbers}
     shown: list[Figure | None] = [
         _defects(facts),
@@ -101,7 +65,7 @@ def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
     values = [numbers[name].value for name in (BARE, GUARDED)]
     costs = (facts.spent.bare, facts.spent.guarded)
     quality = "accuracy" if facts.kind == "accuracy" else "perplexity"
-    rows: dict[str, Sequence[Any]] = {
+    rows: dict[str, Sequence[Cell]] = {
         quality: values,
         "windows": [side.windows for side in sides],
         "metric": [side.metric_kind for side in sides],
@@ -125,7 +89,7 @@ def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
     return Table("Arms side by side", ("", "bare", "guarded", "difference"), shown, len(shown))
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Cell) -> str:
     if value is None:
         return "not measured"
     if isinstance(value, int):
@@ -133,18 +97,19 @@ def _cell(value: Any) -> str:
     return f"{value:#.6g}" if isinstance(value, float) else str(value)
 
 
-def _apart(bare: Any, guarded: Any) -> str:
-    """How far two cells are apart, or whether they say the same."""
+def _apart(bare: Cell, guarded: Cell) -> str:
+    """Return the difference of two cells as text."""
     if bare is None or guarded is None:
         return "unknown"
     if bare == guarded:
         return "none"
-    is_number = isinstance(bare, float | int) and isinstance(guarded, float | int)
-    return f"{guarded - bare:+,.6g}" if is_number else "differs"
+    if isinstance(bare, float | int) and isinstance(guarded, float | int):
+        return f"{guarded - bare:+,.6g}"
+    return "differs"
 
 
 def _cut(name: str | None) -> str | None:
-    """The start of a long hash; the JSON report has all of it."""
+    """Shorten a hash; the JSON report has all of it."""
     return name if name is None or len(name) <= SHOWN_HASH else name[: SHOWN_HASH - 1] + "…"
 
 
@@ -155,7 +120,7 @@ def _guards(side: ArmPart) -> str | None:
 
 
 def _listed(
-    values: dict[str, Any] | None, names: Sequence[str], *, named: bool = False
+    values: Mapping[str, int | None] | None, names: Sequence[str], *, named: bool = False
 ) -> str | None:
     if values is None:
         return None
@@ -167,7 +132,7 @@ def _listed(
 
 def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOptions) -> Table:
     settings = resolve(options)
-    rows: list[tuple[Cell, ...]] = []
+    cells: list[tuple[Cell, ...]] = []
     for axis, name, budget in (
         ("quality", OVERHEAD, settings.budget),
         ("latency", LATENCY, settings.latency_budget),
@@ -181,11 +146,11 @@ def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOption
         )
         shown = "not measured" if number.value is None else f"{number.value:+.3%}"
         limit = "not gated" if budget is None else f"{budget:.2%}"
-        rows.append((axis, shown, interval, limit, number.reason or ""))
+        cells.append((axis, shown, interval, limit, number.reason or "measured"))
     unit = "points of accuracy" if facts.basis == "count" else "of perplexity"
     title = f"Three axes (quality in percent {unit})"
-    cells = tuple((*row[:4], row[4] or "measured") for row in rows)
-    return Table(title, ("axis", "overhead", "interval", "budget", "note"), cells, len(cells))
+    columns = ("axis", "overhead", "interval", "budget", "note")
+    return Table(title, columns, tuple(cells), len(cells))
 
 
 def _overrides(options: OverheadOptions) -> Table | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
@@ -22,7 +23,7 @@ from gatemark.evidence.exam import (
     ExamSuite,
     option,
 )
-from gatemark.evidence.folds.run_exam import exam_job, examine_files
+from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.preference import ballot
 from gatemark.statistics.preference import MIN_DECISIVE, Preference
 
@@ -198,13 +199,8 @@ def examine_votes(run: ExamRun) -> ExamOutcome:
     """
     if len(run.files) != 1:
         raise UsageError(f"{run.kind} reads one file of votes")
-    found = examine_files(
-        exam_job(run.kind, dict(run.options), run.reading),
-        run.paths,
-        run.reading,
-        run.engine,
-        on_progress=run.on_progress,
-    )
+    # Items are pinned, not votes.
+    found = examine_files(replace(run, expected_ids=None))
     if run.expected_ids is None:
         return found
     judged, pinned = found.report.facts["items"], len(run.expected_ids)

@@ -10,8 +10,8 @@ from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Outcome
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import EvidenceRole, ExamRun, option
-from gatemark.evidence.folds.run_exam import run_exam
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, one_path
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.workspace import Workspace

@@ -10,12 +10,9 @@ from typing import Any, Final
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
 from gatemark.core.record import Remark
-from gatemark.evidence.exam import ExamOutcome, ExamRun
-from gatemark.evidence.folds.fold_files import build_exam
-from gatemark.evidence.folds.run_exam import exam_job
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import Source, digest_source, find_sources
+from gatemark.evidence.exam import ExamOutcome, ExamRun, schemas
+from gatemark.evidence.run_exam import ExamJob, build_exam
+from gatemark.evidence.source import ReadingChoices, Source, digest_source, find_sources
 from gatemark.evidence.whole_file import read_tagged
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import MetricsRules
@@ -67,7 +64,7 @@ def examine_metrics_files(
     ``expected_ids`` are the cases that every variant must have; without them, those that any
     variant has.
     """
-    exam = build_exam(exam_job("runlog", options, choices))
+    exam = build_exam(ExamJob("runlog", options, choices))
     state = exam.zero(0)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))

@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.record import Remark
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.evidence.validate import validate_files
 from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.records.fields import moment_ms

@@ -1,7 +1,8 @@
-"""The report of a check of the ledger: what does not verify, at which event."""
+"""The report of ``ledger verify``: what does not verify, at which event."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
@@ -31,8 +32,8 @@ Check = Literal[
 class VerificationIssue(msgspec.Struct, frozen=True):
     """One thing that does not verify.
 
-    ``seq`` is the event it concerns, None when it concerns none. With ``until``, the trouble lies
-    somewhere from ``seq`` to there and nothing kept tells where.
+    ``seq`` is the number of the event, None if it is not about an event. With ``until``, one of the
+    events from ``seq`` to there is bad, and nothing stored shows which.
     """
 
     seq: int | None
@@ -66,7 +67,7 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> ExitCode:
-        """How a command that reports this ends: what does not verify is exit code 4."""
+        """The exit code of a command that prints the report; 4 when something does not verify."""
         return {
             "pass": ExitCode.PASS,
             "fail": ExitCode.INTEGRITY,
@@ -78,20 +79,20 @@ MOST_KEPT: Final = 1_000
 
 
 class TroubleList:
-    """Troubles as they come up; only so many are kept, all are counted."""
+    """The issues found so far; the first thousand are kept, all are counted."""
 
     def __init__(self) -> None:
         self._kept: list[VerificationIssue] = []
         self.count = 0
 
     def add(self, seq: int | None, check: Check, message: str, until: int | None = None) -> None:
-        """One more."""
+        """Add an issue."""
         self.count += 1
         if len(self._kept) < MOST_KEPT:
             self._kept.append(VerificationIssue(seq, check, message, until))
 
     def exact_within(self, first: int, last: int) -> int | None:
-        """The first event between these that is known to be bad by itself."""
+        """Return the first event in a range that is known to be bad."""
         found = [
             trouble.seq
             for trouble in self._kept
@@ -100,9 +101,9 @@ class TroubleList:
         return min(found, default=None)
 
     def settled(self) -> tuple[VerificationIssue, ...]:
-        """All that were kept in the order of the ledger.
+        """Return the issues in the order of the ledger.
 
-        A trouble that lies anywhere in a range is moved to the bad event in it, where one is known.
+        An issue about a range moves to the bad event in it, if one is known.
         """
         settled = []
         for trouble in self._kept:
@@ -114,3 +115,49 @@ class TroubleList:
             settled.append(moved)
         settled.sort(key=lambda t: (t.seq is None, t.seq or 0, t.until is not None))
         return tuple(settled)
+
+
+SHOWN_TROUBLES = 20
+
+
+def verified_text(report: LedgerReport) -> str:
+    """Return the report as text: the verdict first, then the issues."""
+    return "\n".join(_lines(report))
+
+
+def _lines(report: LedgerReport) -> Iterator[str]:
+    yield f"{report.verdict.upper()}  {_counts(report)}"
+    if report.troubles:
+        first = report.first_bad_seq
+        yield f"first bad sequence number: {'none' if first is None else first}"
+    for trouble in report.troubles[:SHOWN_TROUBLES]:
+        place = ""
+        if trouble.until is not None:
+            place = f" (somewhere in events {trouble.seq} to {trouble.until})"
+        yield f"  {trouble.check}: {trouble.message}{place}"
+    more = len(report.troubles) - SHOWN_TROUBLES + report.troubles_unlisted
+    if more > 0:
+        yield f"  and {more} more"
+    for why in report.unjudged:
+        yield f"could not be judged: {why}"
+    for note in report.caveats:
+        yield f"note: {note}"
+    if report.origin is not None:
+        yield f"ledger {report.origin}"
+    yield f"head   {report.head.seq} {report.head.digest}"
+    if report.root is not None:
+        yield f"root   {report.root}"
+
+
+def _counts(report: LedgerReport) -> str:
+    counted = (
+        (report.events, "event"),
+        (report.results, "result"),
+        (report.blobs, "blob"),
+        (report.decisions, "decision"),
+        (report.checkpoints, "checkpoint"),
+    )
+    words = [f"{count:,} {noun}{'' if count == 1 else 's'}" for count, noun in counted]
+    if report.payloads_erased:
+        words.append(f"{report.payloads_erased:,} erased")
+    return ", ".join(words)

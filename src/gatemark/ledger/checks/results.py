@@ -1,9 +1,9 @@
-"""What events say about sealed results, held against each other."""
+"""Compare what events say about sealed results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,17 +14,17 @@ from gatemark.ledger.payloads import ResultSealed
 
 
 class SealedAt(NamedTuple):
-    """A sealed result and the event that told of it."""
+    """A sealed result and the number of its event."""
 
     seq: int
     said: ResultSealed
 
 
 class SealedResults(dict[str, SealedAt]):
-    """Every sealed result by its id, with the first event that tells of it."""
+    """Every sealed result by id, with its first event."""
 
-    def learn(self, event: Event, payload: Mapping[str, Any]) -> Iterator[str]:
-        """Take in an event; gives what is wrong with it."""
+    def learn(self, event: Event, payload: Mapping[str, object]) -> Iterator[str]:
+        """Read an event and yield what is wrong with it."""
         try:
             said = convert_stored(payload, ResultSealed)
         except msgspec.ValidationError as error:
@@ -35,9 +35,9 @@ class SealedResults(dict[str, SealedAt]):
             yield f"the stamp of result {said.result_id} does not cover its occasion"
         first = self.setdefault(said.result_id, SealedAt(event.seq, said))
         if _judgement(first.said) != _judgement(said):
-            yield f"tells of result {said.result_id} otherwise than event {first.seq}"
+            yield f"describes result {said.result_id} differently than event {first.seq}"
 
 
 def _judgement(said: ResultSealed) -> ResultSealed:
-    """What must be the same whenever a result is sealed again."""
+    """Return the part that must be equal whenever a result is sealed again."""
     return msgspec.structs.replace(said, stamp="", occasion={})

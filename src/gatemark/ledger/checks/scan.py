@@ -1,10 +1,10 @@
-"""Walking along the stored events: chain, payloads, times, tree, keys and decisions."""
+"""Check stored events in order: chain, payloads, times, tree, keys and decisions."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -41,7 +41,7 @@ from gatemark.ledger.signing.note import origin_of
 
 
 class TreeCheck:
-    """Takes the nodes that each event completes, in order, beside the stream of kept ones."""
+    """Compares the tree nodes that each event completes with the stored nodes."""
 
     def __init__(self, troubles: TroubleList, kept: Iterator[tuple[int, bytes]] | None) -> None:
         self._troubles = troubles
@@ -50,7 +50,7 @@ class TreeCheck:
         self._different: dict[int, tuple[int, int]] = {}
 
     def compare(self, leaf_count: int, completed: Sequence[tuple[int, bytes]]) -> None:
-        """The nodes that the event of that number completes against those that were kept."""
+        """Compare the nodes that an event completes with the stored ones."""
         if self._kept is None:
             return
         for level, (number, hashed) in enumerate(completed, start=1):
@@ -65,7 +65,7 @@ class TreeCheck:
             self._next = next(self._kept, None)
 
     def finish(self, size: int) -> None:
-        """Say what the differences mean, now that all of them are known."""
+        """Report the differences, once all of them are known."""
         if self._kept is None:
             return
         for number, (level, index) in self._different.items():
@@ -75,7 +75,7 @@ class TreeCheck:
             self._troubles.add(size + 1, "tree", message)
 
     def _explain(self, number: int, level: int, index: int, size: int) -> None:
-        """A node whose parts are as kept was changed itself; else its events were."""
+        """Report a node that was changed, or the events below it."""
         last = (index + 1) << level
         if level > 1:
             parts = (node_number(level - 1, 2 * index), node_number(level - 1, 2 * index + 1))
@@ -89,7 +89,7 @@ class TreeCheck:
             message = f"event {last}: node {number} of the tree was changed"
             self._troubles.add(last, "tree", message)
         else:
-            message = f"event {last - 1} or {last}: is not what the tree was built over"
+            message = f"event {last - 1} or {last}: does not match the tree"
             self._troubles.add(last - 1, "tree", message, until=last)
 
 
@@ -99,37 +99,37 @@ _READ_FURTHER: Final = KEY_KINDS | {RESULT_SEALED, PAYLOAD_ERASED, BLOB_ERASED}
 
 
 class FurtherLook(Protocol):
-    """What another room has to say about events, given each in order with its payload.
+    """A check by a feature, which is given events in order with their payloads.
 
-    A finding is the number of an event and what is wrong with it. It may come later than the event.
+    A finding is the number of an event and what is wrong with it. It may come after later events.
     """
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of events that it wants to see."""
+        """The kinds of events to check."""
         ...
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What it could not look at."""
+        """What could not be checked."""
         ...
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """What only a newer build can judge."""
+        """What only a newer build can check."""
         ...
 
-    def step(self, event: Event, payload: Mapping[str, Any]) -> Iterable[tuple[int, str]]:
-        """What is wrong, as far as this event tells."""
+    def step(self, event: Event, payload: Mapping[str, object]) -> Iterable[tuple[int, str]]:
+        """Yield what is wrong, as far as this event shows."""
         ...
 
     def finish(self) -> Iterable[tuple[int, str]]:
-        """What is wrong, now that there are no more events."""
+        """Yield what is wrong, after the last event."""
         ...
 
 
 class EventScan:
-    """One walk over a ledger, from the first event to the last."""
+    """One pass over a ledger, from the first event to the last."""
 
     def __init__(
         self,
@@ -166,24 +166,24 @@ class EventScan:
 
     @property
     def size(self) -> int:
-        """The number of the last event seen."""
+        """The number of the last event read."""
         return 0 if self.last is None else self.last.seq
 
     @property
     def head(self) -> Head:
-        """Where the ledger ends, as it is stored."""
+        """The stored end of the ledger."""
         if self.last is None:
             return EMPTY
-        digest: Any = self.last.digest
+        digest: object = self.last.digest
         return Head(self.size, DIGEST_PREFIX + digest.hex() if isinstance(digest, bytes) else "")
 
     @property
     def root(self) -> bytes | None:
-        """The root over all events; None when some could not be read."""
+        """The root of the tree over all events; None if some could not be read."""
         return self._frontier.root() if self._is_whole else None
 
     def walk(self, rows: Iterable[EventRow], on_progress: Callable[[int], None] | None) -> None:
-        """Look at every row in order."""
+        """Check every row in order."""
         for row in rows:
             follows = row.seq == self.size + 1
             if not follows:
@@ -199,13 +199,13 @@ class EventScan:
                 on_progress(row.seq)
 
     def give_up(self, message: str) -> None:
-        """The next event cannot even be fetched; what comes after it is not seen."""
+        """Stop: the next event cannot be fetched, and nothing after it is checked."""
         self._is_whole = False
         self._stop_judging(self.size)
         self.troubles.add(self.size + 1, "chain", f"event {self.size + 1}: {message}")
 
     def _stop_judging(self, last: int) -> None:
-        """What follows a broken event cannot be judged by what came before it."""
+        """Stop checking decisions: those after a broken event cannot be judged."""
         if self._further is not None:
             self._further, self.judged_until = None, last
 
@@ -237,13 +237,13 @@ class EventScan:
         before, now = self._last_at, _sortable(row.at)
         self._last_at = now
         if before is not None and now < before and row.kind != CLOCK_SET_BACK:
-            message = f"event {row.seq}: is dated {row.at}, before the event it follows"
+            message = f"event {row.seq}: is dated {row.at}, earlier than the event before it"
             self.troubles.add(row.seq, "time", message)
 
     def _check_link(self, row: EventRow, *, follows: bool, is_sound: bool) -> None:
-        """Whether the event names the one before it; if not, tell which of the two was changed.
+        """Check that an event names its predecessor; if not, report which of the two was changed.
 
-        The next event decides: what it follows was there when it was written.
+        The next event decides: what it names was there when it was written.
         """
         before = GENESIS_BYTES if self.last is None else self.last.digest
         suspect, self._suspect = self._suspect, None
@@ -254,7 +254,7 @@ class EventScan:
                 return
         if follows and row.prev != before and is_sound:
             if row.seq == 1:
-                message = "event 1: follows another event, so it was not the first"
+                message = "event 1: names an event before it, so it was not the first"
                 self.troubles.add(1, "chain", message)
             else:
                 self._suspect = row
@@ -295,11 +295,11 @@ class EventScan:
         except (IntegrityError, msgspec.ValidationError) as error:
             self.troubles.add(row.seq, "key", f"event {row.seq}: {error}")
 
-    def _is_newer(self, row: EventRow, payload: Mapping[str, Any]) -> bool:
-        """Whether only a newer build can read an event; what rests on it is not judged here."""
+    def _is_newer(self, row: EventRow, payload: Mapping[str, object]) -> bool:
+        """Whether only a newer build can read an event; what rests on it is not judged."""
         name, kind = payload.get(FORMAT), find_kind(row.kind)
         try:
-            # Foreign kinds are nobody's business, unless they bear a name of ours.
+            # Kinds of others are not checked, unless their format has a name of ours.
             is_ours = kind is not None or parse_format(name) is not None
             is_beyond = is_ours and not check_payload_format(row.kind, name)
         except InvalidValueError as error:
@@ -324,8 +324,8 @@ class EventScan:
         elif name != RESULT_FORMAT:
             self.troubles.add(seq, "result", f"event {seq}: {name!r} is not a format of results")
 
-    def _note_rules(self, seq: int, payload: Mapping[str, Any]) -> None:
-        """The lifecycle reports newer rules itself; decisions are counted up to there."""
+    def _note_rules(self, seq: int, payload: Mapping[str, object]) -> None:
+        """Note the first decision by newer rules; the lifecycle reports it."""
         if not is_by_newer_rules(payload):
             return
         if self._further is None:
@@ -344,12 +344,12 @@ class EventScan:
             self.troubles.add(seq, "decision", f"event {seq}: {why}")
 
     def finish(self, last_payload: int) -> None:
-        """What can only be told at the end."""
+        """Check what only the whole ledger shows."""
         if self._further is not None:
             self._tell(self._further.finish())
         if self._suspect is not None:
             first = self._suspect.seq - 1
-            message = f"events {first} and {first + 1}: do not follow each other"
+            message = f"events {first} and {first + 1}: not linked to each other"
             self.troubles.add(first, "chain", message, until=first + 1)
         for seq, row in self._absent.items():
             self._check_absent(seq, row)
@@ -360,7 +360,7 @@ class EventScan:
         if self._is_whole:
             self._tree.finish(self.size)
         if last_payload > self.size:
-            message = f"event {self.size + 1}: missing, but payloads go on to {last_payload}"
+            message = f"event {self.size + 1}: missing, but there are payloads up to {last_payload}"
             self.troubles.add(self.size + 1, "chain", message)
 
     def _check_absent(self, seq: int, row: EventRow) -> None:
@@ -374,7 +374,9 @@ class EventScan:
         tombstone, said = self._tombstones[seq]
         named = DIGEST_PREFIX + row.payload_digest.hex()
         if said.payload_digest != named or tombstone < seq or is_kept(row.kind):
-            message = f"event {seq}: its payload is missing, event {tombstone} does not excuse it"
+            message = (
+                f"event {seq}: its payload is missing, and event {tombstone} does not cover that"
+            )
             self.troubles.add(seq, "payload", message)
         else:
             self.erased_count += 1
@@ -383,9 +385,9 @@ class EventScan:
 def _unlinked(blamed: int, after: int) -> str:
     if blamed == after:
         return f"event {blamed}: does not follow event {blamed - 1}"
-    return f"event {blamed}: was changed: event {after} follows another one"
+    return f"event {blamed}: was changed: event {after} names another predecessor"
 
 
 def _sortable(text: str) -> str:
-    """A moment in a form whose texts sort like the moments."""
+    """Return a time in a form that sorts as text."""
     return text if len(text) > 20 else f"{text[:-1]}.000000Z"

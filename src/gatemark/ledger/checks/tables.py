@@ -1,14 +1,14 @@
-"""Whether tables beside the ledger hold what its events tell of: what lists and pages show.
+"""Compare the tables that lists and pages show with the events of the ledger.
 
 Results have columns beside their sealed documents; drift points, episodes, reviews and labels are
-rows that events tell of. An export has none of these tables.
+rows that events cover. An export has none of these tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import sqlalchemy as sa
 
@@ -16,37 +16,34 @@ from gatemark.ledger.checks.report import Check
 from gatemark.ledger.checks.scan import FurtherLook
 from gatemark.ledger.checks.verify import LedgerCheck
 from gatemark.ledger.event import Event
-from gatemark.ledger.listed import column_differences
-from gatemark.ledger.stored_rows import Finding, finding
+from gatemark.ledger.stored_rows import Finding, column_differences, finding
 from gatemark.ledger.stores.sql import SqlStore
 
-ATTEMPTS: Final = 3
-UNHELD: Final = "the ledger could not be read whole: its tables were not compared with it"
+UNHELD: Final = "the ledger could not be read completely, so its tables were not compared with it"
 
 
 class RowCheck(Protocol):
-    """Learns what events tell of a feature, and then compares its rows."""
+    """Reads the events of a feature, and then compares its rows with them."""
 
     @property
     def caveats(self) -> Iterable[str]:
-        """What no event covers, once the rows were compared."""
+        """Rows that no event covers; known after the comparison."""
         ...
 
-    def learn(self, event: Event, payload: Mapping[str, Any]) -> None:
-        """Take in one event."""
+    def learn(self, event: Event, payload: Mapping[str, object]) -> None:
+        """Read one event."""
         ...
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterable[Finding]]]]:
-        """Each comparison that gives what rows say otherwise than events."""
+        """The comparisons; each yields the rows that differ from their events."""
         ...
 
 
 class FeatureRows(NamedTuple):
-    """The tables of a feature whose rows events tell of.
+    """The tables of a feature whose rows events cover.
 
-    ``kinds`` are the events to learn from. ``looked_up`` are kinds that the comparison reads by
-    itself. ``open`` is only called when there are such events or rows: comparing loads numerics,
-    which other ledgers are checked without.
+    ``kinds`` are the events to read. ``looked_up`` are kinds that the comparison fetches itself.
+    ``open`` is only called when there are such events or rows, because it loads numeric libraries.
     """
 
     kinds: frozenset[str]
@@ -56,7 +53,7 @@ class FeatureRows(NamedTuple):
 
 
 class TableCheck:
-    """Learns from events while a check walks along them, and then looks at the tables."""
+    """Reads events during a check, and compares the tables at its end."""
 
     caveats: Final = ()
     unjudged: Final = ()
@@ -66,19 +63,17 @@ class TableCheck:
         self._features = features
         self._opened: dict[int, RowCheck] = {}
         self._is_whole = False
-        self._last = 0
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The kinds that some feature learns from."""
+        """The kinds that a feature reads."""
         return frozenset().union(*(feature.kinds for feature in self._features))
 
-    def step(self, event: Event, payload: Mapping[str, Any]) -> Sequence[tuple[int, str]]:
-        """Remember what an event tells; what is wrong with rows is found at the end."""
+    def step(self, event: Event, payload: Mapping[str, object]) -> Sequence[tuple[int, str]]:
+        """Read an event; rows are compared at the end."""
         for number, feature in enumerate(self._features):
             if event.kind in feature.kinds:
                 self._open(number).learn(event, payload)
-        self._last = event.seq
         return ()
 
     def _open(self, number: int) -> RowCheck:
@@ -87,12 +82,12 @@ class TableCheck:
         return self._opened[number]
 
     def finish(self) -> Sequence[tuple[int, str]]:
-        """Every event was there, so that tables can be held against them."""
+        """Note that every event was read, so that tables can be compared."""
         self._is_whole = True
         return ()
 
     def report(self, check: LedgerCheck) -> None:
-        """Look at the tables, and add what is found to a check that has walked."""
+        """Compare the tables and add what is found to a check."""
         for seq, message in self._results(check):
             check.troubles.add(seq, "result", message)
         if not self._is_whole:
@@ -105,14 +100,14 @@ class TableCheck:
         ]
         for one in rows:
             for name, compare in one.comparisons():
-                for seq, message in self._lasting(compare):
+                for seq, message in compare():
                     check.troubles.add(seq, name, message)
         for one in rows:
             for caveat in one.caveats:
                 check.add_caveat(caveat)
 
     def _has_any(self, feature: FeatureRows) -> bool:
-        """Whether there are events that a comparison looks up, or rows."""
+        """Whether there are events that a comparison fetches, or rows."""
         with self._store.database.reading() as connection:
             if any(self._store.events.has_kind(connection, kind) for kind in feature.looked_up):
                 return True
@@ -120,72 +115,45 @@ class TableCheck:
             queries = (one.select_from(table).limit(1) for table in feature.tables)
             return any(connection.execute(query).first() is not None for query in queries)
 
-    def _lasting(self, look: Callable[[], Iterable[Finding]]) -> list[Finding]:
-        """What a look finds, and finds again if somebody wrote meanwhile.
-
-        Rows and their events are written together, but not read together. A row that came after
-        the events were read is no trouble; a row that was edited still is, when they are known.
-        """
-        found = list(look())
-        for _ in range(ATTEMPTS):
-            if not found or not self._catch_up():
-                break
-            again = set(look())
-            found = [one for one in found if one in again]
-        return found
-
-    def _catch_up(self) -> bool:
-        """Learn from events that were written since; whether there are any."""
-        after = self._last
-        kinds = self.kinds.union(*(feature.looked_up for feature in self._features))
-        events = [
-            one for kind in kinds for one in self._store.events.events(after=after, kind=kind)
-        ]
-        for event, payload in sorted(events, key=lambda one: one[0].seq):
-            if event.kind in self.kinds:
-                self.step(event, payload or {})
-            self._last = max(self._last, event.seq)
-        return bool(events)
-
     def _results(self, check: LedgerCheck) -> Iterator[Finding]:
-        """Columns that say otherwise than documents, and results out of the order of sealing."""
+        """Yield columns that differ from documents, and results out of order."""
         last = 0
         for row in self._store.results.listed():
             seq = check.seq_of_result(row.id)
             for what in column_differences(row):
                 yield finding(seq, "results", f"result {row.id}: {what}")
             if seq is not None and seq < last:
-                what = f"result {row.id}: column seq puts it behind results that were sealed later"
+                what = f"result {row.id}: column seq lists it after results that were sealed later"
                 yield finding(seq, "results", what)
             last = max(last, seq or 0)
 
 
 class FurtherLooks:
-    """Several further looks as one: each sees the kinds of events that it wants."""
+    """Several feature checks as one."""
 
     def __init__(self, *looks: FurtherLook) -> None:
         self._looks = looks
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Every kind that one of them wants."""
+        """Every kind that one of them checks."""
         return frozenset().union(*(look.kinds for look in self._looks))
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What any of them could not look at."""
+        """What any of them could not check."""
         return tuple(caveat for look in self._looks for caveat in look.caveats)
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """What any of them leaves to a newer build."""
+        """What only a newer build can check."""
         return tuple(one for look in self._looks for one in look.unjudged)
 
-    def step(self, event: Event, payload: Mapping[str, Any]) -> list[tuple[int, str]]:
-        """What is wrong, as far as this event tells."""
+    def step(self, event: Event, payload: Mapping[str, object]) -> list[tuple[int, str]]:
+        """Yield what is wrong, as far as this event shows."""
         wanting = (look for look in self._looks if event.kind in look.kinds)
         return [found for look in wanting for found in look.step(event, payload)]
 
     def finish(self) -> list[tuple[int, str]]:
-        """What is wrong, now that there are no more events."""
+        """Yield what is wrong, after the last event."""
         return [found for look in self._looks for found in look.finish()]

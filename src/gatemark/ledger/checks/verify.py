@@ -1,24 +1,25 @@
-"""Checking a ledger whole, from its stored rows up, trusting nothing it says of itself.
+"""Check a whole ledger from its stored rows, trusting nothing that it says about itself.
 
-(1) Every event gives its digest, follows the one before without a gap, and time does not fall.
-(2) Every payload is the one that was named, or has a tombstone. (3) The kept tree is the tree over
-these events. (4) Every key rests on the key before. Whether every decision follows from the rules
-is for the further look that is handed in. (5) Every checkpoint is of this ledger, signed by a key
-that may, and its root is the root at its size. (6) Every result and every blob is what the
-events say. Whatever is wrong is told with the number of the first event that it concerns.
+(1) Every event has its digest and names the one before; there are no gaps, and times never
+decrease. (2) Every payload has the digest in its event, or a tombstone. (3) The stored tree is the
+tree over these events. (4) Every key was introduced by the one before; whether every decision
+follows from the rules is checked by the feature checks that are passed in. (5) Every checkpoint is
+of this ledger, signed by a valid key, and has the root at its size. (6) Every result and every blob
+is what the events say. Every issue is reported with the number of the first event it concerns.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import NamedTuple
 
-from gatemark.core.canonical import DIGEST_PREFIX, is_digest
+from gatemark.core.canonical import is_digest, same_digest
 from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
 from gatemark.core.policy import Outcome
 from gatemark.core.result import RESULT_FORMAT, Result, read_result
+from gatemark.ledger.blobs import digest_of
 from gatemark.ledger.checks.report import LedgerReport, TroubleList, VerificationIssue
 from gatemark.ledger.checks.scan import EventScan, FurtherLook
 from gatemark.ledger.event_kinds import BLOB_ERASED
@@ -27,21 +28,25 @@ from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring
 from gatemark.ledger.signing.note import Checkpoint, Note, VerifierKey, read_checkpoint
 
 NO_CHECKPOINT = (
-    "no checkpoint was checked: without one, a history that was rewritten or cut short as a whole "
-    "looks like a true one"
+    "no checkpoint was checked: without one, a ledger that was rewritten or cut short "
+    "cannot be told from the original"
 )
 
 
 class VerifyOptions(NamedTuple):
-    """What a check is given beside the store: keys to trust, and checkpoints kept elsewhere."""
+    """Keys to trust, and checkpoints that were kept elsewhere.
+
+    ``erased_later`` returns the blobs that were erased after an event.
+    """
 
     trusted: tuple[VerifierKey, ...] = ()
     since: tuple[str, ...] = ()
     has_tree: bool = True
+    erased_later: Callable[[int], Collection[str]] = lambda _: ()
 
 
 AS_IT_IS = VerifyOptions()
-"""No keys, no checkpoint: the ledger checked against itself alone."""
+"""No keys and no checkpoints: the ledger is checked against itself alone."""
 
 
 class _Signed(NamedTuple):
@@ -51,7 +56,7 @@ class _Signed(NamedTuple):
 
 
 class LedgerCheck:
-    """One check of one store."""
+    """One check of one store; ``further`` are the checks of features."""
 
     def __init__(
         self, store: Store, asked: VerifyOptions, further: FurtherLook | None = None
@@ -76,7 +81,7 @@ class LedgerCheck:
         self._further = further
 
     def run(self, on_progress: Callable[[int], None] | None = None) -> None:
-        """Steps 1 to 6."""
+        """Run steps 1 to 6."""
         try:
             self._scan.walk(self._store.events.rows(), on_progress)
         except IntegrityError as error:
@@ -87,7 +92,7 @@ class LedgerCheck:
         self._check_results()
         if missing := self._store.events.missing_guards():
             names = ", ".join(missing)
-            self._caveats.append(f"the database no longer refuses changes; it lacks {names}")
+            self._caveats.append(f"the database no longer prevents changes; missing: {names}")
         for digest, seq in sorted(self._scan.erased_blobs.items(), key=lambda one: one[1]):
             self._caveats.append(f"event {seq}: blob {digest} was erased; what it held is gone")
         if self._further is not None:
@@ -95,19 +100,21 @@ class LedgerCheck:
             self.unjudged.extend(self._further.unjudged)
         if self._scan.judged_until is not None:
             since = self._scan.judged_until + 1
-            self._caveats.append(f"decisions from event {since} on were not judged by the rules")
+            self._caveats.append(
+                f"decisions from event {since} on were not checked against the rules"
+            )
 
     def seq_of_result(self, result_id: str) -> int | None:
-        """The event that told of a result."""
+        """Return the number of the event of a result."""
         sealed = self._scan.results.get(result_id)
         return None if sealed is None else sealed.seq
 
     def signing_keys(self) -> list[VerifierKey]:
-        """The keys that may sign for the ledger as it is now."""
+        """Return the keys that may sign for the ledger now."""
         return self._ring.keys_for(self._scan.size)
 
     def add_missing_blob(self, seq: int | None, message: str) -> None:
-        """A blob that is gone; a newer build may have erased it in a way this one cannot read."""
+        """Report a missing blob, unless a newer build may have erased it."""
         if BLOB_ERASED in self._scan.newer_kinds:
             self.unjudged.append(f"{message}; a newer build may have erased it")
         else:
@@ -115,14 +122,19 @@ class LedgerCheck:
 
     def is_erased(self, blob: str) -> bool:
         """Whether a blob has a tombstone."""
-        return blob in self._scan.erased_blobs
+        return blob in self._scan.erased_blobs or blob in self._erased_later
+
+    @cached_property
+    def _erased_later(self) -> Collection[str]:
+        """Blobs in a folder can go while the check runs; their tombstones come first."""
+        return self._asked.erased_later(self._scan.size)
 
     def add_caveat(self, caveat: str) -> None:
-        """Something worth knowing that was found outside the ledger itself."""
+        """Add a note to the report."""
         self._caveats.append(caveat)
 
     def report(self) -> LedgerReport:
-        """Everything that was found."""
+        """Return the report."""
         scan = self._scan
         troubles = self._judged_troubles()
         bad = [trouble.seq for trouble in troubles if trouble.seq is not None]
@@ -148,9 +160,9 @@ class LedgerCheck:
         )
 
     def _judged_troubles(self) -> tuple[VerificationIssue, ...]:
-        """What does not verify, as far as this build can judge.
+        """Return the issues that this build can judge.
 
-        A decision or a key that rests on something newer is not broken by not being understood.
+        A decision or key that rests on a newer format is not broken, only not understood.
         """
         settled = self.troubles.settled()
         newer_from = self._scan.newer_from
@@ -176,7 +188,7 @@ class LedgerCheck:
                 self.troubles.add(size, "checkpoint", str(error))
                 continue
             if checkpoint.size != size:
-                message = f"{place}: is kept under another size than its own, {checkpoint.size}"
+                message = f"{place}: is stored under the wrong size; its own is {checkpoint.size}"
                 self.troubles.add(min(size, checkpoint.size), "checkpoint", message)
             signed.append(_Signed(place, checkpoint, note))
         for text in self._asked.since:
@@ -190,25 +202,31 @@ class LedgerCheck:
             if self._check_checkpoint(signed, good):
                 good = signed.checkpoint.size
         for seq, reason in self._ring.replaced:
-            message = f"event {seq}: the key was replaced without the old key's word ({reason})"
+            message = (
+                f"event {seq}: the key was replaced without a signature of the old one ({reason})"
+            )
             self._caveats.append(message)
         if not self._signed:
             if self._asked.trusted:
-                self.unjudged.append("there is no checkpoint that the given key could have signed")
+                self.unjudged.append(
+                    "the ledger has no checkpoint that the given key could have signed"
+                )
             else:
                 self._caveats.append(NO_CHECKPOINT)
         elif good < self._scan.size:
             first = good + 1
             since = f"event {first}" if first == self._scan.size else f"events {first} and later"
-            self._caveats.append(f"no checkpoint covers {since}: nothing signed tells of them yet")
+            self._caveats.append(f"no checkpoint covers {since} yet")
         if self._signed and not self._asked.trusted:
-            self._caveats.append("keys are taken on the ledger's own word; name yours with --key")
+            self._caveats.append(
+                "the keys come from the ledger itself; name a key you trust with --key"
+            )
 
     def _check_checkpoint(self, signed: _Signed, good: int) -> bool:
-        """Whose it is, who signed it, and what it says; ``good`` is the largest size that held."""
+        """Check origin, signature and root; ``good`` is the largest size that verified so far."""
         place, checkpoint = signed.place, signed.checkpoint
         if checkpoint.origin != self._scan.origin:
-            message = f"{place}: is of another ledger, {checkpoint.origin}"
+            message = f"{place}: belongs to another ledger, {checkpoint.origin}"
             self.troubles.add(1, "checkpoint", message)
             return False
         try:
@@ -218,7 +236,7 @@ class LedgerCheck:
             return False
         if key is None:
             names = ", ".join(sorted({signature.name for signature in signed.note.signatures}))
-            message = f"{place}: is not signed by a key that may, but by {names}"
+            message = f"{place}: not signed by a key of this ledger, but by {names}"
             if KEY_KINDS & self._scan.newer_kinds:
                 self.unjudged.append(f"{message}; a newer build may have added the key")
             else:
@@ -231,7 +249,7 @@ class LedgerCheck:
             return False
         root = self._scan.roots.get(checkpoint.size)
         if root != checkpoint.root:
-            message = f"{place}: the events up to it are not the ones that were signed"
+            message = f"{place}: the events up to it are not those that were signed"
             self.troubles.add(good + 1, "checkpoint", message, until=checkpoint.size)
             return False
         return True
@@ -246,13 +264,13 @@ class LedgerCheck:
                 continue
             seq = self.seq_of_result(result_id)
             if seq is None:
-                self.troubles.add(None, "result", f"result {result_id}: no event tells of it")
+                self.troubles.add(None, "result", f"result {result_id}: no event records it")
             try:
                 result = read_result(result_id, document)
             except NewerFormatError as error:
                 # An event that seals a newer result says so; the scan has told of it then.
                 if seq is None or sealed[result_id].said.result_format == RESULT_FORMAT:
-                    message = f"{error}; its event knows nothing of that"
+                    message = f"{error}, but its event does not say so"
                     self.troubles.add(seq, "result", _at(seq, message))
                 continue
             except IntegrityError as error:
@@ -279,7 +297,7 @@ class LedgerCheck:
         )
         for word, told, kept in pairs:
             if told != kept:
-                message = _at(seq, f"tells another {word} than result {result.id} has")
+                message = _at(seq, f"names another {word} than result {result.id} has")
                 self.troubles.add(seq, "result", message)
 
     def _check_blobs(self, seq: int | None, result: Result) -> None:
@@ -292,15 +310,9 @@ class LedgerCheck:
                 if not self.is_erased(digest):
                     message = _at(seq, f"blob {digest} ({name}) is missing from the store")
                     self.add_missing_blob(seq, message)
-            elif not self._is_blob_sound(digest):
+            elif not same_digest(digest_of(self._store.blobs.pieces(digest)), digest):
                 message = _at(seq, f"blob {digest} ({name}) was changed")
                 self.troubles.add(seq, "blob", message)
-
-    def _is_blob_sound(self, digest: str) -> bool:
-        seen = hashlib.sha256()
-        for piece in self._store.blobs.pieces(digest):
-            seen.update(piece)
-        return DIGEST_PREFIX + seen.hexdigest() == digest
 
 
 def _at(seq: int | None, message: str) -> str:
@@ -314,7 +326,7 @@ def verify_ledger(
     *,
     further: FurtherLook | None = None,
 ) -> LedgerReport:
-    """Check a store whole."""
+    """Check a whole store."""
     check = LedgerCheck(store, asked, further)
     check.run(on_progress)
     return check.report()

@@ -1,1 +1,1 @@
-"""Keys, signed notes, checkpoints and signed statements."""
+"""Keys, signed notes, checkpoints, statements and envelopes."""

@@ -1,71 +1,76 @@
-"""Signed envelopes (DSSE) around statements."""
+"""Signed envelopes (DSSE) around statements. securesystemslib knows their form.
+
+An envelope's ``keyid`` is a hint, as the standard says: every key is tried on every signature. The
+library would ask only the key that the hint names, so signatures are checked here.
+"""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.signing.note import SigningKey, VerifierKey
+from gatemark.ledger.signing.note import MAX_SIGNATURES, SigningKey, VerifierKey
 
+if TYPE_CHECKING:
+    from securesystemslib.dsse import Envelope
+
+# The library takes a tenth of a second to load, and only exports need it.
 IN_TOTO: Final = "application/vnd.in-toto+json"
 
 
-class EnvelopeSignature(msgspec.Struct, frozen=True):
-    """One signature; ``keyid`` is a hint where to look for the key, not more."""
-
+class _Signature(TypedDict):
     keyid: str
     sig: str
 
 
-class Envelope(msgspec.Struct, frozen=True):
-    """Bytes of a stated type, with signatures over both."""
-
+class _Form(TypedDict):
     payload: str
-    payloadType: str  # noqa: N815 - the field's name in the standard
-    signatures: Annotated[tuple[EnvelopeSignature, ...], msgspec.Meta(max_length=64)]
-
-
-def encoded_for_signing(payload_type: str, payload: bytes) -> bytes:
-    """The bytes that are signed: type and payload with their lengths, so that none can shift."""
-    kind = payload_type.encode()
-    return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(payload), payload)
+    payloadType: str
+    signatures: Annotated[list[_Signature], msgspec.Meta(max_length=MAX_SIGNATURES)]
 
 
 def sign_envelope(payload: bytes, *keys: SigningKey, payload_type: str = IN_TOTO) -> Envelope:
-    """An envelope with a signature by each key."""
-    data = encoded_for_signing(payload_type, payload)
-    return Envelope(
-        payload=base64.b64encode(payload).decode(),
-        payloadType=payload_type,
-        signatures=tuple(
-            EnvelopeSignature(key.verifier.label, base64.b64encode(key.sign(data)).decode())
-            for key in keys
-        ),
+    """Return an envelope with a signature by each key."""
+    from securesystemslib.dsse import Envelope  # noqa: PLC0415
+    from securesystemslib.signer import (  # type: ignore[attr-defined]  # noqa: PLC0415
+        Signature,
     )
+
+    envelope = Envelope(payload, payload_type, {})
+    for key in keys:
+        label = key.verifier.label
+        envelope.signatures[label] = Signature(label, key.sign(envelope.pae()).hex())
+    return envelope
+
+
+def envelope_bytes(envelope: Envelope) -> bytes:
+    """Return an envelope as one line of JSON."""
+    return msgspec.json.encode(envelope.to_dict()) + b"\n"
 
 
 def read_envelope(data: bytes, place: str) -> Envelope:
-    """An envelope from its JSON."""
+    """Return the envelope in some JSON; its signatures are not checked."""
+    from securesystemslib.dsse import Envelope  # noqa: PLC0415
+
     try:
-        return msgspec.json.decode(data, type=Envelope)
+        form = msgspec.json.decode(data, type=_Form)
     except msgspec.MsgspecError as error:
-        raise BadInputError(f"{place}: is no signed envelope: {error}") from error
+        raise BadInputError(f"{place}: not a signed envelope: {error}") from error
+    try:
+        return Envelope.from_dict(dict(form))
+    except ValueError as error:
+        raise IntegrityError(f"{place}: damaged envelope: {error}") from error
 
 
 def open_envelope(envelope: Envelope, keys: Iterable[VerifierKey], place: str) -> bytes:
-    """The payload of an envelope that at least one of the keys signed."""
-    try:
-        payload = base64.b64decode(envelope.payload, validate=True)
-        signatures = [base64.b64decode(one.sig, validate=True) for one in envelope.signatures]
-    except ValueError as error:
-        raise IntegrityError(f"{place}: is not base64 throughout") from error
-    if envelope.payloadType != IN_TOTO:
-        raise IntegrityError(f"{place}: holds {envelope.payloadType!r}, expected {IN_TOTO}")
-    data = encoded_for_signing(envelope.payloadType, payload)
+    """Return the payload of an envelope that at least one of the keys signed."""
+    if envelope.payload_type != IN_TOTO:
+        raise IntegrityError(f"{place}: holds {envelope.payload_type!r}, expected {IN_TOTO}")
+    data = envelope.pae()
+    signatures = [bytes.fromhex(one.signature) for one in envelope.signatures.values()]
     if not any(key.accepts(data, signature) for key in keys for signature in signatures):
-        raise IntegrityError(f"{place}: is not signed by a key that may")
-    return payload
+        raise IntegrityError(f"{place}: not signed by a key of this ledger")
+    return envelope.payload

@@ -1,8 +1,8 @@
-"""Which key may speak for the ledger at which size, as its own events tell it."""
+"""Which key may sign for the ledger at which size, according to its events."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -25,7 +25,7 @@ _ROTATED: Final = "gatemark.key-rotation/1"
 
 
 class Tenure(NamedTuple):
-    """A key, and the sizes of the ledger for which it may sign: from, and to but not including."""
+    """A key and the sizes for which it may sign: ``first`` up to, but not including, ``end``."""
 
     key: VerifierKey
     first: int
@@ -33,25 +33,25 @@ class Tenure(NamedTuple):
     is_vouched: bool
 
     def covers(self, size: int) -> bool:
-        """Whether the key may sign a checkpoint of that size."""
+        """Whether the key may sign a checkpoint of this size."""
         return self.first <= size and (self.end is None or size < self.end)
 
 
 def key_note(origin: str, key: SigningKey) -> str:
-    """The key's own word that it belongs to a ledger."""
+    """Return a note, signed by a key, that it belongs to a ledger."""
     return sign_note(f"{_ADDED}\n{origin}\n{key.verifier}\n", key)
 
 
 def rotation_note(origin: str, old: SigningKey, new: SigningKey) -> str:
-    """Both keys' word that the new one follows the old one."""
+    """Return a note, signed by both keys, that the new one replaces the old one."""
     return sign_note(f"{_ROTATED}\n{origin}\n{old.verifier}\n{new.verifier}\n", old, new)
 
 
 class Keyring:
     """The keys of a ledger, learned from its events in order.
 
-    With ``trusted`` keys only those count, and the keys they rotated to. Without, the first key is
-    taken on the ledger's own word.
+    With ``trusted`` keys, only those and the keys they rotated to count. Without, the first key
+    of the ledger is trusted.
     """
 
     def __init__(self, trusted: tuple[VerifierKey, ...] = ()) -> None:
@@ -61,17 +61,17 @@ class Keyring:
 
     @property
     def active(self) -> VerifierKey | None:
-        """The key that signs now."""
+        """The current key."""
         return self.tenures[-1].key if self.tenures else None
 
     def keys_for(self, size: int) -> list[VerifierKey]:
-        """The keys that may sign a checkpoint of that size."""
+        """Return the keys that may sign a checkpoint of this size."""
         learned = [t.key for t in self.tenures if t.is_vouched and t.covers(size)]
         ended = {tenure.key for tenure in self.tenures if not tenure.covers(size)}
         return [*learned, *(key for key in self._trusted if key not in ended)]
 
-    def learn(self, event: Event, payload: dict[str, Any], origin: str) -> None:
-        """Take in a key event; raises IntegrityError when it does not hold."""
+    def learn(self, event: Event, payload: dict[str, object], origin: str) -> None:
+        """Read a key event; raise IntegrityError if it is not valid."""
         try:
             match event.kind:
                 case "key_added":
@@ -85,7 +85,7 @@ class Keyring:
 
     def _add(self, seq: int, said: KeyAdded, origin: str) -> None:
         if self.tenures:
-            raise IntegrityError("a key is added although the ledger has one")
+            raise IntegrityError("a first key is added, but the ledger already has one")
         key = read_verifier(said.key)
         _check_note(said.note, f"{_ADDED}\n{origin}\n{key}\n", key)
         self._follow(key, seq, vouched=not self._trusted or key in self._trusted)
@@ -93,7 +93,7 @@ class Keyring:
     def _rotate(self, seq: int, said: KeyRotated, origin: str) -> None:
         old, new = read_verifier(said.old), read_verifier(said.new)
         if old != self.active:
-            raise IntegrityError(f"the key {old.label} is rotated, but is not the ledger's key")
+            raise IntegrityError(f"the key {old.label} is rotated, but is not the current key")
         _check_note(said.note, f"{_ROTATED}\n{origin}\n{old}\n{new}\n", old, new)
         vouched = self.tenures[-1].is_vouched or new in self._trusted
         self._follow(new, seq, vouched=vouched)
@@ -101,7 +101,7 @@ class Keyring:
     def _replace(self, seq: int, said: KeyReplaced, origin: str) -> None:
         old, new = read_verifier(said.old), read_verifier(said.new)
         if old != self.active:
-            raise IntegrityError(f"the key {old.label} is replaced, but is not the ledger's key")
+            raise IntegrityError(f"the key {old.label} is replaced, but is not the current key")
         _check_note(said.note, f"{_ADDED}\n{origin}\n{new}\n", new)
         self._follow(new, seq, vouched=not self._trusted or new in self._trusted)
         self.replaced.append((seq, said.reason))
@@ -115,7 +115,7 @@ class Keyring:
 def _check_note(note: str, text: str, *signers: VerifierKey) -> None:
     opened = read_note(note)
     if opened.text != text:
-        raise IntegrityError("the key's note speaks of another ledger or key")
+        raise IntegrityError("the key's note names another ledger or key")
     for key in signers:
         if opened.signed_by([key]) is None:
             raise IntegrityError(f"the key's note is not signed by {key.label}")

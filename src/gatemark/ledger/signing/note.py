@@ -1,9 +1,9 @@
-"""Signed notes (C2SP signed-note) with Ed25519: keys, signing, opening.
+"""Signed notes (C2SP signed-note) with Ed25519.
 
-A key has a name and an id of four bytes made from name and public key. A verifier key is written
-``name+id+base64``, a signing key ``PRIVATE+KEY+name+id+base64``, as other tools for notes do.
+A key has a name, and an id of four bytes that is a hash of name and public key. A public key is
+written ``name+id+base64``, a private key ``PRIVATE+KEY+name+id+base64``, as by other tools.
 
-A checkpoint (C2SP tlog-checkpoint) is a note: how far the ledger went, and the root of its tree.
+A checkpoint (C2SP tlog-checkpoint) is a note with the size of a ledger and the root of its tree.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ MAX_SIGNATURES: Final = 64
 
 
 class VerifierKey(NamedTuple):
-    """The public half of a key: enough to check, not to sign."""
+    """A public key."""
 
     name: str
     public: bytes
 
     @property
     def id(self) -> bytes:
-        """Four bytes that tell keys of one name apart."""
+        """Four bytes that distinguish keys with the same name."""
         named = self.name.encode() + b"\n" + _ED25519 + self.public
         return hashlib.sha256(named).digest()[:4]
 
     @property
     def label(self) -> str:
-        """Name and id, short enough for a message."""
+        """Name and id, for messages."""
         return f"{self.name}+{self.id.hex()}"
 
     def __str__(self) -> str:
         return f"{self.label}+{base64.b64encode(_ED25519 + self.public).decode()}"
 
     def accepts(self, data: bytes, signature: bytes) -> bool:
-        """Whether the other half of this key signed these bytes."""
+        """Whether a signature over these bytes is valid."""
         try:
             Ed25519PublicKey.from_public_bytes(self.public).verify(signature, data)
         except InvalidSignature:
@@ -64,11 +64,11 @@ class VerifierKey(NamedTuple):
 
 
 class SigningKey:
-    """The private half of a key. It shows itself to nobody: no repr, no log has its bytes."""
+    """A private key. Its bytes never appear in a repr or a log."""
 
     def __init__(self, name: str, seed: bytes) -> None:
         if not _NAME.match(name):
-            raise BadInputError(f"{name!r} is no name for a key (no spaces, no plus)")
+            raise BadInputError(f"invalid key name {name!r}: spaces and " + " are not allowed")
         self._seed = seed
         self._key = Ed25519PrivateKey.from_private_bytes(seed)
         public = self._key.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
@@ -78,33 +78,33 @@ class SigningKey:
         return f"<signing key {self.verifier.label}>"
 
     def sign(self, data: bytes) -> bytes:
-        """The signature over some bytes."""
+        """Sign bytes."""
         return self._key.sign(data)
 
     def private_text(self) -> str:
-        """The key as its file holds it; for that file only."""
+        """Return the content of the private key file."""
         data = base64.b64encode(_ED25519 + self._seed).decode()
         return f"{_PRIVATE}{self.verifier.label}+{data}"
 
 
 def read_verifier(text: str, place: str = "key") -> VerifierKey:
-    """A verifier key from its text."""
+    """Read a public key."""
     name, identity, data = _key_parts(text.strip(), place)
     key = VerifierKey(name, data)
     if key.id.hex() != identity:
-        raise BadInputError(f"{place}: is no verifier key: its id does not fit")
+        raise BadInputError(f"{place}: not a public key: its id does not match")
     return key
 
 
 def read_signer(text: str, place: str = "key") -> SigningKey:
-    """A signing key from its text; a message never repeats the text."""
+    """Read a private key; error messages never contain the text."""
     text = text.strip()
     if not text.startswith(_PRIVATE):
-        raise BadInputError(f"{place}: is no signing key")
+        raise BadInputError(f"{place}: not a private key")
     name, identity, data = _key_parts(text.removeprefix(_PRIVATE), place)
     key = SigningKey(name, data)
     if key.verifier.id.hex() != identity:
-        raise BadInputError(f"{place}: is no signing key: its id does not fit")
+        raise BadInputError(f"{place}: not a private key: its id does not match")
     return key
 
 
@@ -114,14 +114,14 @@ def _key_parts(text: str, place: str) -> tuple[str, str, bytes]:
     try:
         data = base64.b64decode(encoded, validate=True)
     except ValueError as error:
-        raise BadInputError(f"{place}: is no key of the form name+id+base64") from error
+        raise BadInputError(f"{place}: not a key (expected name+id+base64)") from error
     if not _NAME.match(name) or len(data) != 33 or data[:1] != _ED25519:
-        raise BadInputError(f"{place}: is no Ed25519 key of the form name+id+base64")
+        raise BadInputError(f"{place}: not an Ed25519 key (expected name+id+base64)")
     return name, identity, data[1:]
 
 
 class NoteSignature(NamedTuple):
-    """Who claims to have signed, and the signature."""
+    """A signature, and the key that it claims to be from."""
 
     name: str
     key_id: bytes
@@ -129,15 +129,15 @@ class NoteSignature(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A text with the signatures under it, not checked yet."""
+    """A text and its signatures, not checked yet."""
 
     text: str
     signatures: tuple[NoteSignature, ...]
 
     def signed_by(self, keys: Iterable[VerifierKey]) -> VerifierKey | None:
-        """The first of these keys that signed the text.
+        """Return the first of these keys that signed the text.
 
-        Signatures of other keys are ignored; a false signature in a known key's name is refused.
+        Signatures of other keys are ignored; an invalid signature of a known key is refused.
         """
         found = None
         data = self.text.encode()
@@ -146,13 +146,13 @@ class Note(NamedTuple):
                 if (name, key_id) != (key.name, key.id):
                     continue
                 if not key.accepts(data, signature):
-                    raise IntegrityError(f"the signature of {key.label} is false")
+                    raise IntegrityError(f"the signature of {key.label} is invalid")
                 found = found or key
         return found
 
 
 def sign_note(text: str, *keys: SigningKey) -> str:
-    """A text as a note with a signature by each key."""
+    """Return a text as a note, signed by each key."""
     lines = []
     for key in keys:
         data = base64.b64encode(key.verifier.id + key.sign(text.encode())).decode()
@@ -161,12 +161,12 @@ def sign_note(text: str, *keys: SigningKey) -> str:
 
 
 def read_note(note: str, place: str = "note") -> Note:
-    """The parts of a note; refuses what is not one."""
+    """Read a note; its signatures are not checked."""
     if len(note) > MAX_NOTE_CHARACTERS:
         raise BadInputError(f"{place}: is longer than {MAX_NOTE_CHARACTERS} characters")
     head, gap, tail = note.rpartition("\n\n")
     if not gap or not head or not tail.endswith("\n") or _CONTROL.search(note):
-        raise BadInputError(f"{place}: is no signed note")
+        raise BadInputError(f"{place}: not a signed note")
     lines = tail.removesuffix("\n").split("\n")
     if len(lines) > MAX_SIGNATURES:
         raise BadInputError(f"{place}: has more than {MAX_SIGNATURES} signatures")
@@ -178,7 +178,7 @@ def read_note(note: str, place: str = "note") -> Note:
         except ValueError:
             data = b""
         if match is None or len(data) < 5:
-            raise BadInputError(f"{place}: has a signature line that is none")
+            raise BadInputError(f"{place}: has an invalid signature line")
         signatures.append(NoteSignature(match["name"], data[:4], data[4:]))
     return Note(head + "\n", tuple(signatures))
 
@@ -188,7 +188,7 @@ _SIZE: Final = re.compile(r"(?:0|[1-9][0-9]{0,15})\Z")
 
 
 class Checkpoint(NamedTuple):
-    """What a ledger says of itself: who it is, its size, its root."""
+    """Name, size and root of a ledger."""
 
     origin: str
     size: int
@@ -200,25 +200,25 @@ class Checkpoint(NamedTuple):
         return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
 
     def signed(self, key: SigningKey) -> str:
-        """The checkpoint as a signed note."""
+        """Return the checkpoint as a signed note."""
         return sign_note(self.text, key)
 
 
 def origin_of(first: Event) -> str:
-    """The name of a ledger: no two share their first event, since its payload is salted."""
+    """Return the name of a ledger; unique, since the payload of its first event is salted."""
     return ORIGIN_PREFIX + first.digest.removeprefix(DIGEST_PREFIX)[:32]
 
 
 def read_checkpoint(text: str, place: str = "checkpoint") -> tuple[Checkpoint, Note]:
-    """A checkpoint and the note it stands in, its signatures not checked yet."""
+    """Read a checkpoint and its note; signatures are not checked."""
     note = read_note(text, place)
     lines = note.text.split("\n")
     if len(lines) < 4 or not lines[0] or "" in lines[:-1] or not _SIZE.match(lines[1]):
-        raise BadInputError(f"{place}: is no checkpoint (origin, size, root)")
+        raise BadInputError(f"{place}: not a checkpoint (expected origin, size and root)")
     try:
         root = base64.b64decode(lines[2], validate=True)
     except ValueError as error:
-        raise BadInputError(f"{place}: is no checkpoint: its root is not base64") from error
+        raise BadInputError(f"{place}: not a checkpoint: its root is not base64") from error
     if len(root) != 32:
-        raise BadInputError(f"{place}: is no checkpoint: its root has {len(root)} bytes")
+        raise BadInputError(f"{place}: not a checkpoint: its root has {len(root)} bytes")
     return Checkpoint(lines[0], int(lines[1]), root), note

@@ -8,7 +8,7 @@ or event never changes. Another wording is another function beside them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
 from gatemark.core.result import Result
@@ -62,7 +62,7 @@ def result_statement(result: Result) -> bytes:
 
 
 def decision_statement(
-    event: Event, payload: Mapping[str, Any], candidate_digest: str | None
+    event: Event, payload: Mapping[str, object], candidate_digest: str | None
 ) -> bytes:
     """A decision as a statement about the version it moves, with the whole event inside."""
     version = payload.get("version")
@@ -86,13 +86,15 @@ def decision_statement(
     return _statement([subject], DECISION, predicate)
 
 
-def _statement(subject: list[dict[str, Any]], kind: str, predicate: dict[str, Any]) -> bytes:
+def _statement(
+    subject: list[dict[str, object]], kind: str, predicate: Mapping[str, object]
+) -> bytes:
     return canonical_bytes(
         {"_type": STATEMENT, "subject": subject, "predicateType": kind, "predicate": predicate}
     )
 
 
-def _subjects(result: Result) -> list[dict[str, Any]]:
+def _subjects(result: Result) -> list[dict[str, object]]:
     """The candidate; an exam over evidence alone is about that evidence."""
     if result.candidate is not None:
         return [_resource(result.candidate.id, result.candidate.digest)]
@@ -102,10 +104,10 @@ def _subjects(result: Result) -> list[dict[str, Any]]:
     ]
 
 
-def _snapshot(reference: str) -> dict[str, Any]:
+def _snapshot(reference: str) -> dict[str, object]:
     name, _, digest = reference.rpartition("@")
     return _resource(name or "snapshot", digest)
 
 
-def _resource(name: str, digest: str) -> dict[str, Any]:
+def _resource(name: str, digest: str) -> dict[str, object]:
     return {"name": name, "digest": {"sha256": digest.removeprefix(DIGEST_PREFIX)}}

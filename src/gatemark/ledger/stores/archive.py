@@ -59,7 +59,7 @@ class ArchiveWriter:
             seen.update(piece)
             self._pack(piece)
         if count != size:
-            raise IntegrityError(f"{name} has another size than the store says, {size} bytes")
+            raise IntegrityError(f"{name} has another size than recorded ({size} bytes)")
         self._pack(bytes(-size % _BLOCK))
         return seen.hexdigest()
 
@@ -125,7 +125,7 @@ class ArchiveReader:
             member.digest()
             self.exactly(-member.size % _BLOCK)
         if self.exactly(_BLOCK) != bytes(_BLOCK) or self._unpack(1):
-            self.refuse("something follows its end")
+            self.refuse("there is data after its end")
 
     def exactly(self, size: int) -> bytes:
         """The next bytes of the tar archive."""
@@ -153,7 +153,7 @@ class ArchiveReader:
         except (tarfile.HeaderError, ValueError) as error:
             self.refuse(f"a member cannot be read: {error}")
         if found.type != tarfile.REGTYPE or not _NAME.fullmatch(found.name):
-            self.refuse(f"it has a member {found.name!r}, which no backup has")
+            self.refuse(f"it has an unexpected member {found.name!r}")
         if not 0 <= found.size <= MAX_MEMBER_BYTES:
             self.refuse(f"{found.name} has {found.size} bytes")
         return Member(self, found.name, found.size)
@@ -169,7 +169,7 @@ class ArchiveReader:
             seen.update(piece)
             left -= len(piece)
         if stream.read(TRAILER_BYTES) != _FRAME + seen.digest():
-            self.refuse("its bytes do not give the SHA-256 at its end")
+            self.refuse("its content does not match the SHA-256 at its end")
         stream.seek(0)
         return size
 

@@ -7,7 +7,7 @@ rows and blobs there are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import BinaryIO, Final, NamedTuple
 
@@ -16,19 +16,22 @@ import sqlalchemy as sa
 
 from gatemark import __version__
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import IntegrityError, NewerFormatError
+from gatemark.core.errors import IntegrityError, NewerFormatError, RefusedError
 from gatemark.core.progress import Advance
+from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.archive import ArchiveReader, ArchiveWriter, Member
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.table_rows import (
     MAX_PART_BYTES,
     TableShape,
+    continue_numbers,
+    insert_part,
     read_parts,
     shapes_of,
     tables_in,
 )
-from gatemark.ledger.stores.upgrade import existing_layout, require_known
+from gatemark.ledger.stores.upgrade import FIRST, existing_layout, layout_of, migrate, require_known
 
 FORMAT: Final = "gatemark.backup/1"
 _FORMAT_FAMILY: Final = "gatemark.backup/"
@@ -168,13 +171,13 @@ class BackupReader:
                 blobs += 1
                 blob_bytes += member.size
             else:
-                self._archive.refuse(f"it has a member {member.name!r} that it does not tell of")
+                self._archive.refuse(f"it has an unexpected member {member.name!r}")
         if manifest is None:
             self._archive.refuse("it has no manifest")
         if (blobs, blob_bytes) != (manifest.blobs, manifest.blob_bytes):
-            self._archive.refuse("it has other blobs than its manifest says")
+            self._archive.refuse("its blobs do not match its manifest")
         if tuple(self._parts) != manifest.parts:
-            self._archive.refuse("it has other rows than its manifest says")
+            self._archive.refuse("its rows do not match its manifest")
         self._manifest = manifest
 
     def check(self) -> None:
@@ -185,13 +188,13 @@ class BackupReader:
     def finished(self, counts: dict[str, int]) -> BackupManifest:
         """The manifest, once all contents were read; refuses other numbers of rows than it says."""
         if self._manifest is None or counts != self._manifest.rows:
-            self._archive.refuse("it has other numbers of rows than its manifest says")
+            self._archive.refuse("its row counts do not match its manifest")
         return self._manifest
 
     def _read_about(self) -> About:
         first = next(self._members, None)
         if first is None or first.name != ABOUT:
-            self._archive.refuse("it does not tell what it is of")
+            self._archive.refuse(f"it does not start with {ABOUT}")
         data = first.read(MAX_ABOUT_BYTES)
         self._parts.append(PartDigest(ABOUT, first.digest()))
         try:
@@ -221,3 +224,57 @@ class BackupReader:
 
 class _Named(msgspec.Struct):
     format: str
+
+
+def restore_backup(
+    backup: BackupReader, place: StorePlace, on_progress: Callable[[int], None] | None = None
+) -> BackupManifest:
+    """Fill a place that holds no store with what a backup holds.
+
+    The store gets the layout that it had. Nothing is committed before the whole backup was read
+    and the chain was checked. Blobs that go into a folder are written as they come: where the
+    rest is refused they are left there, under their own digests.
+    """
+    with place.database.writing() as connection:
+        if layout_of(connection) is not None:
+            raise RefusedError(
+                f"{place.database.place}: holds a store already; name another place with --store"
+            )
+        if backup.about.layout == FIRST and not isinstance(place.blobs, FolderBlobs):
+            raise RefusedError(
+                f"{backup.name}: has layout {FIRST}, which keeps blobs in a folder only: "
+                "restore it into a folder, upgrade it there and back it up again"
+            )
+        migrate(connection, None, to=backup.about.layout)
+        manifest = _fill(backup, place, connection)
+        check_chain(connection, backup.name, on_progress)
+    return manifest
+
+
+def _fill(backup: BackupReader, place: StorePlace, connection: sa.Connection) -> BackupManifest:
+    tables = tables_in(connection, backup.about.tables, place.database.place)
+    counts = dict.fromkeys(tables, 0)
+    seen: set[str] = set()
+    for one in backup.contents():
+        if isinstance(one, BlobFile):
+            if one.digest in seen:
+                raise IntegrityError(f"{backup.name}: has blob {one.digest} twice")
+            seen.add(one.digest)
+            _keep_blob(one, place, connection)
+        else:
+            shape = backup.shapes[one.table]
+            counts[one.table] += insert_part(
+                connection, tables[one.table], shape, one.data, backup.name
+            )
+    manifest = backup.finished(counts)
+    for table in tables.values():
+        continue_numbers(connection, table)
+    return manifest
+
+
+def _keep_blob(one: BlobFile, place: StorePlace, connection: sa.Connection) -> None:
+    trouble = f"{one.member.name}: its bytes have another digest than its name says"
+    if isinstance(place.blobs, FolderBlobs):
+        place.blobs.put_pieces(one.member.pieces(), one.digest, trouble)
+    else:
+        place.blobs.write(connection, one.digest, one.member.pieces(), trouble)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
+from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from gatemark.core.errors import UsageError
 from gatemark.ledger.blobs import FolderBlobs
@@ -36,15 +37,12 @@ def postgres_place(address: str) -> StorePlace:
     """An address that holds a store of any layout, or will."""
     if find_spec("psycopg") is None:
         raise UsageError("PostgreSQL needs the driver psycopg: install gatemark[postgres]")
-    try:
-        url = sa.make_url(address).set(drivername="postgresql+psycopg")
-    except (sa.exc.ArgumentError, ValueError) as error:
-        raise UsageError("the store's address is not of the form postgresql://…") from error
+    url = _url_of(address)
     folder = url.query.get(BLOBS_PARAMETER)
     url = url.difference_update_query([BLOBS_PARAMETER])
     database = SqlDatabase(
         _engine(url),
-        f"postgresql://{url.host or ''}/{url.database or ''}",
+        shown_address(address),
         take_turn=lambda connection: connection.execute(_TURN),
         forget="VACUUM payloads, blob_pieces",
         # Each look sees what is committed by then, in a transaction or not; without one it costs
@@ -55,14 +53,35 @@ def postgres_place(address: str) -> StorePlace:
     return StorePlace(database, blobs)
 
 
-def _engine(url: sa.URL, **options: Any) -> sa.Engine:
+def shown_address(address: str) -> str:
+    """Return an address as messages show it: without user, password, port and options."""
+    url = _url_of(address)
+    return f"postgresql://{url.host or ''}/{url.database or ''}"
+
+
+def _url_of(address: str) -> sa.URL:
+    """Parse an address; an error never repeats any of it, since a password may be anywhere."""
+    try:
+        url = sa.make_url(address).set(drivername="postgresql+psycopg")
+    except (sa.exc.ArgumentError, ValueError):
+        # The parser's own error would have the address in it.
+        raise UsageError("the store's address is not of the form postgresql://…") from None
+    if "@" in f"{url.host}{url.database}":
+        raise UsageError(
+            "the store's address cannot be read: write @, : and / in the user name and password "
+            "as %40, %3A and %2F"
+        )
+    return url
+
+
+def _engine(url: sa.URL, **options: object) -> sa.Engine:
     """Connections that were idle for a while are tried before they are used again."""
     engine = sa.create_engine(url, **options)
 
     def rested(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
         record.info[_IDLE_SINCE] = time.monotonic()
 
-    def tried(connection: Any, record: sa.pool.ConnectionPoolEntry, _: object) -> None:
+    def tried(connection: DBAPIConnection, record: sa.pool.ConnectionPoolEntry, _: object) -> None:
         since = record.info.get(_IDLE_SINCE)
         if since is None or time.monotonic() - since < TRIED_AFTER_S:
             return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import sqlalchemy as sa
 
@@ -11,6 +12,7 @@ from gatemark.core.errors import GatemarkError, IntegrityError, UsageError
 from gatemark.core.result import read_result
 from gatemark.ledger.port import BlobStore
 from gatemark.ledger.stores.database import SqlDatabase
+from gatemark.ledger.stores.sql_blobs import SqlBlobs
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.sql_results import SqlResults
 from gatemark.ledger.stores.tables import METADATA, RESULTS
@@ -56,12 +58,19 @@ class SqlStore:
             database.close()
             raise
 
+    @contextmanager
+    def frozen(self) -> Iterator[SqlStore]:
+        """Yield the store as it is now; blobs in a folder are those of the moment."""
+        with self.database.frozen() as database:
+            blobs = SqlBlobs(database) if isinstance(self.blobs, SqlBlobs) else self.blobs
+            yield SqlStore(database, blobs, must_exist=True)
+
     def forget(self) -> None:
         """Let removed rows leave the database's files too."""
         self.database.forget()
 
     def close(self) -> None:
-        """Let go of every connection."""
+        """Close every connection."""
         self.database.close()
 
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import ConflictError, IntegrityError, UsageError
-from gatemark.ledger.blobs import PIECE_BYTES, read_pieces
+from gatemark.ledger.blobs import PIECE_BYTES, joined_blob, read_pieces
 from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.tables import BLOB_ERASURES, BLOB_PIECES, BLOBS
 
@@ -55,7 +55,7 @@ class SqlBlobs:
         name = digest_bytes(data)
         starts = range(0, len(data), PIECE_BYTES)
         pieces = (data[start : start + PIECE_BYTES] for start in starts)
-        self._add(name, pieces, "blob: changed while it was kept")
+        self._add(name, pieces, "blob: changed while it was stored")
         return name
 
     def put_file(self, source: Path, expected: str) -> str:
@@ -64,10 +64,7 @@ class SqlBlobs:
         return expected
 
     def get(self, name: str) -> bytes:
-        data = b"".join(self.pieces(name))
-        if not same_digest(digest_bytes(data), name):
-            raise IntegrityError(f"blob {name} does not verify: its bytes were changed")
-        return data
+        return joined_blob(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[bytes]:
         if not self.has(name):

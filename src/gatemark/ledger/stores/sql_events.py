@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gatemark.core.errors import ConflictError, IntegrityError, UsageError
-from gatemark.ledger.chain import NewEvent, checked, extend, raw_digest, row_of
+from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.ledger.chain import NewEvent, checked, extend, raw_digest, require_head, row_of
 from gatemark.ledger.event import EMPTY, Event, EventDraft, Head, event_bytes
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
 from gatemark.ledger.port import EventRow
@@ -97,11 +97,7 @@ class SqlEvents:
         """Add events inside a caller's transaction; drafts may depend on the last event's time."""
         last = _last(connection)
         head = EMPTY if last is None else last.head
-        if expected is not None and expected != head:
-            raise ConflictError(
-                f"the ledger moved on: expected event {expected.seq} to be the last, "
-                f"found {head.seq}; nothing was written"
-            )
+        require_head(expected, head)
         last_at = None if last is None else last.at
         made = extend(head, last_at, drafts_after(last_at), self._salt)
         if made:
@@ -136,16 +132,16 @@ class SqlEvents:
 
     def events(
         self, after: int = 0, kind: str | None = None, subject: str | None = None
-    ) -> Iterator[tuple[Event, Mapping[str, Any] | None]]:
+    ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
         query = _ROW
         if kind is not None:
             query = query.where(EVENTS.c.kind == kind)
         if subject is not None:
             query = query.where(EVENTS.c.subject == subject)
-        for row in self._pages(query, after):
+        for row in self._rows(query, after):
             yield checked(row)
 
-    def payload(self, digest: str) -> Mapping[str, Any] | None:
+    def payload(self, digest: str) -> Mapping[str, object] | None:
         query = _ROW.where(EVENTS.c.payload_digest == raw_digest(digest)).limit(1)
         with self._database.reading() as connection:
             found = connection.execute(query).first()
@@ -154,34 +150,21 @@ class SqlEvents:
         return checked(EventRow._make(found))[1]
 
     def rows(self, after: int = 0) -> Iterator[EventRow]:
-        return self._pages(_ROW, after)
+        return self._rows(_ROW, after)
 
     def rows_at(self, numbers: Sequence[int]) -> dict[int, EventRow]:
         with self._database.reading() as connection:
             found = connection.execute(_ROW.where(EVENTS.c.seq.in_(numbers))).all()
         return {row.seq: EventRow._make(row) for row in found}
 
-    def _pages(self, query: sa.Select[Any], after: int) -> Iterator[EventRow]:
-        """Page by page, so that nobody who reads slowly holds a transaction open."""
-        ordered = query.order_by(EVENTS.c.seq).limit(PAGE)
-        while True:
-            with self._database.reading() as connection:
-                page = connection.execute(ordered.where(EVENTS.c.seq > after)).all()
-            yield from map(EventRow._make, page)
-            if len(page) < PAGE:
-                return
-            after = page[-1].seq
+    def _rows(self, query: sa.Select[Any], after: int) -> Iterator[EventRow]:
+        later = query.where(EVENTS.c.seq > after)
+        return map(EventRow._make, self._database.pages(later, EVENTS.c.seq, PAGE))
 
     def nodes(self) -> Iterator[tuple[int, bytes]]:
-        after = 0
-        ordered = sa.select(NODES.c.number, NODES.c.hash).order_by(NODES.c.number).limit(PAGE)
-        while True:
-            with self._database.reading() as connection:
-                page = connection.execute(ordered.where(NODES.c.number > after)).all()
-            yield from ((row.number, row.hash) for row in page)
-            if len(page) < PAGE:
-                return
-            after = page[-1].number
+        query = sa.select(NODES.c.number, NODES.c.hash)
+        for row in self._database.pages(query, NODES.c.number, PAGE):
+            yield row.number, row.hash
 
     def nodes_at(self, numbers: Sequence[int]) -> dict[int, bytes]:
         with self._database.reading() as connection:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import sqlalchemy as sa
 
 from gatemark.core.errors import UnknownNameError, UsageError
 from gatemark.core.result import Result, read_result, verify_seal
 from gatemark.ledger.chain import result_draft
-from gatemark.ledger.listed import ListedRow
 from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
+from gatemark.ledger.stored_rows import ListedRow
 from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.sql_events import SqlEvents
 from gatemark.ledger.stores.tables import RESULTS
@@ -65,7 +65,7 @@ class SqlResults:
         if not rows:
             raise UnknownNameError(f"the store holds no result {reference}")
         if len(rows) > 1:
-            raise UsageError(f"{reference} fits more than one result; give more digits")
+            raise UsageError(f"{reference} matches more than one result; give more digits")
         return read_result(rows[0].id, rows[0].document)
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
@@ -86,17 +86,17 @@ class SqlResults:
                 break
         return found
 
-    def _line(self, seq: int, identity: str, document: Any) -> ResultLine:
+    def _line(self, seq: int, identity: str, document: object) -> ResultLine:
         """A line from a document whose seal holds; the same bytes are checked once.
 
         Checking takes milliseconds and a page shows the same results again and again.
         """
-        # A database may hold something else than bytes where bytes belong.
+        # SQLite stores any type in any column.
         data = document if isinstance(document, bytes) else b""
         key = (seq, identity, hashlib.sha256(data).digest())
         line = self._lines.get(key)
         if line is None:
-            line = line_of(seq, read_result(identity, document))
+            line = line_of(seq, read_result(identity, data))
             if len(self._lines) >= MOST_LINES:
                 self._lines.clear()
             self._lines[key] = line
@@ -105,15 +105,9 @@ class SqlResults:
     def listed(self) -> Iterator[ListedRow]:
         """Every result with the columns beside its document, as they are stored."""
         columns = (RESULTS.c[name] for name in ListedRow._fields)
-        query = sa.select(*columns, RESULTS.c.seq).order_by(RESULTS.c.seq).limit(PAGE)
-        after = 0
-        while True:
-            with self._database.reading() as connection:
-                page = connection.execute(query.where(RESULTS.c.seq > after)).all()
-            yield from (ListedRow(*row[:-1]) for row in page)
-            if len(page) < PAGE:
-                return
-            after = page[-1].seq
+        query = sa.select(*columns, RESULTS.c.seq)
+        for row in self._database.pages(query, RESULTS.c.seq, PAGE):
+            yield ListedRow._make(tuple(row)[:-1])
 
     def ids_by_title(self, beginning: str) -> dict[str, list[str]]:
         """The ids of results whose title column begins so, by title."""
@@ -126,13 +120,6 @@ class SqlResults:
         return found
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
-        after = 0
-        columns = sa.select(RESULTS.c.seq, RESULTS.c.id, RESULTS.c.document)
-        ordered = columns.order_by(RESULTS.c.seq).limit(PAGE)
-        while True:
-            with self._database.reading() as connection:
-                page = connection.execute(ordered.where(RESULTS.c.seq > after)).all()
-            yield from ((str(row.id), row.document) for row in page)
-            if len(page) < PAGE:
-                return
-            after = page[-1].seq
+        query = sa.select(RESULTS.c.seq, RESULTS.c.id, RESULTS.c.document)
+        for row in self._database.pages(query, RESULTS.c.seq, PAGE):
+            yield str(row.id), row.document

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import sqlalchemy as sa
@@ -112,7 +112,9 @@ def insert_part(
         try:
             connection.execute(sa.insert(table), named)
         except sa.exc.IntegrityError as error:
-            raise IntegrityError(f"{place}: rows of {shape.name} contradict each other") from error
+            raise IntegrityError(
+                f"{place}: rows of {shape.name} conflict with each other"
+            ) from error
     return len(rows)
 
 
@@ -139,10 +141,10 @@ def _kinds(table: sa.Table, shape: TableShape) -> tuple[type, ...]:
     return tuple(table.columns[name].type.python_type for name in shape.columns)
 
 
-def _check(row: Sequence[Any], kinds: Sequence[type], shape: TableShape, place: str) -> None:
+def _check(row: Sequence[object], kinds: Sequence[type], shape: TableShape, place: str) -> None:
     """Refuse a value that the column is not made for; SQLite itself would take any."""
     if not isinstance(row, (list, tuple)) or len(row) != len(kinds):
-        raise IntegrityError(f"{place}: a row of {shape.name} has another number of columns")
+        raise IntegrityError(f"{place}: a row of {shape.name} has the wrong number of columns")
     for value, kind, name in zip(row, kinds, shape.columns, strict=True):
         if value is not None and type(value) is not kind:
             seen = type(value).__name__

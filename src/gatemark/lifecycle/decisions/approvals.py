@@ -59,7 +59,7 @@ class ApprovalTally(msgspec.Struct, frozen=True):
     void: tuple[str, ...]
 
     def by_role(self, governance: GovernanceState, role: Role) -> tuple[Approval, ...]:
-        """The yes votes of people who hold a role now."""
+        """Return the approvals of people who hold a role now."""
         return tuple(vote for vote in self.approved if role in roles_of(governance, vote.actor))
 
 
@@ -124,7 +124,7 @@ PAUSABLE = frozenset({"eligible", "shadow", "enabled", *CANARY})
 def decide_approve(
     state: LifecycleState, command: Approve, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """A vote on the next step, bound to what stands now. Nobody votes on their own work."""
+    """Decide a vote on the next step; nobody approves their own work."""
     known_version(state, command.version)
     conflict = conflict_of_interest(state, command.actor, command.version)
     if conflict is not None:
@@ -172,13 +172,14 @@ def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bo
 
 @decides(Waive)
 def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) -> tuple[Fact, ...]:
-    """Excuse one version from one gate, for a time, with a note."""
+    """Decide a waiver of one gate for one version, for a limited time, with a note."""
     known_version(state, command.version)
     policy = state.governance.policy
     if not policy.gates[command.gate].overridable:
         allowed = ", ".join(gate for gate, rule in policy.gates.items() if rule.overridable)
         raise RefusedError(
-            f"the release policy lets nobody override {command.gate} (it may: {allowed or 'none'})"
+            f"the release policy does not allow an override of {command.gate} "
+            f"(allowed: {allowed or 'none'})"
         )
     require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
     if state.asset.versions[command.version].author == command.actor:
@@ -207,7 +208,7 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
 def decide_pause(
     state: LifecycleState, command: PauseVersion, _moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Stop a version where it is."""
+    """Decide a pause."""
     known_version(state, command.version)
     require_role(state.governance, command.actor, VersionPaused.declared.roles, "pause")
     track = state.asset.track(command.environment, command.version)
@@ -224,7 +225,7 @@ def decide_pause(
 def decide_resume(
     state: LifecycleState, command: ResumeVersion, _moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Let a version go on; only a person can, whoever or whatever stopped it."""
+    """Decide a resume; only a person can, whoever paused the version."""
     known_version(state, command.version)
     require_role(state.governance, command.actor, ("operator",), "resume")
     track = state.asset.track(command.environment, command.version)
@@ -247,7 +248,7 @@ def _paused(state: LifecycleState, command: PauseVersion | ResumeVersion) -> Ver
 def decide_review(
     state: LifecycleState, command: ReviewGlass, _moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """A second person reviews a break-glass act."""
+    """Decide the review of a break-glass act by a second person."""
     known_version(state, command.version)
     roles = BreakGlassReviewed.declared.roles
     require_role(state.governance, command.actor, roles, "review a break-glass act")

@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def decide_push(
     state: LifecycleState, command: PushWindow, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Take measurements in; the same ones twice change nothing, others for the same are refused."""
+    """Decide on measurements; repeated ones change nothing, conflicting ones are refused."""
     require_role(state.governance, command.actor, WindowPushed.declared.roles, "push measurements")
     rollout = _running(state, command.environment)
     rules = state.governance.policy.canary
@@ -71,7 +71,7 @@ def decide_push(
 def _running(state: LifecycleState, environment: str) -> Rollout:
     rollout = state.asset.place(environment).rollout
     if rollout is None:
-        raise RefusedError(f"{state.asset.name}: no canary and no watch runs in {environment}")
+        raise RefusedError(f"{state.asset.name}: there is no canary or watch in {environment}")
     return rollout
 
 
@@ -117,7 +117,7 @@ def _contradiction(window: CanaryWindow | PushWindow, what: str) -> RefusedError
 
 
 def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
-    """Where the first window starts that is still to be judged at this step."""
+    """Return the start of the first window of this step that is not judged yet."""
     length = timedelta(minutes=rules.window_minutes)
     steps = -((_EPOCH - rollout.step_since) // length)
     aligned = _EPOCH + steps * length
@@ -126,7 +126,7 @@ def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
 
 @decides(Tick)
 def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> tuple[Fact, ...]:
-    """The next thing that is due, or nothing. Call it again until nothing is.
+    """Decide the next thing that is due, if any; call it again until nothing is due.
 
     (1) A break-glass act without a review in time is rolled back. (2) A breach rolls back. (3) A
     warning, a wrong split of traffic, too long a hold or a burning error budget pauses. (4) Enough
@@ -196,7 +196,7 @@ def _overdue_glass(
 
 
 def _streak(state: LifecycleState, rollout: Rollout) -> tuple[int, ...]:
-    """The clean windows in a row that were judged by the policy in force."""
+    """Return the latest clean windows in a row that were judged by the current policy."""
     return tuple(seq for seq in rollout.streak if seq > state.governance.policy_seq)
 
 
@@ -205,7 +205,7 @@ def _is_ready(state: LifecycleState, rollout: Rollout) -> bool:
 
 
 def clean_streak(state: LifecycleState, environment: str) -> tuple[int, ...] | None:
-    """The events of the clean windows a canary rests on, or None while there are too few."""
+    """Return the events of the clean windows that a canary rests on; None if there are too few."""
     rollout = state.asset.place(environment).rollout
     if rollout is None or not _is_ready(state, rollout):
         return None
@@ -244,10 +244,10 @@ def _pause(
 def _judge_next(
     state: LifecycleState, command: Tick, track: Track, moment: DecisionMoment
 ) -> WindowJudged | None:
-    """The word on the next closed window, or on the run of windows that never arrived.
+    """Judge the next closed window, or a run of windows that never arrived.
 
-    Missing windows hold a canary back. They are passed over while it is paused anyway, and in the
-    watch, whose end counts them.
+    Missing windows hold a canary back. They are skipped while it is paused, and during the watch,
+    which counts them at its end.
     """
     rollout = _running(state, command.environment)
     rules = state.governance.policy.canary
@@ -324,7 +324,7 @@ def _close_watch(
 def decide_report(
     state: LifecycleState, command: ReportService, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Take a span in; spans must not overlap, and the same one twice changes nothing."""
+    """Decide on a reported span; spans must not overlap, a repeated one changes nothing."""
     require_role(
         state.governance, command.actor, ServiceReported.declared.roles, "report a service"
     )

@@ -1,8 +1,8 @@
-"""What one closed canary window says: each metric by a judge, invariants by themselves.
+"""Judge one closed canary window.
 
-(1) A broken invariant is a breach, whatever else. (2) Traffic split otherwise than meant, (3) an
-invariant nobody checked or (4) too few samples leave the window open. (5) Then the judge decides
-about each metric, and the worst word counts.
+(1) A broken invariant is a breach. (2) A wrong split of traffic, (3) an unchecked invariant or (4)
+too few samples leave the window undecided. (5) Then the judge decides about each metric, and the
+worst verdict counts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gatemark.statistics.sequential import (
 
 
 class CanaryVerdict(msgspec.Struct, frozen=True):
-    """The word on one window, and why."""
+    """The verdict on one window, and why."""
 
     state: WindowState
     reasons: tuple[str, ...]
@@ -37,7 +37,7 @@ class CanaryVerdict(msgspec.Struct, frozen=True):
 def judge_window(
     rules: CanaryRules, history: Sequence[CanaryWindow], window: CanaryWindow, *, has_baseline: bool
 ) -> CanaryVerdict:
-    """Judge a window in the light of those before it."""
+    """Judge a window, given those before it."""
     broken = [
         f"invariant {name} was broken {violations} times in {checked}"
         for name, (checked, violations) in sorted(window.invariants.items())

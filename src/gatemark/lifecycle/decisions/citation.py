@@ -14,12 +14,12 @@ from gatemark.lifecycle.model.state import LifecycleState, Track
 
 
 def short(result_id: str) -> str:
-    """A result id as people see it."""
+    """Return a shortened result id."""
     return result_id.removeprefix("sha256:")[:12]
 
 
 def bound_results(track: Track, result_ids: Iterable[str]) -> tuple[str, ...]:
-    """What a step rests on: what the version already cites and what is cited now, sorted."""
+    """Return the results that a step rests on: those cited before and now, sorted."""
     return tuple(sorted({*track.result_ids, *result_ids}))
 
 
@@ -30,7 +30,7 @@ def citation_problems(
     *,
     verdict: Outcome = "pass",
 ) -> list[str]:
-    """What is wrong with each citation by itself: missing, not passed, or about another."""
+    """Yield what is wrong with each citation: missing, not passed, or about another candidate."""
     problems = []
     for result_id in result_ids:
         cited = evidence.get(result_id)
@@ -61,7 +61,7 @@ def full_pack_of(
 
 
 class PromotionCase(msgspec.Struct, frozen=True):
-    """One request to step up, and everything it is judged by."""
+    """One request to step up, and everything that decides it."""
 
     state: LifecycleState
     environment: str

@@ -42,7 +42,7 @@ def decides(command: type[Command]) -> Callable[[D], D]:
 
 
 def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> DecisionMoment:
-    """The moment of a decision: the clock's, or the last event's where the clock is behind it.
+    """Return the time of a decision: the clock's, or that of the last event if it is later.
 
     A clock that is far behind could make an expired approval valid again, so it allows no step up.
     What takes authority away (``must_act``) goes on, and records how far behind the clock was.
@@ -65,7 +65,7 @@ def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> Dec
 
 
 def roles_of(governance: GovernanceState, actor: str) -> tuple[Role, ...]:
-    """The roles that somebody holds now."""
+    """Return the current roles of a person."""
     return ("system",) if actor == SYSTEM else governance.roles.get(actor, ())
 
 
@@ -77,7 +77,7 @@ def require_role(
     held = roles_of(governance, actor)
     if not set(wanted) & set(held):
         raise NotAllowedError(
-            f"{actor} must be {_or(wanted)} to {what}, is {', '.join(held) or 'without a role'}"
+            f"{actor} must be {_or(wanted)} to {what}, but is {', '.join(held) or 'without a role'}"
         )
 
 
@@ -93,7 +93,7 @@ def known_version(state: LifecycleState, version: str) -> None:
 
 
 def illegal(state: LifecycleState, version: str, before: Stage, after: Stage) -> RefusedError:
-    """The refusal of a move that is not in the table."""
+    """Return the refusal of a move that is not in the table."""
     return RefusedError(
         f"{state.asset.name}@{version}: cannot go from {before} to {after}; {legal_words(before)}"
     )
@@ -113,7 +113,7 @@ def moved(
     windows: tuple[int, ...] = (),
     signals: tuple[int, ...] = (),
 ) -> VersionMoved:
-    """The fact of a move; a version keeps its citations for as long as its stage needs some."""
+    """Return the fact of a move; a version keeps its citations while its stage needs them."""
     track = state.asset.track(environment, version)
     kept = track.result_ids if after in EVIDENCED else ()
     return VersionMoved(

@@ -24,7 +24,7 @@ from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState
 
 
 class Fall(msgspec.Struct, frozen=True):
-    """One version that has to leave where it is."""
+    """A version that is demoted, and why."""
 
     environment: str
     version: str
@@ -48,7 +48,7 @@ def decide_demote(
         raise RefusedError(f"{state.asset.name}: no version is enabled in {command.environment}")
     known_version(state, version)
     if command.to not in ("shadow", "demoted"):
-        raise RefusedError(f"a demotion goes to shadow or demoted, not to {command.to}")
+        raise RefusedError(f"a demotion leads to shadow or demoted, not to {command.to}")
     track = state.asset.track(command.environment, version)
     if track.stage == command.to or track.stage in FALLEN:
         return ()
@@ -88,7 +88,9 @@ def decide_roll_back(
         raise illegal(state, version, track.stage, "rolled_back")
     require_role(state.governance, command.actor, row.roles, "roll back")
     if command.to is not None and version != place.enabled:
-        raise RefusedError(f"{state.asset.name}@{version} is a canary; there is nothing to go to")
+        raise RefusedError(
+            f"{state.asset.name}@{version} is a canary; a rollback from it takes no --to"
+        )
     fall = Fall(
         environment=command.environment,
         version=version,
@@ -103,7 +105,7 @@ def decide_roll_back(
 
 
 def _is_done(state: LifecycleState, place: EnvironmentState, command: RollBack) -> bool:
-    """Whether what a rollback asks for is already so."""
+    """Whether a rollback has nothing to change."""
     if command.version is not None:
         return state.asset.track(command.environment, command.version).stage in FALLEN
     if command.to is not None:
@@ -112,10 +114,10 @@ def _is_done(state: LifecycleState, place: EnvironmentState, command: RollBack) 
 
 
 def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tuple[Fact, ...]:
-    """A version leaves; when it was the live one, an earlier one with valid evidence takes over.
+    """Demote a version; if it was live, an earlier one with valid evidence takes over.
 
-    A canary beside a live version that leaves has lost what it is compared with and goes back to
-    shadow. Where no earlier version can take over, nothing is live: that is the safe side.
+    A canary beside it loses its baseline and goes back to shadow. If no earlier version can take
+    over, nothing is live: that is the safe outcome.
     """
     place = state.asset.place(fall.environment)
     facts: list[Fact] = [
@@ -170,12 +172,12 @@ def _restorable(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> st
         if fall.to not in earlier[: policy.rollback_window]:
             reachable = ", ".join(earlier[: policy.rollback_window]) or "none"
             raise RefusedError(
-                f"{state.asset.name}@{fall.to} cannot be gone back to (reachable: {reachable})"
+                f"{state.asset.name}@{fall.to} cannot be rolled back to (reachable: {reachable})"
             )
         problems = _return_problems(state, fall, fall.to, moment)
         if problems:
             raise RefusedError(
-                f"{state.asset.name}@{fall.to} cannot be gone back to", tuple(problems)
+                f"{state.asset.name}@{fall.to} cannot be rolled back to", tuple(problems)
             )
         return fall.to
     if policy.fallback == "none":
@@ -189,7 +191,7 @@ def _restorable(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> st
 def _return_problems(
     state: LifecycleState, fall: Fall, version: str, moment: DecisionMoment
 ) -> list[str]:
-    """What is wrong with the results that an earlier version was enabled by."""
+    """Return what is wrong with the results that an earlier version was enabled by."""
     track = state.asset.track(fall.environment, version)
     if track.glass is not None and track.glass.is_over(moment.now):
         return [f"it was enabled by break-glass ({track.glass.incident}) and not reviewed in time"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -149,7 +149,7 @@ class Inspector:
         if book is not None and book.decide is not None:
             return book.decide
         if book is None and line.rules <= max(self._rule_books):
-            raise IntegrityError(f"it names rules {line.rules}, which no build ever had")
+            raise IntegrityError(f"it names rules {line.rules}, which no release has had")
         self._not_decided.setdefault(line.rules, []).append(line.seq)
         return None
 
@@ -169,7 +169,7 @@ class Inspector:
             )
             yield EventFinding(line.seq, message)
         elif line.rules != first.rules:
-            yield EventFinding(line.seq, "names other rules than the act that it belongs to")
+            yield EventFinding(line.seq, "names other rules than the rest of its act")
         in_force = governance.policy_digest
         if isinstance(line.fact, PolicyAdopted) and not governance.revision:
             # The first policy of a store is its own reason.
@@ -194,7 +194,7 @@ class Inspector:
             problem = EventFinding(main.seq, message, breaks_off=asked.breaks_off)
         for command in asked.commands:
             if "evidence" in command.__struct_fields__:
-                changes: dict[str, Any] = {"evidence": self._evidence(state.asset)}
+                changes: dict[str, object] = {"evidence": self._evidence(state.asset)}
                 command = msgspec.structs.replace(command, **changes)  # noqa: PLW2901
             for now in _moments(state, main.at):
                 try:
@@ -252,29 +252,34 @@ def _move(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
 def _step(
     fact: VersionMoved, glass: BreakGlassUsed | None, actor: str, later: Sequence[LifecycleEvent]
 ) -> tuple[Command, ...]:
-    common: dict[str, Any] = {
-        "actor": actor,
-        "asset": fact.asset,
-        "environment": fact.environment,
-        "note": fact.note,
-    }
     tick = Tick(actor=actor, asset=fact.asset, environment=fact.environment)
     if fact.cause in ("promote", "break_glass"):
         incident = glass.incident if glass is not None else None
         step = Promote(
+            actor=actor,
+            asset=fact.asset,
+            environment=fact.environment,
+            note=fact.note,
             version=fact.version,
             to=fact.after,
             result_ids=fact.result_ids,
             incident=incident if fact.cause == "break_glass" else None,
-            **common,
         )
         # The break-glass event comes before the step; a step alone has no command that leads to it.
         return () if fact.cause == "break_glass" and glass is None else (step,)
     if fact.cause == "ramp":
         return (tick,)
     if fact.cause == "demote":
-        to = fact.after
-        return (Demote(version=fact.version, to=to, signals=fact.signals, **common),)
+        demote = Demote(
+            actor=actor,
+            asset=fact.asset,
+            environment=fact.environment,
+            note=fact.note,
+            version=fact.version,
+            to=fact.after,
+            signals=fact.signals,
+        )
+        return (demote,)
     returned = next(
         (
             line.fact.version
@@ -284,7 +289,15 @@ def _step(
         None,
     )
     ways = tuple(
-        RollBack(version=fact.version, to=to, signals=fact.signals, **common)
+        RollBack(
+            actor=actor,
+            asset=fact.asset,
+            environment=fact.environment,
+            note=fact.note,
+            version=fact.version,
+            to=to,
+            signals=fact.signals,
+        )
         for to in dict.fromkeys((None, returned))
     )
     return (tick, *ways) if actor == SYSTEM else ways

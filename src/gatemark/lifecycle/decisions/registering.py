@@ -35,12 +35,14 @@ def decide_grant(
     if not admins:
         if command.person != command.actor or "admin" not in command.roles:
             raise RefusedError(
-                f"there is no admin yet: {command.actor} must first take admin for themselves"
+                f"there is no admin yet: {command.actor} must first grant admin to themselves"
             )
     else:
         require_role(governance, command.actor, RolesGranted.declared.roles, "grant roles")
         if admins == {command.person} and "admin" not in command.roles:
-            raise RefusedError(f"{command.person} is the last admin; name another one first")
+            raise RefusedError(
+                f"{command.person} is the last admin; grant admin to another person first"
+            )
     if governance.roles.get(command.person, ()) == command.roles:
         return ()
     return (RolesGranted(actor=command.person, roles=command.roles, note=command.note),)
@@ -53,7 +55,7 @@ def _check_name(governance: GovernanceState, person: str) -> None:
         raise InvalidValueError(problem)
     known = governance.looks.get(look_of(person), person)
     if known != person:
-        raise RefusedError(f"{person!r} looks like {known!r}, who is known already")
+        raise RefusedError(f"{person!r} looks like {known!r}, who already exists")
 
 
 @decides(AdoptPolicy)
@@ -121,7 +123,7 @@ def decide_add(
     if not other:
         return ()
     raise RefusedError(
-        f"{asset.name}@{command.version} is already there with other {' and '.join(other)}; "
+        f"{asset.name}@{command.version} already exists with other {' and '.join(other)}; "
         "a changed candidate is a new version"
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -61,12 +61,12 @@ class _Spot(msgspec.Struct, frozen=True):
     def add(self, change: ChangeClass, what: str) -> None:
         self.found.reasons.append((change, f"{self.path}: {what}"))
 
-    def mapping(self, value: Any) -> Mapping[str, Any]:
+    def mapping(self, value: object) -> Mapping[str, object]:
         if not isinstance(value, Mapping):
             raise InvalidValueError(f"{self.path}: must be an object")
         return value
 
-    def listing(self, value: Any) -> list[Any]:
+    def listing(self, value: object) -> list[object]:
         if not isinstance(value, list):
             raise InvalidValueError(f"{self.path}: must be a list")
         return value
@@ -92,7 +92,7 @@ def bump(before: str, after: str) -> ChangeClass | None:
     return "minor" if now[0] == 0 else "patch"
 
 
-def compare_schemas(before: Any, after: Any) -> SchemaDifference:
+def compare_schemas(before: object, after: object) -> SchemaDifference:
     """Classify everything that differs between two JSON Schemas."""
     found = _Found()
     _compare(before, after, _Spot("$", 0, found))
@@ -104,11 +104,11 @@ def compare_schemas(before: Any, after: Any) -> SchemaDifference:
     )
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: object, right: object) -> bool:
     return canonical_bytes(left) == canonical_bytes(right)
 
 
-def _compare(before: Any, after: Any, spot: _Spot) -> None:
+def _compare(before: object, after: object, spot: _Spot) -> None:
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         if not _same(before, after):
             # True allows everything, so that going there is a widening.
@@ -120,7 +120,9 @@ def _compare(before: Any, after: Any, spot: _Spot) -> None:
     _properties(before, after, spot)
 
 
-def _keyword(key: str, before: Mapping[str, Any], after: Mapping[str, Any], spot: _Spot) -> None:
+def _keyword(
+    key: str, before: Mapping[str, object], after: Mapping[str, object], spot: _Spot
+) -> None:
     then, now = before.get(key), after.get(key)
     if key in _MARKINGS:
         spot.found.is_marking_change = True
@@ -147,7 +149,7 @@ def _keyword(key: str, before: Mapping[str, Any], after: Mapping[str, Any], spot
         spot.add("major", "was added" if key not in before else "changed")
 
 
-def _named(before: Any, after: Any, spot: _Spot) -> None:
+def _named(before: object, after: object, spot: _Spot) -> None:
     then, now = spot.mapping(before), spot.mapping(after)
     for name in sorted({*then, *now}):
         if name not in then:
@@ -158,7 +160,7 @@ def _named(before: Any, after: Any, spot: _Spot) -> None:
             _compare(then[name], now[name], spot.at(name))
 
 
-def _types(before: Any, after: Any, spot: _Spot) -> None:
+def _types(before: object, after: object, spot: _Spot) -> None:
     then, now = _type_set(before), _type_set(after)
     if now is None or (then is not None and then < now):
         spot.add("minor", "became wider")
@@ -166,7 +168,7 @@ def _types(before: Any, after: Any, spot: _Spot) -> None:
         spot.add("major", f"must still allow {_list(then)}, allows {_list(now)}")
 
 
-def _type_set(value: Any) -> set[str] | None:
+def _type_set(value: object) -> set[str] | None:
     if value is None:
         return None
     names = {str(one) for one in (value if isinstance(value, list) else [value])}
@@ -177,7 +179,7 @@ def _list(names: set[str] | None) -> str:
     return "anything" if names is None else ", ".join(sorted(names))
 
 
-def _choices(before: Any, after: Any, spot: _Spot) -> None:
+def _choices(before: object, after: object, spot: _Spot) -> None:
     if before is None:
         spot.add("major", "was added")
         return
@@ -194,7 +196,7 @@ def _choices(before: Any, after: Any, spot: _Spot) -> None:
         spot.add("patch", "the order changed")
 
 
-def _limits(before: Any, after: Any, spot: _Spot, *, is_floor: bool) -> None:
+def _limits(before: object, after: object, spot: _Spot, *, is_floor: bool) -> None:
     if after is None:
         spot.add("minor", "the limit was removed")
     elif before is None:
@@ -206,14 +208,15 @@ def _limits(before: Any, after: Any, spot: _Spot, *, is_floor: bool) -> None:
         spot.add("major" if is_tighter else "minor", f"went from {before} to {after}")
 
 
-def _properties(before: Mapping[str, Any], after: Mapping[str, Any], spot: _Spot) -> None:
+def _properties(before: Mapping[str, object], after: Mapping[str, object], spot: _Spot) -> None:
     then = spot.mapping(before.get("properties", {}))
     now = spot.mapping(after.get("properties", {}))
     needed_then = set(map(str, spot.listing(before.get("required", []))))
     needed_now = set(map(str, spot.listing(after.get("required", []))))
     for name in sorted({*then, *now, *needed_then, *needed_now}):
         place = spot.at(name)
-        has_default = isinstance(now.get(name), Mapping) and "default" in now[name]
+        declared = now.get(name)
+        has_default = isinstance(declared, Mapping) and "default" in declared
         if name in then and name not in now:
             place.add("major", "was removed")
         elif name in now and name not in then:

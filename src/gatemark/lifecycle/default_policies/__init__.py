@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -23,10 +23,10 @@ _RELEASES: Final = ("0.1.0",)
 
 
 @cache
-def default_document(release: str) -> dict[str, Any]:
+def default_document(release: str) -> dict[str, object]:
     """The default policy of a release, word for word."""
     data = files(__package__).joinpath(f"{release}.json").read_bytes()
-    document: dict[str, Any] = msgspec.json.decode(data)
+    document: dict[str, object] = msgspec.json.decode(data)
     return document
 
 

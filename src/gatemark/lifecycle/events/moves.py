@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from gatemark.ledger.event_kinds import TRANSITION
 from gatemark.ledger.payloads import SYSTEM
@@ -167,13 +167,24 @@ class VersionPaused(VersionFact, frozen=True, kw_only=True):
 
     def commands(self, actor: str) -> tuple[Command, ...]:
         """The system pauses by itself or when it is asked to; only people resume."""
-        common: dict[str, Any] = {"actor": actor, "asset": self.asset}
-        common["environment"] = self.environment
-        tick = Tick(**common)
-        common |= {"version": self.version, "note": self.note}
         if self.reason is None:
-            return (ResumeVersion(**common),)
-        pause = PauseVersion(reason=self.reason, **common)
+            resume = ResumeVersion(
+                actor=actor,
+                asset=self.asset,
+                environment=self.environment,
+                version=self.version,
+                note=self.note,
+            )
+            return (resume,)
+        pause = PauseVersion(
+            actor=actor,
+            asset=self.asset,
+            environment=self.environment,
+            version=self.version,
+            reason=self.reason,
+            note=self.note,
+        )
+        tick = Tick(actor=actor, asset=self.asset, environment=self.environment)
         return (tick, pause) if actor == SYSTEM else (pause,)
 
     @property

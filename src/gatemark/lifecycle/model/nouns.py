@@ -263,7 +263,7 @@ _LATIN_LOOKS: Final = str.maketrans(
 
 
 def name_problem(name: str) -> str | None:
-    """Why a text cannot name a person; None when it can."""
+    """Return why a text cannot name a person, or None."""
     if not 1 <= len(name) <= MAX_NAME:
         return f"a name must have 1 to {MAX_NAME} characters, got {len(name)}"
     for letter in name:
@@ -282,5 +282,5 @@ def name_problem(name: str) -> str | None:
 
 
 def look_of(name: str) -> str:
-    """What a reader sees of a name: the same for names that differ in case or in alphabet alone."""
+    """Return what a name looks like: equal for names that differ only in case or alphabet."""
     return unicodedata.normalize("NFKC", name).casefold().translate(_LATIN_LOOKS)

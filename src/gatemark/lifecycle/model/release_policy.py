@@ -71,7 +71,7 @@ DEFAULT_GATES: Final[dict[Gate, GateRule]] = {
 
 @original_fields("canary_1 enabled high_risk approvers expire_hours waiver_max_days")
 class Approvals(Noun, frozen=True, kw_only=True):
-    """How many people must say yes, who may, and for how long that counts."""
+    """How many approvals are needed, by whom, and how long they are valid."""
 
     canary_1: Count = 1
     enabled: Count = 1
@@ -88,9 +88,9 @@ class Approvals(Noun, frozen=True, kw_only=True):
 
 @original_fields("harm tolerance noninferior")
 class MetricRule(Noun, frozen=True, kw_only=True):
-    """One watched metric: which way harm lies, and how much of it is nothing.
+    """One watched metric: which direction is harmful, and how much is tolerated.
 
-    Differences up to ``tolerance`` are no harm. With ``noninferior`` a window is clean only once
+    Differences up to ``tolerance`` are ignored. With ``noninferior`` a window is clean only once
     the data show that the harm is below it.
     """
 
@@ -133,7 +133,7 @@ class CanaryRules(Noun, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not self.metrics:
-            raise InvalidValueError("canary: a canary that watches no metric cannot be judged")
+            raise InvalidValueError("canary: a canary needs at least one metric")
         if self.breach_alpha > self.warn_alpha:
             raise InvalidValueError("canary: breach_alpha must not exceed warn_alpha")
 
@@ -186,7 +186,9 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         missing = [gate for gate in GATES if gate not in self.gates]
         if missing:
-            raise InvalidValueError(f"gates: {', '.join(missing)} must be named, if only to be off")
+            raise InvalidValueError(
+                f"gates: {', '.join(missing)} must be listed, even if they are off"
+            )
         for gate, rule in self.gates.items():
             if rule.overridable and gate not in OVERRIDABLE:
                 raise InvalidValueError(f"gates.{gate}: only replay may be overridden")
@@ -201,17 +203,17 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """Names the policy, every number and switch included."""
+        """The digest of the whole policy."""
         return digest(self)
 
 
 def policy_from(value: object) -> ReleasePolicy:
-    """A policy that somebody hands in; raises msgspec.ValidationError where it is wrong."""
+    """Read a policy that a user provides; raise msgspec.ValidationError if it is wrong."""
     return msgspec.convert(value, ReleasePolicy)
 
 
 def recorded_policy(document: object) -> ReleasePolicy:
-    """A policy as the ledger holds it; members that this build does not know are left out.
+    """Read a policy from the ledger; members that this build does not know are left out.
 
     A version that only a newer build knows raises NewerFormatError.
     """

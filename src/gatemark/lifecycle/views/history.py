@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.events.approvals import ApprovalGiven
@@ -82,26 +84,29 @@ def live_of(state: LifecycleState, lines: Sequence[LifecycleEvent]) -> tuple[Liv
     for environment, place in sorted(state.asset.places.items()):
         shadow = tuple(track.version for track in place.tracks.values() if track.stage == "shadow")
         canary = place.tracks[place.canary] if place.canary else None
-        common: dict[str, Any] = {
-            "environment": environment,
-            "shadow": shadow,
-            "canary": place.canary,
-            "canary_share": share_of(canary.stage) if canary else None,
-        }
+        live = Live(
+            environment=environment,
+            version=None,
+            since=None,
+            why="no version is enabled",
+            shadow=shadow,
+            canary=place.canary,
+            canary_share=share_of(canary.stage) if canary else None,
+        )
         if place.enabled is None:
-            found.append(Live(version=None, since=None, why="no version is enabled", **common))
+            found.append(live)
             continue
         track = place.tracks[place.enabled]
         move = next(line for line in lines if line.seq == track.seq)
         approved = approvers(lines, track.approvals)
         found.append(
-            Live(
+            msgspec.structs.replace(
+                live,
                 version=place.enabled,
                 since=track.since,
                 why=f"{track.cause} by {move.actor} (event {track.seq})",
                 result_ids=track.result_ids,
                 approved_by=approved,
-                **common,
             )
         )
     return tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from gatemark import __version__
 from gatemark.lifecycle.views.text import short
@@ -27,7 +27,7 @@ _GATE_TONES: Final = {
     "overridden": "waived",
     "broken_glass": "fail",
 }
-_SHARED: Final[dict[str, Any]] = {
+_SHARED: Final[dict[str, object]] = {
     "version": __version__,
     "moment": words.moment,
     "short": short,
@@ -41,7 +41,7 @@ def render_history(history: History) -> bytes:
     return _render("history.html", history_context(history))
 
 
-def history_context(history: History) -> dict[str, Any]:
+def history_context(history: History) -> dict[str, object]:
     """What the history of an asset is filled with."""
     live = [one.version for one in history.live if one.version]
     return _SHARED | {
@@ -59,7 +59,7 @@ def render_why(why: Why) -> bytes:
     return _render("why.html", why_context(why))
 
 
-def why_context(why: Why) -> dict[str, Any]:
+def why_context(why: Why) -> dict[str, object]:
     """What the reasons of a version are filled with."""
     tone = "fail" if why.problems or why.glass else _TONES.get(why.stage, "inconclusive")
     return _SHARED | {
@@ -82,5 +82,5 @@ def _pins(why: Why) -> list[tuple[str, str]]:
     return [*plain.items(), *tools.items()]
 
 
-def _render(template: str, context: dict[str, Any]) -> bytes:
+def _render(template: str, context: dict[str, object]) -> bytes:
     return page_environment().get_template(template).render(context).encode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -169,7 +168,7 @@ def why_text(why: Why) -> str:
 
 
 def _vote_word(vote: ShownVote) -> str:
-    """What came of a vote."""
+    """Return the outcome of a vote."""
     if vote.was_used:
         return "used"
     if vote.is_replaced:
@@ -220,7 +219,7 @@ def _fact_text(fact: Fact) -> str:
     return f"{fact.label}: {fact.sentence}" + (f": {note}" if note else "")
 
 
-def document_of(*several: CommandResult) -> dict[str, Any]:
+def document_of(*several: CommandResult) -> dict[str, object]:
     """The JSON document of some carried-out commands."""
     return {
         "changed": any(acted.is_change for acted in several),

@@ -1,4 +1,4 @@
-"""Where the bars of a timeline stand: one lane per version, one bar per stage."""
+"""The geometry of a timeline: one lane per version, one bar per stage."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from gatemark.workspace import Workspace
 
 
 def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
-    """Everything that the current stage of a version rests on, looked at again now."""
+    """Return everything that the current stage of a version rests on, checked again."""
     lines = asset_lines(workspace, ref.asset)
     state = fold(
         ref.asset, sorted([*workspace_lines(workspace), *lines], key=lambda line: line.seq)
@@ -130,7 +130,7 @@ def _citation(
 
 
 def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
-    """What one should know about a result although it holds."""
+    """Return caveats about a valid result."""
     answered = result.runtime.get("target.candidate")
     if answered is not None:
         yield f"{result.actor} vouched for the candidate; what answered was {short(answered)}"
@@ -212,5 +212,5 @@ def _problems(track: Track, citations: Sequence[Citation]) -> tuple[str, ...]:
         f"result {short(one.id)}: {one.reason}" for one in citations if one.worth != "verified"
     ]
     if track.stage in EVIDENCED and not citations:
-        found.append(f"{track.stage} rests on no result")
+        found.append(f"{track.stage} does not rest on a result")
     return tuple(found)

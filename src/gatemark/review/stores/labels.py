@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import msgspec
 import sqlalchemy as sa
@@ -192,7 +191,7 @@ class SqlLabels:
             if last is not None and (last.label, last.note) == (mark.label, mark.note):
                 return int(last.version)
             version = 1 if last is None else int(last.version) + 1
-            values: dict[str, Any] = msgspec.structs.asdict(mark) | {"version": version}
+            values: dict[str, object] = msgspec.structs.asdict(mark) | {"version": version}
             connection.execute(
                 sa.insert(LABEL_MARKS).values(label_set=name, at=at.isoformat(), **values)
             )

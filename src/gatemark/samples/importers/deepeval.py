@@ -1,20 +1,26 @@
-"""DeepEval test runs: `test_run_<time>.json` or the rolling copy of the latest run."""
+"""DeepEval runs: a file of the results folder, `.deepeval/.latest_test_run.json`, or a dump.
+
+The dump is what `evaluate()` returns, written with `model_dump_json()`; it is the same data in
+snake case.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from gatemark.samples.foreign_json import decode, key_paths, rows
+from gatemark.samples.foreign_json import decode, key_paths, rows, without_bom
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
     choose_arm,
     error_of,
     only,
+    repeats_of,
     score_number,
     text_tags,
 )
@@ -30,100 +36,118 @@ from gatemark.samples.importer import (
 
 NAME: Final = "deepeval"
 _PASSED: Final = "success"
+_LATEST: Final = "testRunData"
+_DEFAULT_NAME: Final = re.compile(r"(?:conversational_)?test_case_[0-9]+")
+_CASES: Final = ("testCases", "conversationalTestCases", "test_results")
+_CAMEL: Final = {
+    "actual_output": "actualOutput",
+    "expected_output": "expectedOutput",
+    "expected_outcome": "expectedOutcome",
+    "metrics_data": "metricsData",
+    "index": "order",
+}
+_MARKS: Final = ("metricsData", "metricsMetadata", "actualOutput", "metrics_data", "actual_output")
+_FILES: Final = re.compile(r"test_run_[0-9_]+\.json|\.latest_test_run\.json|[0-9]{8}_[0-9]{6}")
+
+
+class _Metric(msgspec.Struct):
+    name: str = ""
+    metric: str = ""
+    score: object = None
+    success: bool | None = None
+    flaky: bool | None = None
+    error: object = None
+
+    @property
+    def called(self) -> str:
+        """Its name; before version 1 it stood under ``metric``."""
+        return self.name or self.metric
 
 
 class _Camel(msgspec.Struct, rename="camel"):
-    pass
-
-
-class _Metric(_Camel):
-    name: str
-    score: float | None = None
-    success: bool | None = None
-    flaky: bool | None = None
-    error: Any = None
-
-
-class _Case(_Camel):
     name: str | None = None
     order: int | None = None
-    input: Any = None
-    actual_output: Any = None
-    expected_output: Any = None
-    scenario: Any = None
-    expected_outcome: Any = None
-    turns: Any = None
+    input: object = None
+    actual_output: object = None
+    expected_output: object = None
+    scenario: object = None
+    expected_outcome: object = None
+    turns: object = None
     success: bool | None = None
     metrics_data: list[_Metric] | None = None
+    metrics_metadata: list[_Metric] | None = None
     completion_time: float | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: dict[str, object] | None = None
+
+    @property
+    def metrics(self) -> list[_Metric]:
+        """Every metric, whatever the version calls the list."""
+        return self.metrics_data or self.metrics_metadata or []
 
     @property
     def undecided(self) -> bool:
         """Whether only crashed metrics speak against it; flaky metrics decide nothing."""
-        deciding = [metric for metric in self.metrics_data or [] if not metric.flaky]
+        deciding = [metric for metric in self.metrics if not metric.flaky]
         failed = any(metric.success is False and not metric.error for metric in deciding)
         return not failed and any(metric.error for metric in deciding)
 
 
-class _Total(_Camel):
+class _Total(msgspec.Struct):
     metric: str = ""
     passes: int | None = None
     fails: int | None = None
     errors: int | None = None
 
 
-class _Log(_Camel):
+class _Log(msgspec.Struct, rename="camel"):
     test_cases: list[msgspec.Raw] = []
     conversational_test_cases: list[msgspec.Raw] = []
+    test_results: list[msgspec.Raw] = msgspec.field(name="test_results", default_factory=list)
     metrics_scores: list[_Total] = []
     identifier: str | None = None
     test_passed: int | None = None
     test_failed: int | None = None
-    hyperparameters: dict[str, Any] | None = None
+    hyperparameters: dict[str, object] | None = None
     dataset_alias: str | None = None
+
+    @property
+    def count(self) -> int:
+        """How many test cases it holds."""
+        return len(self.test_cases + self.conversational_test_cases + self.test_results)
+
+
+class _Latest(msgspec.Struct):
+    run: _Log | None = msgspec.field(name=_LATEST, default=None)
+
+
+_Placed = tuple[str, msgspec.Raw, _Camel]
 
 
 def sniff(head: bytes, _filename: str) -> bool:
     """A run with test cases whose metrics carry DeepEval's names."""
     paths = key_paths(head)
-    if "testCases" not in paths:
-        return False
-    marks = ("testCases[].metricsData", "testCases[].actualOutput", "conversationalTestCases")
-    return any(mark in paths for mark in marks)
+    if "conversationalTestCases" in paths and "testCases" in paths:
+        return True
+    prefixes = [f"{at}{cases}[]." for at in ("", f"{_LATEST}.") for cases in _CASES]
+    return any(f"{prefix}{mark}" in paths for prefix in (*prefixes, "[].") for mark in _MARKS)
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
     """A file is one run."""
-    file = only(files, NAME)
-    log = decode(file.data, _Log, file.name)
-    return (
-        LogExperiment(log.identifier or "run", len(log.test_cases + log.conversational_test_cases)),
-    )
+    log = _load(only(files, NAME))
+    return (LogExperiment(log.identifier or "run", log.count),)
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     """Every test case with a score per metric and the verdict as the score `success`."""
     file = only(files, NAME)
-    log = decode(file.data, _Log, file.name)
+    log = _load(file)
     arm = choose_arm(arms(files, options), options.arm, file.name)
     gathering = Gathering(NAME, file.name, options)
-    cases: list[tuple[str, msgspec.Raw, _Case]] = []
-    for key, raws in (
-        ("testCases", log.test_cases),
-        ("conversationalTestCases", log.conversational_test_cases),
-    ):
-        for place, raw, case in rows(raws, _Case, f"{file.name}: {key}"):
-            if isinstance(case, Refusal):
-                gathering.refuse(case)
-            else:
-                cases.append((place, raw, case))
-    shared = [name for name, n in Counter(case.name for _, _, case in cases).items() if n > 1]
-    if shared and options.id_path is None:
-        gathering.note("several test cases share a name; their order is part of their id")
-    for place, raw, case in cases:
-        own = f"{case.name}#{case.order}" if case.name in shared else case.name
-        _add(gathering, place, gathering.chosen_id(place, raw, own), case)
+    cases = _cases(log, file, gathering)
+    keys = _keys(cases, gathering)
+    for (place, raw, case), (item, epoch) in zip(cases, keys, strict=True):
+        _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, case)
     _check(gathering, log, [case for _, _, case in cases])
     gathering.note("the file holds neither a time nor a DeepEval version: lineage is incomplete")
     gathering.lineage |= {
@@ -134,13 +158,84 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     return gathering.finish(arm=arm, headline=_PASSED)
 
 
-def _add(gathering: Gathering, place: str, item: object, case: _Case) -> None:
-    metrics = case.metrics_data or []
-    scores: dict[str, float | None] = {_PASSED: score_number(case.success)}
+def _load(file: ForeignFile) -> _Log:
+    if without_bom(file.data).lstrip().startswith(b"["):
+        return _Log(test_results=decode(file.data, list[msgspec.Raw], file.name))
+    if _LATEST in key_paths(file.head):
+        return decode(file.data, _Latest, file.name).run or _Log()
+    return decode(file.data, _Log, file.name)
+
+
+def _cases(log: _Log, file: ForeignFile, gathering: Gathering) -> list[_Placed]:
+    cases: list[_Placed] = []
+    results = [_camel(raw) for raw in log.test_results]
+    listed = (log.test_cases, log.conversational_test_cases, results)
+    for key, raws in zip(_CASES, listed, strict=True):
+        for place, raw, case in rows(raws, _Camel, f"{file.name}: {key}"):
+            if isinstance(case, Refusal):
+                gathering.refuse(case)
+            else:
+                cases.append((place, raw, case))
+    return cases
+
+
+def _camel(raw: msgspec.Raw) -> msgspec.Raw:
+    """A result of ``evaluate()`` with the names that a test run has for the same fields."""
+    try:
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return raw
+    renamed = {_CAMEL.get(name, name): value for name, value in fields.items()}
+    return msgspec.Raw(msgspec.json.encode(renamed))
+
+
+def _keys(cases: list[_Placed], gathering: Gathering) -> list[tuple[str | None, int]]:
+    """The id and epoch of every case. Default names are positions, and repeats are epochs."""
+    names = [case.name for _, _, case in cases]
+    if names and all(name is None or _DEFAULT_NAME.fullmatch(name) for name in names):
+        gathering.by_position = True
+        gathering.note("test cases have default names: their position is their id")
+        same = repeats_of({n: _content(case) for n, (_, _, case) in enumerate(cases)})
+        return [
+            (names[same[n][0]] or f"test_case_{same[n][0]}", same[n][1]) for n in range(len(cases))
+        ]
+    shared = {name for name, n in Counter(names).items() if n > 1}
+    if not shared:
+        return [(name, 1) for name in names]
+    return _shared_keys(cases, shared, gathering)
+
+
+def _shared_keys(
+    cases: list[_Placed], shared: set[str | None], gathering: Gathering
+) -> list[tuple[str | None, int]]:
+    """Cases that share a name and ask the same are epochs; others are told apart by order."""
+    same = repeats_of({n: [c.name, _content(c)] for n, (_, _, c) in enumerate(cases)})
+    firsts = {first for first, _ in same.values()}
+    distinct = Counter(cases[first][2].name for first in firsts)
+    if any(distinct[name] > 1 for name in shared):
+        gathering.by_position = True
+        gathering.note("several test cases share a name; their order is part of their id")
+    keys: list[tuple[str | None, int]] = []
+    for number in range(len(cases)):
+        first, epoch = same[number]
+        case = cases[first][2]
+        order = first if case.order is None else case.order
+        name = f"{case.name}#{order}" if distinct[case.name] > 1 else case.name
+        keys.append((name, epoch))
+    return keys
+
+
+def _content(case: _Camel) -> object:
+    asked = case.input if case.input is not None else case.scenario
+    return [asked, case.expected_output, case.expected_outcome, case.metadata]
+
+
+def _add(gathering: Gathering, place: str, item: object, epoch: int, case: _Camel) -> None:
+    scores: dict[str, object] = {_PASSED: case.success}
     tags = text_tags(case.metadata)
-    for metric in metrics:
-        name = f"metric/{metric.name}" if metric.name == _PASSED else metric.name
-        scores[name] = None if metric.error else score_number(metric.score)
+    for metric in case.metrics:
+        name = f"metric/{metric.called}" if metric.called == _PASSED else metric.called
+        scores[name] = None if metric.error else metric.score
         if metric.flaky:
             tags[f"flaky.{name}"] = "true"
         if metric.error:
@@ -153,6 +248,7 @@ def _add(gathering: Gathering, place: str, item: object, case: _Case) -> None:
     gathering.add(
         place,
         item=item,
+        epoch=epoch,
         given=case.input if case.input is not None else (case.scenario or case.turns),
         target=case.expected_output if case.expected_output is not None else case.expected_outcome,
         output=case.actual_output if case.actual_output is not None else case.turns,
@@ -163,16 +259,16 @@ def _add(gathering: Gathering, place: str, item: object, case: _Case) -> None:
     )
 
 
-def _error(case: _Case, scores: dict[str, float | None]) -> ForeignError | None:
-    if any(score is not None for score in scores.values()):
+def _error(case: _Camel, scores: dict[str, object]) -> ForeignError | None:
+    if any(score_number(score) is not None for score in scores.values()):
         return None
-    crashed = next((metric for metric in case.metrics_data or [] if metric.error), None)
+    crashed = next((metric for metric in case.metrics if metric.error), None)
     if crashed is None:
         return ForeignError("unscored", "no metric gave this test case a number")
     return error_of(crashed.error, "metric_error")
 
 
-def _check(gathering: Gathering, log: _Log, cases: list[_Case]) -> None:
+def _check(gathering: Gathering, log: _Log, cases: list[_Camel]) -> None:
     for label, claimed, found in (
         ("testPassed", log.test_passed, sum(case.success is True for case in cases)),
         ("testFailed", log.test_failed, sum(case.success is False for case in cases)),
@@ -181,12 +277,14 @@ def _check(gathering: Gathering, log: _Log, cases: list[_Case]) -> None:
             gathering.check(check_count(label, claimed, found))
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     for case in cases:
-        decided = [m.success for m in case.metrics_data or [] if not m.flaky]
+        decided = [m.success for m in case.metrics if not m.flaky and m.success is not None]
         if decided and case.success is not None and case.success != all(decided):
-            gathering.note(f"test case {case.name!r}: its verdict does not follow from its metrics")
-        for metric in case.metrics_data or []:
+            gathering.contradiction(
+                f"test case {case.name!r}: its verdict does not follow from its metrics"
+            )
+        for metric in case.metrics:
             outcome = "errors" if metric.error else "passes" if metric.success else "fails"
-            outcomes[metric.name][outcome] += 1
+            outcomes[metric.called][outcome] += 1
     for total in log.metrics_scores:
         for name, count in (
             ("passes", total.passes),
@@ -198,10 +296,16 @@ def _check(gathering: Gathering, log: _Log, cases: list[_Case]) -> None:
                 gathering.check(check_count(f"{total.metric} {name}", count, found_count))
 
 
+def in_folder(names: Sequence[str]) -> list[str]:
+    """The test runs in a results folder, or in `.deepeval`."""
+    return sorted(name for name in names if _FILES.fullmatch(name))
+
+
 IMPORTER: Final = Importer(
     name=NAME,
-    summary="DeepEval test runs (.json)",
+    summary="DeepEval test runs, the latest run, and dumps of evaluate() (.json)",
     sniff=sniff,
     arms=arms,
     read=read,
+    in_folder=in_folder,
 )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.samples.foreign_json import NAN_TEXT, key_paths
+from gatemark.samples.foreign_json import NOT_FINITE, key_paths
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
@@ -18,7 +18,6 @@ from gatemark.samples.gathering import (
     choose_arm,
     error_of,
     only,
-    refuse_partial,
     score_number,
     short_text,
     text_tags,
@@ -73,59 +72,72 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     file = only(files, NAME)
     log, rows_read = load(file, options)
     gathering = Gathering(NAME, file.name, options)
-    _refuse_unfinished(log, file, gathering, options)
+    gathering.version = text_tags(log.eval.packages).get("inspect_ai")
     taken = list(rows_read)
     if not taken:
         raise BadInputError(f"{file.name}: the log holds no samples")
     scored = any(isinstance(row, InspectSample) and row.scores for _, _, row in taken)
     if not scored:
         gathering.note("the log holds no scores at all")
+    arm = None
     if options.arm is not None:
-        choose_arm(arms(files, options), options.arm, file.name)
+        arm = choose_arm(arms(files, options), options.arm, file.name)
     for place, raw, row in taken:
         if isinstance(row, Refusal):
             gathering.refuse(row)
-        elif options.arm is None or options.arm == f"epoch-{row.epoch}":
+        elif arm is None or arm == f"epoch-{row.epoch}":
             _add(gathering, place, raw, row, scored=scored)
-    if options.arm is None and options.id_path is None and not options.allow_partial:
+    _note_partial(log, gathering, {row.id for _, _, row in taken if isinstance(row, InspectSample)})
+    if arm is None and options.id_path is None:
         _add_missing(gathering, log, file)
-    if options.arm is None and log.results is not None:
+    if arm is None and log.results is not None:
         _check(gathering, log.results, list(gathering.samples))
     gathering.lineage |= {
         "task": log.eval.task,
         "model": log.eval.model,
         "created": log.eval.created,
         "dataset": log.eval.dataset.name or "",
-        "inspect_ai": text_tags(log.eval.packages).get("inspect_ai", ""),
+        "inspect_ai": gathering.version or "",
     }
-    return gathering.finish(arm=options.arm, headline=_headline(log, gathering))
+    return gathering.finish(arm=arm, headline=_headline(log, gathering))
 
 
-def _refuse_unfinished(
-    log: Log, file: ForeignFile, gathering: Gathering, options: ReadOptions
-) -> None:
-    config = log.eval.config
+def _note_partial(log: Log, gathering: Gathering, ids: set[str | int]) -> None:
+    """Mark a run that did not finish, or that was asked for a part of its data set."""
+    config, size = log.eval.config, log.eval.dataset.samples
     if log.status != "success":
-        reason = f"status must be 'success', got {log.status!r}"
-        gathering.note(refuse_partial(file.name, reason, options))
-    if config.limit is not None:
-        reason = f"the run was cut with --limit {_cut(config.limit)}"
-        gathering.note(refuse_partial(file.name, reason, options))
-    if config.sample_id is not None:
-        reason = "the run was cut with --sample-id"
-        gathering.note(refuse_partial(file.name, reason, options))
+        gathering.partial(f"the run ended with status {log.status!r}, not 'success'")
+    if config.limit is not None and not _covers(config.limit, size, len(ids)):
+        of = "" if size is None else f" of {size} samples"
+        gathering.partial(f"the run was cut with --limit {_cut(config.limit)}{of}")
+    if config.sample_id is not None and (size is None or len(ids) < size):
+        gathering.partial("the run was cut with --sample-id")
+
+
+def _covers(limit: object, size: int | None, present: int) -> bool:
+    """Whether a limit leaves the data set whole: it is not smaller, and every item is there."""
+    if size is None or present < size:
+        return False
+    if isinstance(limit, list):
+        return len(limit) == 2 and limit[0] in (0, 1) and _reaches(limit[1], size)
+    return _reaches(limit, size)
+
+
+def _reaches(limit: object, size: int) -> bool:
+    return isinstance(limit, int) and not isinstance(limit, bool) and limit >= size
 
 
 def _add(
     gathering: Gathering, place: str, raw: msgspec.Raw, row: InspectSample, *, scored: bool
 ) -> None:
     scores: dict[str, float | None] = {}
+    raw_scores: dict[str, object] = {}
     tags = text_tags(row.metadata)
     for name, score in (row.scores or {}).items():
         for part, value in _parts(name, score.value):
             scores[part] = _number(value)
-            if value == NAN_TEXT:
-                gathering.note(f"score {part} is NaN for some samples: unscored, so null")
+            if isinstance(value, str) and value in NOT_FINITE:
+                raw_scores[part] = value
             elif scores[part] is None and isinstance(value, str):
                 tags[f"label.{part}"] = value
                 gathering.note(f"score {part} holds labels that are no numbers; they became tags")
@@ -144,14 +156,14 @@ def _add(
         given=row.input if not row.choices else {"input": row.input, "choices": row.choices},
         target=row.target,
         output=_completion(row.output),
-        scores=scores,
+        scores={**scores, **raw_scores},
         error=error,
         latency_ms=None if row.total_time is None else row.total_time * 1000,
         tags=tags,
     )
 
 
-def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
+def _parts(name: str, value: object) -> list[tuple[str, object]]:
     if isinstance(value, dict):
         return [(f"{name}/{key}", part) for key, part in value.items()]
     if isinstance(value, list):
@@ -159,7 +171,7 @@ def _parts(name: str, value: Any) -> list[tuple[str, Any]]:
     return [(name, value)]
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     if not isinstance(value, str):
         return score_number(value)
     if value in _LETTERS:
@@ -191,7 +203,7 @@ def _edit_tags(gathering: Gathering, name: str, score: InspectScore, place: str)
         return {}
     latest, provenance = edits[-1], edits[-1].provenance
     if latest.value != "UNCHANGED" and short_text(latest.value) != short_text(score.value):
-        gathering.note(
+        gathering.contradiction(
             f"{place}: {name} is {short_text(score.value)} "
             f"but its last edit says {short_text(latest.value)}"
         )
@@ -205,16 +217,16 @@ def _edit_tags(gathering: Gathering, name: str, score: InspectScore, place: str)
     return {f"edited.{name}.{key}": text for key, text in fields.items() if text}
 
 
-def _cut(limit: Any) -> str:
+def _cut(limit: object) -> str:
     """One number, or the range from one to another."""
     return "-".join(map(short_text, limit)) if isinstance(limit, list) else short_text(limit)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     return value if isinstance(value, str) else short_text(value)
 
 
-def _completion(output: Output | None) -> Any:
+def _completion(output: Output | None) -> object:
     if output is None:
         return None
     if output.completion is not None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,7 +20,6 @@ from gatemark.samples.gathering import (
     check_count,
     check_mean,
     choose_arm,
-    refuse_partial,
     score_number,
     usable_id,
 )
@@ -42,10 +41,10 @@ _ALIAS: Final = re.compile(r"results\.[^.]+\.alias$")
 
 class _Row(msgspec.Struct):
     doc_id: int
-    doc: Any = None
-    target: Any = None
-    arguments: Any = None
-    resps: Any = None
+    doc: object = None
+    target: object = None
+    arguments: object = None
+    resps: object = None
     filter: str = "none"
     metrics: list[str] = []
     doc_hash: str | None = None
@@ -57,8 +56,8 @@ class _Counted(msgspec.Struct):
 
 
 class _MetricSpec(msgspec.Struct):
-    metric: Any = None
-    aggregation: Any = None
+    metric: object = None
+    aggregation: object = None
 
 
 class _TaskConfig(msgspec.Struct):
@@ -70,7 +69,7 @@ class _RunConfig(msgspec.Struct):
 
 
 class _Results(msgspec.Struct):
-    results: dict[str, dict[str, Any]]
+    results: dict[str, dict[str, object]]
     configs: dict[str, _TaskConfig] = {}
     config: _RunConfig = msgspec.field(default_factory=_RunConfig)
     counts: dict[str, _Counted] = msgspec.field(name="n-samples", default_factory=dict)
@@ -81,9 +80,10 @@ class _Results(msgspec.Struct):
 
 class _Doc(msgspec.Struct):
     place: str
-    first: dict[str, Any]
+    first: dict[str, object]
     row: _Row
     scores: dict[str, float | None]
+    written: dict[str, object]
 
 
 def sniff(head: bytes, _filename: str) -> bool:
@@ -115,11 +115,13 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
             "no results file was given: neither --limit nor the aggregates could be checked"
         )
     else:
-        _refuse_limited(results, task, gathering, by_task[task], options)
+        _note_limited(results, task, gathering)
+        gathering.version = results.lm_eval_version
         task_hash = results.task_hashes.get(task)
     docs = _docs(by_task[task], gathering)
     own_ids = _has_own_ids(docs)
     if not own_ids and options.id_path is None:
+        gathering.by_position = True
         gathering.note("documents carry no id of their own: doc_id, their position, is used")
     for doc in docs.values():
         _add(gathering, doc, own_ids=own_ids, task_hash=task_hash)
@@ -180,21 +182,19 @@ def _task(file: ForeignFile, results: _Results | None) -> str:
     return named["task"] if named else name.removesuffix(".jsonl")
 
 
-def _refuse_limited(
-    results: _Results, task: str, gathering: Gathering, file: ForeignFile, options: ReadOptions
-) -> None:
+def _note_limited(results: _Results, task: str, gathering: Gathering) -> None:
     counted = results.counts.get(task)
     if counted is not None and counted.effective < counted.original:
-        reason = f"{task} ran {counted.effective} of {counted.original} documents (--limit)"
-        gathering.note(refuse_partial(file.name, reason, options))
-    elif results.config.limit is not None:
-        reason = f"the run was cut with --limit {results.config.limit:g}"
-        gathering.note(refuse_partial(file.name, reason, options))
+        gathering.partial(
+            f"{task} ran {counted.effective} of {counted.original} documents (--limit)"
+        )
+    elif counted is None and results.config.limit is not None:
+        gathering.partial(f"the run was cut with --limit {results.config.limit:g}")
 
 
 def _docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
     docs: dict[int, _Doc] = {}
-    for place, whole in lines(file, dict[str, Any]):
+    for place, whole in lines(file, dict[str, object]):
         if isinstance(whole, Refusal):
             gathering.refuse(whole)
             continue
@@ -203,21 +203,22 @@ def _docs(file: ForeignFile, gathering: Gathering) -> dict[int, _Doc]:
         except msgspec.ValidationError as error:
             gathering.refuse(Refusal(place, str(error)))
             continue
-        doc = docs.setdefault(row.doc_id, _Doc(place, whole, row, {}))
+        doc = docs.setdefault(row.doc_id, _Doc(place, whole, row, {}, {}))
         for metric in row.metrics:
             name = f"{metric}/{row.filter}"
             if name in doc.scores:
                 raise BadInputError(
                     f"{place}: doc_id {row.doc_id} has a second row for filter {row.filter!r}"
                 )
-            doc.scores[name] = score_number(whole.get(metric))
+            doc.written[name] = whole.get(metric)
+            doc.scores[name] = score_number(doc.written[name])
             if doc.scores[name] is None:
                 gathering.note(f"{name} is not one number per document; it is null")
     return docs
 
 
 def _has_own_ids(docs: Mapping[int, _Doc]) -> bool:
-    ids = [doc.row.doc.get("id") for doc in docs.values() if isinstance(doc.row.doc, dict)]
+    ids = [_own_id(doc.row) for doc in docs.values()]
     usable = [name for name in map(usable_id, ids) if name is not None]
     return len(docs) == len(usable) == len(set(usable))
 
@@ -231,21 +232,25 @@ def _add(gathering: Gathering, doc: _Doc, *, own_ids: bool, task_hash: str | Non
         tags["task_hash"] = task_hash
     gathering.add(
         doc.place,
-        item=gathering.chosen_id(doc.place, doc.first, row.doc["id"] if own_ids else row.doc_id),
+        item=gathering.chosen_id(doc.place, doc.first, _own_id(row) if own_ids else row.doc_id),
         given=_prompt(row),
         target=row.target,
         output=_response(row),
-        scores=doc.scores,
+        scores=doc.written,
         tags=tags,
     )
 
 
-def _prompt(row: _Row) -> Any:
+def _own_id(row: _Row) -> object:
+    return row.doc.get("id") if isinstance(row.doc, dict) else None
+
+
+def _prompt(row: _Row) -> object:
     prompt = value_at(row.arguments, "gen_args_0.arg_0")
     return row.doc if prompt is None else prompt
 
 
-def _response(row: _Row) -> Any:
+def _response(row: _Row) -> object:
     """The bare answer where there is one; log likelihoods, which are logged as text, as numbers."""
     continued = isinstance(value_at(row.arguments, "gen_args_0.arg_1"), str)
     if not isinstance(row.resps, list):
@@ -254,11 +259,11 @@ def _response(row: _Row) -> Any:
     return answers[0] if len(answers) == 1 else answers
 
 
-def _bare(part: Any) -> Any:
+def _bare(part: object) -> object:
     return part[0] if isinstance(part, list) and len(part) == 1 else part
 
 
-def _likelihood(pair: Any) -> Any:
+def _likelihood(pair: object) -> object:
     if not isinstance(pair, list) or len(pair) != 2 or pair[1] not in ("True", "False"):
         return pair
     try:
@@ -275,8 +280,9 @@ def _check(gathering: Gathering, results: _Results, task: str, docs: Mapping[int
         for spec in (config.metric_list if config and config.metric_list else [])
         if spec.aggregation == "mean" and isinstance(spec.metric, str)
     }
-    if isinstance(claims.get("sample_len"), int):
-        gathering.check(check_count(f"{task} sample_len", claims["sample_len"], len(docs)))
+    length = claims.get("sample_len")
+    if isinstance(length, int):
+        gathering.check(check_count(f"{task} sample_len", length, len(docs)))
     for key, value in claims.items():
         metric, comma, filter_name = key.partition(",")
         claimed = score_number(value)

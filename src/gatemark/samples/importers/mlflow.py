@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.samples.foreign_json import decode, key_paths, lines, without_bom
+from gatemark.samples.foreign_json import NOT_FINITE, decode, key_paths, lines, without_bom
 from gatemark.samples.gathering import (
     Gathering,
     choose_arm,
@@ -47,24 +47,24 @@ class _Problem(msgspec.Struct):
 
 
 class _Feedback(msgspec.Struct):
-    value: Any = None
+    value: object = None
     error: _Problem | None = None
 
 
 class _Assessment(msgspec.Struct):
     assessment_name: str = ""
     feedback: _Feedback | None = None
-    expectation: Any = None
+    expectation: object = None
     valid: bool | None = None
 
 
 class _Row(msgspec.Struct):
-    request: Any = None
-    response: Any = None
+    request: object = None
+    response: object = None
     state: str | None = None
     execution_duration: float | None = None
-    tags: dict[str, Any] | None = None
-    trace_metadata: dict[str, Any] | None = None
+    tags: dict[str, object] | None = None
+    trace_metadata: dict[str, object] | None = None
     assessments: list[_Assessment] | None = None
 
     @property
@@ -74,7 +74,7 @@ class _Row(msgspec.Struct):
         return named if isinstance(named, str) and named else "run"
 
 
-_Placed = tuple[str, dict[str, Any], _Row]
+_Placed = tuple[str, dict[str, object], _Row]
 
 
 def sniff(head: bytes, _filename: str) -> bool:
@@ -103,9 +103,16 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     tagged = _has_case_ids(mine)
     if not tagged and options.id_path is None:
         gathering.note("rows carry no tag case_id: the digest of the request is the id")
+    seen: Counter[tuple[str, str | None]] = Counter()
     for place, whole, row in mine:
         own = (row.tags or {}).get("case_id") if tagged else _digest_of(row.request)
-        _add(gathering, place, gathering.chosen_id(place, whole, own), whole, row)
+        item = gathering.chosen_id(place, whole, own)
+        # A request that was asked again is another epoch of the same item.
+        asked = (usable_id(item) or "", _digest_of(row.request))
+        seen[asked] += 1
+        _add(gathering, place, (item, seen[asked]), whole, row)
+    if max(seen.values(), default=1) > 1:
+        gathering.note("rows with the same id are epochs of one item")
     gathering.lineage["run"] = arm
     return gathering.finish(arm=arm, headline=gathering.only_score())
 
@@ -123,13 +130,13 @@ def _load(file: ForeignFile, gathering: Gathering) -> list[_Placed]:
     return placed
 
 
-def _rows(file: ForeignFile) -> list[tuple[str, dict[str, Any] | Refusal]]:
+def _rows(file: ForeignFile) -> list[tuple[str, dict[str, object] | Refusal]]:
     if without_bom(file.data).lstrip().startswith(b"["):
-        records = decode(file.data, list[Any], file.name)
+        records = decode(file.data, list[object], file.name)
         return [_record(f"{file.name}: [{n}]", record) for n, record in enumerate(records)]
     if "trace_id" in key_paths(file.head) and not _by_columns(file):
-        return list(lines(file, dict[str, Any]))
-    columns = decode(file.data, dict[str, dict[str, Any]], file.name)
+        return list(lines(file, dict[str, object]))
+    columns = decode(file.data, dict[str, dict[str, object]], file.name)
     keys = list(columns.get("trace_id", {}))
     uneven = [name for name, cells in columns.items() if list(cells) != keys]
     if uneven:
@@ -142,7 +149,7 @@ def _rows(file: ForeignFile) -> list[tuple[str, dict[str, Any] | Refusal]]:
     ]
 
 
-def _record(place: str, record: object) -> tuple[str, dict[str, Any] | Refusal]:
+def _record(place: str, record: object) -> tuple[str, dict[str, object] | Refusal]:
     if isinstance(record, dict):
         return place, record
     return place, Refusal(place, f"a row must be an object, got {type(record).__name__}")
@@ -162,23 +169,32 @@ def _has_case_ids(placed: list[_Placed]) -> bool:
     return bool(ids) and all(usable_id(one) is not None for one in ids)
 
 
-def _digest_of(request: Any) -> str | None:
+def _digest_of(request: object) -> str | None:
     try:
         return None if request is None else digest(request)
     except InvalidValueError:
         return None
 
 
-def _add(gathering: Gathering, place: str, item: object, whole: dict[str, Any], row: _Row) -> None:
+def _add(
+    gathering: Gathering,
+    place: str,
+    key: tuple[object, int],
+    whole: dict[str, object],
+    row: _Row,
+) -> None:
     expected = _expectations(whole, row)
     scores: dict[str, float | None] = {}
+    unknown: dict[str, object] = {}
     tags = {k: v for k, v in text_tags(row.tags).items() if not k.startswith(_OWN_TAGS)}
     for column, value in whole.items():
         name = column.removesuffix(_VALUE)
         if name == column or name in expected:
             continue
         scores[name] = _number(value)
-        if isinstance(value, str) and scores[name] is None:
+        if isinstance(value, str) and value in NOT_FINITE:
+            unknown[name] = value
+        elif isinstance(value, str) and scores[name] is None:
             tags[f"label.{name}"] = value
             del scores[name]
     problems = _problems(row)
@@ -188,22 +204,23 @@ def _add(gathering: Gathering, place: str, item: object, whole: dict[str, Any], 
         tags[f"error.{name}"] = problem
     gathering.add(
         place,
-        item=item,
+        item=key[0],
+        epoch=key[1],
         given=row.request,
         target=_target(expected),
         output=row.response,
-        scores=scores,
+        scores={**scores, **unknown},
         error=_error(row, scores, problems),
         latency_ms=row.execution_duration,
         tags=tags,
     )
 
 
-def _number(value: Any) -> float | None:
+def _number(value: object) -> float | None:
     return _WORDS.get(value.lower()) if isinstance(value, str) else score_number(value)
 
 
-def _expectations(whole: Mapping[str, Any], row: _Row) -> dict[str, Any]:
+def _expectations(whole: Mapping[str, object], row: _Row) -> dict[str, object]:
     """Columns that say what was wanted, by their assessment or, without one, by their name."""
     named = {one.assessment_name for one in row.assessments or [] if one.expectation is not None}
     judged = {one.assessment_name for one in row.assessments or [] if one.feedback is not None}
@@ -219,7 +236,7 @@ def _expectations(whole: Mapping[str, Any], row: _Row) -> dict[str, Any]:
     }
 
 
-def _target(expected: Mapping[str, Any]) -> Any:
+def _target(expected: Mapping[str, object]) -> object:
     if set(expected) <= {"expected_response"}:
         return expected.get("expected_response")
     return dict(expected)
@@ -243,7 +260,7 @@ def _compare(
         kept = _number(one.feedback.value)
         shown = scores.get(one.assessment_name)
         if kept is not None and shown is not None and not same_number(kept, shown):
-            gathering.note(
+            gathering.contradiction(
                 f"{place}: {one.assessment_name} is {shown:g} in its column and {kept:g} "
                 "in its assessment"
             )

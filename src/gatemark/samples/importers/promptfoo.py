@@ -1,4 +1,4 @@
-"""promptfoo output: `.json`, and `.jsonl` with one row per line.
+"""promptfoo evaluations: `.json`, `.jsonl`, `.yaml` and `.csv`, of every version.
 
 Baseline and candidate usually lie in one file as two columns; each column is an arm. Only the
 fields named here are read: the resolved config beside them may hold secrets.
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final
 
-import msgspec
-
-from gatemark.samples.foreign_json import decode, key_paths, lines, rows
 from gatemark.samples.gathering import (
     Gathering,
     check_count,
@@ -21,7 +18,7 @@ from gatemark.samples.gathering import (
     choose_arm,
     error_of,
     only,
-    refuse_partial,
+    repeats_of,
     score_number,
     text_tags,
     usable_id,
@@ -36,126 +33,23 @@ from gatemark.samples.importer import (
     ReadOptions,
     Refusal,
 )
+from gatemark.samples.promptfoo_log import (
+    PlacedRow,
+    PromptfooAssertion,
+    PromptfooLog,
+    PromptfooProvider,
+    PromptfooRow,
+    PromptfooTest,
+    is_promptfoo,
+    load,
+)
 
 NAME: Final = "promptfoo"
-_ERROR: Final = 2
 
 
-class _Camel(msgspec.Struct, rename="camel"):
-    pass
-
-
-class _Provider(msgspec.Struct):
-    id: str = ""
-    label: str | None = None
-
-
-class _Prompt(msgspec.Struct):
-    raw: Any = None
-    label: str | None = None
-
-
-class _Assertion(msgspec.Struct):
-    type: str = ""
-    value: Any = None
-    metric: str | None = None
-
-
-class _TestCase(msgspec.Struct):
-    description: str | None = None
-    metadata: dict[str, Any] | None = None
-    asserted: list[_Assertion] | None = msgspec.field(name="assert", default=None)
-
-
-class _Response(msgspec.Struct):
-    output: Any = None
-    error: Any = None
-    cached: bool | None = None
-
-
-class _Grading(_Camel):
-    named_score_weights: dict[str, float | None] | None = None
-
-
-class _Row(_Camel):
-    test_idx: int
-    prompt_idx: int
-    success: bool | None = None
-    score: float | None = None
-    named_scores: dict[str, float | None] | None = None
-    grading_result: _Grading | None = None
-    failure_reason: int | None = None
-    error: Any = None
-    provider: _Provider | str = ""
-    prompt: _Prompt | None = None
-    vars: Any = None
-    test_case: _TestCase = msgspec.field(default_factory=_TestCase)
-    response: _Response | None = None
-    latency_ms: float | None = None
-
-    @property
-    def ran(self) -> bool:
-        """Whether the row is no error; `error` alone says nothing, a failed assertion sets it."""
-        if self.failure_reason is not None:
-            return self.failure_reason != _ERROR
-        return self.grading_result is not None or not self.error
-
-
-class _Metrics(_Camel):
-    score: float | None = None
-    test_pass_count: int | None = None
-    test_fail_count: int | None = None
-    test_error_count: int | None = None
-    named_scores: dict[str, float | None] = {}
-    named_score_weights: dict[str, float | None] = {}
-
-
-class _Column(msgspec.Struct):
-    metrics: _Metrics | None = None
-
-
-class _Stats(msgspec.Struct):
-    successes: int | None = None
-    failures: int | None = None
-    errors: int | None = None
-
-
-class _Body(msgspec.Struct):
-    results: list[msgspec.Raw]
-    prompts: list[_Column] = []
-    stats: _Stats = msgspec.field(default_factory=_Stats)
-
-
-class _Repeat(msgspec.Struct):
-    repeat: int | None = None
-
-
-class _Config(_Camel):
-    tests: Any = None
-    evaluate_options: _Repeat | None = None
-
-
-class _Versions(_Camel):
-    promptfoo_version: str | None = None
-
-
-class _Log(_Camel):
-    results: _Body
-    eval_id: str | None = None
-    config: _Config = msgspec.field(default_factory=_Config)
-    runtime_options: _Repeat | None = None
-    metadata: _Versions = msgspec.field(default_factory=_Versions)
-
-
-_Placed = tuple[str, msgspec.Raw, _Row]
-
-
-def sniff(head: bytes, _filename: str) -> bool:
-    """An eval with results, or one row of it."""
-    paths = key_paths(head)
-    if "evalId" in paths and "results" in paths:
-        return any(path.startswith(("results.prompts", "results.results")) for path in paths)
-    return paths >= {"promptIdx", "promptId", "gradingResult"}
+def sniff(head: bytes, filename: str) -> bool:
+    """An evaluation in one of its forms, or one row of it."""
+    return is_promptfoo(head, filename)
 
 
 def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
@@ -172,34 +66,30 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     log, placed = _load(file, gathering)
     names = _arm_names(placed)
     arm = choose_arm(_arms(placed, names), options.arm, file.name) if placed else ""
-    keys = _keys(placed, _repeats(log), gathering, named=options.id_path is not None)
-    _refuse_filtered(log, placed, gathering, file, options)
+    keys = _keys(placed, log, gathering)
+    _note_partial(log, placed, gathering)
     mine = [entry for entry in placed if names[entry[2].prompt_idx] == arm]
+    providers = {_provider(row) for _, _, row in mine}
+    if len(providers) > 1:
+        listed = ", ".join(sorted(map(repr, providers)))
+        gathering.contradiction(f"column {arm!r} holds rows of several providers: {listed}")
     for place, raw, row in mine:
         item, epoch = keys[row.test_idx]
         _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, row)
     if log is None:
-        gathering.note("one row per line: the file holds no aggregates to check against")
+        gathering.note("the file holds rows only, and no aggregates to check against")
     else:
         _check(gathering, log, mine, placed)
-        gathering.lineage |= {
-            "eval_id": log.eval_id or "",
-            "promptfoo": log.metadata.promptfoo_version or "",
-        }
+        gathering.version = log.version
+        gathering.lineage |= {"eval_id": log.eval_id, "promptfoo": log.version or ""}
     absent = len({row.test_idx for _, _, row in placed} - {row.test_idx for _, _, row in mine})
     if absent:
-        gathering.note(f"arm {arm!r} has no row for {absent} tests that other arms have")
+        gathering.partial(f"arm {arm!r} has no row for {absent} tests that other arms have")
     return gathering.finish(arm=arm, headline="success")
 
 
-def _load(file: ForeignFile, gathering: Gathering) -> tuple[_Log | None, list[_Placed]]:
-    log = None
-    found: Iterator[tuple[str, msgspec.Raw, _Row | Refusal]]
-    if "results" in key_paths(file.head):
-        log = decode(file.data, _Log, file.name)
-        found = rows(log.results.results, _Row, f"{file.name}: results.results")
-    else:
-        found = _line_rows(file)
+def _load(file: ForeignFile, gathering: Gathering) -> tuple[PromptfooLog | None, list[PlacedRow]]:
+    log, found = load(file)
     placed = []
     for place, raw, row in found:
         if isinstance(row, Refusal):
@@ -209,100 +99,112 @@ def _load(file: ForeignFile, gathering: Gathering) -> tuple[_Log | None, list[_P
     return log, placed
 
 
-def _line_rows(file: ForeignFile) -> Iterator[tuple[str, msgspec.Raw, _Row | Refusal]]:
-    for place, raw in lines(file, msgspec.Raw):
-        if isinstance(raw, Refusal):
-            yield place, msgspec.Raw(), raw
-        else:
-            for _, _, row in rows([raw], _Row, place):
-                yield place, raw, Refusal(place, row.reason) if isinstance(row, Refusal) else row
-
-
-def _arms(placed: list[_Placed], names: Mapping[int, str]) -> tuple[LogExperiment, ...]:
+def _arms(placed: list[PlacedRow], names: Mapping[int, str]) -> tuple[LogExperiment, ...]:
     counts = Counter(row.prompt_idx for _, _, row in placed)
     return tuple(LogExperiment(names[index], counts[index]) for index in sorted(counts))
 
 
-def _arm_names(placed: list[_Placed]) -> dict[int, str]:
+def _arm_names(placed: list[PlacedRow]) -> dict[int, str]:
     columns: dict[int, tuple[str, str]] = {}
     for _, _, row in placed:
-        provider = row.provider if isinstance(row.provider, str) else ""
-        if isinstance(row.provider, _Provider):
-            provider = row.provider.label or row.provider.id
-        columns.setdefault(row.prompt_idx, (provider, (row.prompt and row.prompt.label) or ""))
+        label = (row.prompt and (row.prompt.label or row.prompt.display)) or ""
+        columns.setdefault(row.prompt_idx, (_provider(row), label))
     providers = Counter(provider for provider, _ in columns.values())
     pairs = Counter(columns.values())
     names = {}
     for index, (provider, prompt) in columns.items():
         name = provider
         if providers[provider] > 1 or not provider:
-            name = f"{provider} / {prompt}"
-        names[index] = name if pairs[provider, prompt] == 1 else f"{name} #{index}"
+            name = f"{provider} / {prompt}" if provider else prompt
+        names[index] = name if name and pairs[provider, prompt] == 1 else f"{name} #{index}"
     return names
 
 
-def _repeats(log: _Log | None) -> int:
-    if log is None:
-        return 1
-    named = (log.runtime_options, log.config.evaluate_options)
-    return max([1, *(option.repeat or 1 for option in named if option is not None)])
+def _provider(row: PromptfooRow) -> str:
+    if isinstance(row.provider, PromptfooProvider):
+        return row.provider.label or row.provider.id
+    return row.provider
 
 
 def _keys(
-    placed: list[_Placed], repeats: int, gathering: Gathering, *, named: bool
+    placed: list[PlacedRow], log: PromptfooLog | None, gathering: Gathering
 ) -> dict[int, tuple[str, int]]:
-    """The id and epoch of every test: the case's own id where each has one, else its position."""
-    cases: dict[int, _TestCase] = {}
+    """The id and epoch of every test: the case's own id where each has one, else its position.
+
+    With ``--repeat`` every repeat is a test of its own in the log. Tests that say the same are
+    epochs of one item: they are not independent.
+    """
+    cases: dict[int, PromptfooRow] = {}
     for _, _, row in placed:
-        cases.setdefault(row.test_idx, row.test_case)
-    for candidate in (
-        {index: (case.metadata or {}).get("case_id") for index, case in cases.items()},
-        {index: (case.metadata or {}).get("id") for index, case in cases.items()},
-        {index: case.description for index, case in cases.items()},
-    ):
-        keys = _numbered(candidate, repeats)
+        cases.setdefault(row.test_idx, row)
+    repeat = 1 if log is None else log.repeat
+    same = repeats_of({index: _content(row) for index, row in cases.items()})
+    metadata = {index: row.test_case.metadata or {} for index, row in cases.items()}
+    candidates: tuple[dict[int, object], ...] = (
+        {index: metadata[index].get("case_id") for index in cases},
+        {index: metadata[index].get("id") for index in cases},
+        {index: row.test_case.description for index, row in cases.items()},
+    )
+    for candidate in candidates:
+        keys = _named(candidate, same, repeat)
         if keys is not None:
             return keys
-    if not named:
-        gathering.note("tests carry no unique id of their own: testIdx, their position, is used")
-    return {index: (str(index), 1) for index in cases}
+    gathering.by_position = True
+    gathering.note("tests carry no unique id of their own: testIdx, their position, is used")
+    return _positions(same, repeat, None if log is None else log.test_count)
 
 
-def _numbered(candidate: dict[int, Any], repeats: int) -> dict[int, tuple[str, int]] | None:
+def _content(row: PromptfooRow) -> object:
+    """What a test asks; the prompt around it is the column's."""
+    test = row.test_case
+    asserted = [(one.type, one.value, one.metric) for one in test.asserted or []]
+    return [row.vars if row.vars else test.vars, asserted, test.description, test.metadata]
+
+
+def _named(
+    candidate: Mapping[int, object], same: Mapping[int, tuple[int, int]], repeat: int
+) -> dict[int, tuple[str, int]] | None:
+    """Ids and epochs by a name, None when a test has none or two different tests share one."""
     seen: Counter[str] = Counter()
+    contents: dict[str, set[int]] = defaultdict(set)
     keys = {}
     for index in sorted(candidate):
         name = usable_id(candidate[index])
         if name is None:
             return None
         seen[name] += 1
+        contents[name].add(same[index][0])
         keys[index] = (name, seen[name])
-    return keys if max(seen.values(), default=0) <= repeats else None
+    shared = any(len(contents[name]) > 1 and count > repeat for name, count in seen.items())
+    return None if shared else keys
 
 
-def _refuse_filtered(
-    log: _Log | None,
-    placed: list[_Placed],
-    gathering: Gathering,
-    file: ForeignFile,
-    options: ReadOptions,
-) -> None:
-    tests = log.config.tests if log else None
-    if not isinstance(tests, list) or not all(isinstance(test, dict) for test in tests):
+def _positions(
+    same: Mapping[int, tuple[int, int]], repeat: int, test_count: int | None
+) -> dict[int, tuple[str, int]]:
+    """Ids by position; repeats whose variables changed in between are known by their order."""
+    told_apart = all(epoch == 1 for _, epoch in same.values())
+    if repeat > 1 and told_apart and test_count is not None and len(same) == repeat * test_count:
+        order = {index: place for place, index in enumerate(sorted(same))}
+        return {index: (str(place // repeat), place % repeat + 1) for index, place in order.items()}
+    return {index: (str(first), epoch) for index, (first, epoch) in same.items()}
+
+
+def _note_partial(log: PromptfooLog | None, placed: list[PlacedRow], gathering: Gathering) -> None:
+    if log is None or log.test_count is None:
         return
-    ran = len({row.test_idx for _, _, row in placed})
-    if ran < len(tests):
-        reason = f"results cover {ran} of the {len(tests)} tests in the config (filtered run)"
-        gathering.note(refuse_partial(file.name, reason, options))
+    ran, wanted = len({row.test_idx for _, _, row in placed}), log.test_count * log.repeat
+    if ran < wanted:
+        times = "" if log.repeat == 1 else f", each {log.repeat} times"
+        gathering.partial(
+            f"results cover {ran} of the {wanted} tests in the config{times} (filtered run)"
+        )
 
 
-def _add(gathering: Gathering, place: str, item: object, epoch: int, row: _Row) -> None:
-    scores: dict[str, float | None] = {
-        "success": score_number(row.success),
-        "score": score_number(row.score),
-    }
+def _add(gathering: Gathering, place: str, item: object, epoch: int, row: PromptfooRow) -> None:
+    scores: dict[str, object] = {"success": row.success, "score": row.score}
     for name, value in (row.named_scores or {}).items():
-        scores[f"named/{name}" if name in ("success", "score") else name] = score_number(value)
+        scores[f"named/{name}" if name in ("success", "score") else name] = value
     tags = text_tags(row.test_case.metadata)
     cached = row.response is not None and row.response.cached is True
     if cached:
@@ -316,7 +218,7 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, row: _Row) 
         item=item,
         epoch=epoch,
         given=row.vars if row.vars else (row.prompt and row.prompt.raw),
-        target=_target(row.test_case.asserted or []),
+        target=_target(row.test_case),
         output=row.response and row.response.output,
         scores=scores,
         error=error,
@@ -325,7 +227,8 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, row: _Row) 
     )
 
 
-def _target(asserted: list[_Assertion]) -> Any:
+def _target(test: PromptfooTest) -> object:
+    asserted: list[PromptfooAssertion] = test.asserted or []
     if len(asserted) == 1:
         return asserted[0].value
     return [
@@ -333,12 +236,13 @@ def _target(asserted: list[_Assertion]) -> Any:
     ] or None
 
 
-def _check(gathering: Gathering, log: _Log, mine: list[_Placed], placed: list[_Placed]) -> None:
-    stats = log.results.stats
+def _check(
+    gathering: Gathering, log: PromptfooLog, mine: list[PlacedRow], placed: list[PlacedRow]
+) -> None:
+    stats = log.stats
     _check_outcomes(gathering, "stats", (stats.successes, stats.failures, stats.errors), placed)
     column = mine[0][2].prompt_idx if mine else -1
-    columns = log.results.prompts
-    metrics = columns[column].metrics if 0 <= column < len(columns) else None
+    metrics = log.columns[column].metrics if 0 <= column < len(log.columns) else None
     if metrics is None:
         return
     counts = (metrics.test_pass_count, metrics.test_fail_count, metrics.test_error_count)
@@ -355,22 +259,25 @@ def _check_outcomes(
     gathering: Gathering,
     label: str,
     claimed: tuple[int | None, int | None, int | None],
-    placed: list[_Placed],
+    placed: list[PlacedRow],
 ) -> None:
+    """Compare counts; before errors were counted by themselves they were failures."""
     found: dict[str, int] = defaultdict(int)
     for _, _, row in placed:
         outcome = "errors" if not row.ran else "successes" if row.success else "failures"
         found[outcome] += 1
+    if claimed[2] is None:
+        found["failures"] += found["errors"]
     for name, count in zip(("successes", "failures", "errors"), claimed, strict=True):
         if count is not None:
             gathering.check(check_count(f"{label} {name}", count, found[name]))
 
 
-def _check_named(name: str, claimed: float, mine: list[_Placed]) -> ClaimCheck:
+def _check_named(name: str, claimed: float, mine: list[PlacedRow]) -> ClaimCheck:
     """A claimed weighted mean beside the rows' values under their own weights."""
     values, weights = [], []
     for _, _, row in mine:
-        value = (row.named_scores or {}).get(name)
+        value = score_number((row.named_scores or {}).get(name))
         if not row.ran or value is None:
             continue
         given = (row.grading_result and row.grading_result.named_score_weights) or {}
@@ -385,7 +292,7 @@ def _check_named(name: str, claimed: float, mine: list[_Placed]) -> ClaimCheck:
 
 IMPORTER: Final = Importer(
     name=NAME,
-    summary="promptfoo output (.json, .jsonl)",
+    summary="promptfoo evaluations (.json, .jsonl, .yaml, .csv)",
     sniff=sniff,
     arms=arms,
     read=read,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -39,7 +39,7 @@ _REPEAT: Final = re.compile(r" \[(\d{1,9})/\d{1,9}\]$")
 
 
 class _Judgement(msgspec.Struct):
-    value: Any = None
+    value: object = None
 
 
 class _EvaluatorFailure(msgspec.Struct):
@@ -49,10 +49,10 @@ class _EvaluatorFailure(msgspec.Struct):
 
 class _Case(msgspec.Struct):
     name: str
-    inputs: Any = None
-    expected_output: Any = None
-    output: Any = None
-    metadata: Any = None
+    inputs: object = None
+    expected_output: object = None
+    output: object = None
+    metadata: object = None
     scores: dict[str, _Judgement] = {}
     labels: dict[str, _Judgement] = {}
     assertions: dict[str, _Judgement] = {}
@@ -64,9 +64,9 @@ class _Case(msgspec.Struct):
 class _Failure(msgspec.Struct):
     name: str
     error_message: str = ""
-    inputs: Any = None
-    expected_output: Any = None
-    metadata: Any = None
+    inputs: object = None
+    expected_output: object = None
+    metadata: object = None
     source_case_name: str | None = None
 
 
@@ -74,9 +74,9 @@ class _Report(msgspec.Struct):
     cases: list[msgspec.Raw]
     name: str = "report"
     failures: list[msgspec.Raw] = []
-    averages: dict[str, Any] | None = None
+    averages: dict[str, object] | None = None
     dataset_name: str | None = None
-    experiment_metadata: dict[str, Any] | None = None
+    experiment_metadata: dict[str, object] | None = None
 
 
 def sniff(head: bytes, _filename: str) -> bool:
@@ -152,10 +152,10 @@ def _add_case(
     values: dict[str, list[float]],
 ) -> None:
     tags = text_tags(case.metadata if isinstance(case.metadata, dict) else None)
-    scores: dict[str, float | None] = {}
+    scores: dict[str, object] = {}
     for name, value in _judged(case):
         number = score_number(value)
-        scores[name] = number
+        scores[name] = value
         if number is not None:
             values.setdefault(name, []).append(number)
     tags |= text_tags({f"label.{name}": label.value for name, label in case.labels.items()})
@@ -163,9 +163,10 @@ def _add_case(
         scores.setdefault(failure.name or "evaluator", None)
         tags[f"error.{failure.name}"] = error_of(failure.error_message, "evaluator").message
     error = None
-    if case.evaluator_failures and all(score is None for score in scores.values()):
+    unscored = all(score_number(score) is None for score in scores.values())
+    if case.evaluator_failures and unscored:
         error = error_of(case.evaluator_failures[0].error_message, "evaluator_error")
-    elif not scores or all(score is None for score in scores.values()):
+    elif unscored:
         error = ForeignError("unscored", "no evaluator gave this case a number")
     item, epoch = _key(case.name, case.source_case_name)
     gathering.add(
@@ -182,7 +183,7 @@ def _add_case(
     )
 
 
-def _judged(case: _Case) -> Iterator[tuple[str, Any]]:
+def _judged(case: _Case) -> Iterator[tuple[str, object]]:
     for name, score in case.scores.items():
         yield name, score.value
     for name, assertion in case.assertions.items():
@@ -205,7 +206,7 @@ def _add_failure(gathering: Gathering, place: str, raw: msgspec.Raw, failure: _F
 def _check(gathering: Gathering, report: _Report, values: dict[str, list[float]]) -> None:
     """The averages the tool shows are over finished cases; a dump may or may not hold them."""
     all_count = len(report.cases) + len(report.failures)
-    claimed: dict[str, Any] = {}
+    claimed: dict[str, object] = {}
     for kind in ("scores", "assertions"):
         kept = (report.averages or {}).get(kind)
         claimed |= kept if isinstance(kept, dict) else {}

@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.scorers.regex.linear import LinearPattern, compiled
+from gatemark.scorers.regex.pattern import LinearPattern, compiled
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,

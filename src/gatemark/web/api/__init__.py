@@ -1,1 +1,1 @@
-"""What programs see, under ``/api/v1``: one module of routes per area."""
+"""The HTTP interface under ``/api/v1``: one module of routes per area."""

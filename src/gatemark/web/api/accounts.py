@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -47,7 +47,7 @@ Secret = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
 class Body(BaseModel):
-    """A body that says nothing beyond what it may say."""
+    """A request body without unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -60,7 +60,7 @@ class SignIn(Body):
 
 
 class Join(SignIn):
-    """A link's secret, and the password to set by it."""
+    """The secret of a link, and the password to set."""
 
     secret: Secret
 
@@ -73,7 +73,7 @@ class NewPerson(Body):
 
 
 class Roles(Body):
-    """The roles that somebody shall hold, and no others."""
+    """The complete list of a person's roles."""
 
     roles: list[GrantedRole] = Field(max_length=9)
 
@@ -97,7 +97,7 @@ class Me(msgspec.Struct, frozen=True):
 
 
 class JoinLink(msgspec.Struct, frozen=True):
-    """A link that works once, for the only time it is shown."""
+    """A single-use link; it is shown once."""
 
     person: str
     link: str | None
@@ -111,7 +111,7 @@ class Acknowledged(msgspec.Struct, frozen=True):
 
 @router.get("/session", responses=answers(Me))
 def me(request: Request) -> Response:
-    """Who is asking."""
+    """Who is calling."""
     found = caller(request, needs_role=False)
     secret = request.cookies.get(site_of(request).cookie, "")
     csrf = form_mark(secret) if found.way == "session" else None
@@ -151,7 +151,7 @@ def join_by_link(request: Request, body: Join) -> Response:
 
 @router.get("/people", responses=answers(tuple[PersonLine, ...]))
 def list_people(request: Request) -> Response:
-    """Everybody with an account or a role."""
+    """Everyone with an account or a role."""
     return reply(people(site_of(request).workspace, caller(request)))
 
 
@@ -188,21 +188,20 @@ def close(request: Request, name: str) -> Response:
 
 @router.get("/tokens", responses=answers(tuple[Token, ...]))
 def list_tokens(request: Request) -> Response:
-    """The tokens of whoever asks."""
+    """The caller's tokens."""
     return reply(my_tokens(site_of(request).workspace, caller(request)))
 
 
 @router.post("/tokens", responses=answers(NewToken, 201), status_code=201)
 def new_token(request: Request, body: TokenRequest) -> Response:
-    """A token; its secret is shown now and never again."""
+    """Create a token; its secret is shown only now."""
     identity = caller(request, in_person=True)
-    scopes: Any = body.scopes
-    made = make_token(site_of(request).workspace, identity, body.label, scopes, body.days)
+    made = make_token(site_of(request).workspace, identity, body.label, body.scopes, body.days)
     return reply(made, 201)
 
 
 @router.delete("/tokens/{token}", responses=answers(Token))
 def revoke(request: Request, token: str) -> Response:
-    """The end of a token, at once."""
+    """Revoke a token immediately."""
     identity = caller(request, needs_role=False)
     return reply(drop_token(site_of(request).workspace, identity, token))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
@@ -34,7 +34,7 @@ def get_overview(
     after: Annotated[str, Query(max_length=128)] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
 ) -> Response:
-    """Assets by stage, and what waits for whoever asks."""
+    """Assets by stage, and the caller's open tasks."""
     identity = caller(request)
     return reply(overview(site_of(request).workspace, identity, after=after, limit=limit))
 
@@ -69,7 +69,7 @@ def get_why(
 
 @router.get("/assets/{asset}/route", responses=answers(Route))
 def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
-    """What a serving system should use now."""
+    """What a serving system should route to now."""
     caller(request)
     workspace = site_of(request).workspace
     tag = asset_etag(workspace, asset)
@@ -80,7 +80,7 @@ def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTIO
 
 @router.get("/assets/{asset}/canary", responses=answers(CanaryState))
 def get_canary(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
-    """How a running canary or watch stands."""
+    """The state of a running canary or watch."""
     caller(request)
     return reply(canary_state(site_of(request).workspace, asset, environment))
 
@@ -104,5 +104,5 @@ def get_schedules(request: Request) -> Response:
     """Every schedule and when it fires next."""
     caller(request)
     site = site_of(request)
-    plan: Any = read_plan(site.settings.schedules)
+    plan = read_plan(site.settings.schedules)
     return reply(list_schedules(site.workspace, plan, site.workspace.clock()))

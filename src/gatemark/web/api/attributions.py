@@ -47,7 +47,7 @@ def list_attributions(
 
 @router.get("/attributions/{reference}", responses=answers(AttributionCard))
 def one_attribution(request: Request, reference: Attributed) -> Response:
-    """One attribution with its proposals, and what whoever asks may judge of them."""
+    """One attribution with its proposals, and which of them the caller may judge."""
     identity = caller(request)
     return reply(attribution_card(site_of(request).workspace, identity, reference))
 

@@ -10,7 +10,7 @@ from fastapi.openapi.utils import get_openapi
 
 from gatemark.web.problems import PROBLEM
 
-_DESCRIBED: Final[dict[str, Any]] = {}
+_DESCRIBED: Final[dict[str, object]] = {}
 _REF: Final = "#/components/schemas/{name}"
 PROBLEM_SCHEMA: Final = {
     "type": "object",
@@ -27,7 +27,9 @@ PROBLEM_SCHEMA: Final = {
 
 def answers(kind: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """What a route answers with: a view, or a problem."""
-    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    (schema,), components = msgspec.json.schema_components(
+        [kind], ref_template=_REF, schema_hook=_any_json
+    )
     _DESCRIBED.update(components)
     return {
         status: {"description": "Done", "content": {"application/json": {"schema": schema}}},
@@ -38,7 +40,14 @@ def answers(kind: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
     }
 
 
-def reply(value: Any, status: int = 200, **headers: str) -> Response:
+def _any_json(kind: type) -> dict[str, object]:
+    """Return the schema of a field that holds any JSON value, which ``object`` stands for."""
+    if kind is not object:
+        raise NotImplementedError
+    return {"description": "Any JSON value."}
+
+
+def reply(value: object, status: int = 200, **headers: str) -> Response:
     """A view as a JSON document."""
     return Response(
         msgspec.json.encode(value),
@@ -49,9 +58,9 @@ def reply(value: Any, status: int = 200, **headers: str) -> Response:
 
 
 def describe(app: FastAPI) -> None:
-    """Let the document tell of our views and of the ways to prove who one is."""
+    """Add our views and the authentication schemes to the OpenAPI document."""
 
-    def document() -> dict[str, Any]:
+    def document() -> dict[str, object]:
         if app.openapi_schema is None:
             made = get_openapi(title=app.title, version=app.version, routes=app.routes)
             components = made.setdefault("components", {})

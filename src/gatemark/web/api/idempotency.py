@@ -1,4 +1,4 @@
-"""Requests that may come twice: with an Idempotency-Key the first answer is given again."""
+"""Repeatable requests: with an Idempotency-Key the first answer is returned again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gatemark.web.site import Site, site_of, visitor
 
 HEADER: Final = "idempotency-key"
 ONCE: Final = frozenset({"secret", "link"})
-"""Keys whose values are shown once: an answer that is given again has null there."""
+"""Keys whose values are shown once; a repeated answer has null there."""
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}\Z")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -37,7 +37,8 @@ class KeyedRoute(APIRoute):
                 return await usual(request)
             if not _KEY.match(key):
                 raise ProblemResponse(
-                    HTTPStatus.BAD_REQUEST, "an Idempotency-Key has 1 to 128 visible characters"
+                    HTTPStatus.BAD_REQUEST,
+                    "an Idempotency-Key must have 1 to 128 visible characters",
                 )
             return await _once(request, key, usual)
 
@@ -58,10 +59,11 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
     if kept is not None:
         if kept.request != name:
             raise ProblemResponse(
-                HTTPStatus.UNPROCESSABLE_ENTITY, "this Idempotency-Key was used for another request"
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                "this Idempotency-Key was used for a different request",
             )
         if kept.status is None:
-            raise ProblemResponse(HTTPStatus.CONFLICT, "the same request is still under way")
+            raise ProblemResponse(HTTPStatus.CONFLICT, "the same request is still running")
         media_type = "application/json" if kept.status < 400 else PROBLEM
         again = {"Idempotency-Replayed": "true"}
         return Response(kept.body, kept.status, media_type=media_type, headers=again)

@@ -51,7 +51,7 @@ class LabelSetBody(Body):
 
 
 class MarkBody(Body):
-    """What whoever is signed in calls an item."""
+    """A label for an item, by the person who is signed in."""
 
     item: ItemId
     label: Label
@@ -66,7 +66,7 @@ class AcceptanceBody(Body):
 
 @router.get("/labels", responses=answers(LabelList))
 def list_labels(request: Request, after: After = None, limit: Limit = 50) -> Response:
-    """Label sets, the newest first, and what of them waits for whoever asks."""
+    """Label sets, newest first, with what waits for the caller."""
     identity = caller(request)
     return reply(label_list(site_of(request).workspace, identity, after=after, limit=limit))
 
@@ -89,7 +89,7 @@ def one_label_set(request: Request, name: ReviewPath) -> Response:
 
 @router.get("/labels/{name}/next", responses=answers(LabelDesk))
 def next_item(request: Request, name: ReviewPath) -> Response:
-    """The sample before whoever asks; null at the end."""
+    """The caller's next sample; null at the end."""
     identity = caller(request, in_person=True)
     return reply(label_desk(site_of(request).workspace, identity, name))
 

@@ -1,4 +1,4 @@
-"""The ledger for programs: how far it goes, its events, and a check of all of it."""
+"""The ledger for programs: its head, its events, and a full check."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def checkpoints(request: Request) -> Response:
 
 @router.post("/ledger/checkpoints", responses=answers(CheckpointView, 201), status_code=201)
 def sign(request: Request) -> Response:
-    """Sign how far the ledger goes, in person, with the key that the server was given."""
+    """Sign a checkpoint, in person, with the server's key."""
     identity = caller(request, "act", in_person=True)
     site = site_of(request)
     return reply(make_checkpoint(site.workspace, identity, site.settings.signing_key), 201)

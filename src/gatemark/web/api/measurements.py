@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Request, Response
@@ -31,14 +31,14 @@ EpisodePath = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{8,64}$")]
 class WindowsBody(Body):
     """Windows as gatemark.canary/1 has them, one per arm."""
 
-    windows: list[dict[str, Any]] = Field(min_length=1, max_length=2_000)
+    windows: list[dict[str, object]] = Field(min_length=1, max_length=2_000)
     environment: Place = PRODUCTION
 
 
 class PointsBody(Body):
     """Points as gatemark.point/1 has them."""
 
-    points: list[dict[str, Any]] = Field(min_length=1, max_length=10_000)
+    points: list[dict[str, object]] = Field(min_length=1, max_length=10_000)
 
 
 class PlaceBody(Body):
@@ -89,7 +89,7 @@ def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Respo
 
 @router.post("/assets/{asset}/canary/due", responses=answers(MoveDone))
 def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
-    """Let the system do what is due: judge windows, ramp, pause, roll back, end a watch."""
+    """Do what is due: judge windows, ramp, pause, roll back, end a watch."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
@@ -134,4 +134,4 @@ def _moment(text: str) -> datetime:
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
     except ValueError as error:
-        raise InvalidValueError(f"{text} is no moment: {error}") from error
+        raise InvalidValueError(f"{text} is not a time: {error}") from error

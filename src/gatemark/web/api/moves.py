@@ -33,7 +33,7 @@ Words = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class MoveDone(msgspec.Struct, frozen=True):
-    """What a move came to: the numbers of its events, none when it was so already."""
+    """The outcome of a move: the numbers of its events; none if nothing changed."""
 
     changed: bool
     events: tuple[int, ...]
@@ -53,7 +53,7 @@ class VersionBody(Body):
 
 
 class PromotionBody(Body):
-    """Where to, on what grounds; an incident breaks the glass."""
+    """The stage and the cited results; an incident makes it break-glass access."""
 
     to: Target
     result_ids: Cites = Field(default=[])
@@ -75,7 +75,7 @@ class VoteBody(Body):
 
 
 class PlainBody(Body):
-    """A word about why."""
+    """The reason."""
 
     environment: Place = PRODUCTION
     note: Note = ""
@@ -126,7 +126,7 @@ def post_version(
 
 
 def move_done(request: Request, asset: str, acted: CommandResult) -> Response:
-    """What a move came to, with the lock for the next one."""
+    """The outcome of a move, with the ETag for the next one."""
     return reply(acted_document(acted), ETag=asset_etag(site_of(request).workspace, asset))
 
 
@@ -164,7 +164,7 @@ def post_vote(
 def post_pause(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
-    """Stop a version where it is; needs no lock."""
+    """Pause a version; needs no If-Match."""
     return _move(request, "pause", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
 
 
@@ -172,7 +172,7 @@ def post_pause(
 def post_resumption(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
-    """Let a paused version go on."""
+    """Resume a paused version."""
     return _move(request, "resume", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
 
 
@@ -180,7 +180,7 @@ def post_resumption(
 def post_review(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
-    """Confirm, as a second person, what was done behind broken glass."""
+    """Confirm break-glass access as a second person."""
     return _move(
         request, "review-glass", MoveRequest(asset=asset, version=version, **_fields(body)), tag
     )
@@ -190,7 +190,7 @@ def post_review(
 def post_waiver(
     request: Request, asset: AssetPath, version: VersionPath, body: WaiverBody, tag: Tag = None
 ) -> Response:
-    """Excuse a version from a gate that the policy lets people override."""
+    """Waive a gate for a version, where the policy allows it."""
     return _move(request, "waive", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
 
 
@@ -198,7 +198,7 @@ def post_waiver(
 def post_demotion(
     request: Request, asset: AssetPath, body: DemotionBody, tag: Tag = None
 ) -> Response:
-    """Take a version out of service; needs no lock."""
+    """Take a version out of service; needs no If-Match."""
     return _move(request, "demote", MoveRequest(asset=asset, **_fields(body)), tag)
 
 
@@ -206,7 +206,7 @@ def post_demotion(
 def post_rollback(
     request: Request, asset: AssetPath, body: RollbackBody, tag: Tag = None
 ) -> Response:
-    """Go back at once; needs no lock."""
+    """Roll back immediately; needs no If-Match."""
     return _move(request, "rollback", MoveRequest(asset=asset, **_fields(body)), tag)
 
 

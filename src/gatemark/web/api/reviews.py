@@ -95,7 +95,7 @@ class CloseReviewBody(Body):
 
 @router.get("/reviews", responses=answers(ReviewList))
 def list_reviews(request: Request, after: After = None, limit: Limit = 50) -> Response:
-    """Reviews, the newest first, and what of them waits for whoever asks."""
+    """Reviews, newest first, with what waits for the caller."""
     identity = caller(request)
     return reply(review_list(site_of(request).workspace, identity, after=after, limit=limit))
 
@@ -108,7 +108,7 @@ def post_review(request: Request, body: ReviewBody) -> Response:
 
 
 def wish_of(plain: dict[str, Any]) -> ReviewRequest:
-    """A body as a wish: what belongs to the plan, and where the arms are from."""
+    """Return a body as a request: the plan, and where the arms come from."""
     plan = {name: plain[name] for name in PLAN if name in plain}
     rest = {name: value for name, value in plain.items() if name not in PLAN | {"samples"}}
     return ReviewRequest(plan=plan, texts=plain["samples"], **rest)
@@ -123,14 +123,14 @@ def one_review(request: Request, name: ReviewPath) -> Response:
 
 @router.get("/reviews/{name}/next", responses=answers(QueueView))
 def next_review_pair(request: Request, name: ReviewPath) -> Response:
-    """The pair before whoever asks, the same until it is answered; null at the end."""
+    """The caller's open pair, the same until it is answered; null at the end."""
     identity = caller(request, in_person=True)
     return reply(desk(site_of(request).workspace, identity, name))
 
 
 @router.get("/reviews/{name}/pairs/{token}", responses=answers(ShownPair))
 def one_pair(request: Request, name: ReviewPath, token: TokenPath) -> Response:
-    """A pair that whoever asks has seen before."""
+    """A pair that the caller has seen before."""
     identity = caller(request, in_person=True)
     return reply(desk(site_of(request).workspace, identity, name, token).pair)
 
@@ -159,7 +159,7 @@ def post_closing(request: Request, name: ReviewPath, body: CloseReviewBody) -> R
 
 @router.get("/reviews/{name}/outcome", responses=answers(ReviewOutcome))
 def get_outcome(request: Request, name: ReviewPath) -> Response:
-    """What a closed review came to."""
+    """The outcome of a closed review."""
     caller(request)
     return reply(kept_outcome(site_of(request), name))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -31,7 +31,7 @@ _TAG = re.compile(r'"([0-9]{1,15})"\Z')
 class PolicyBody(Body):
     """A whole release policy; gates that it does not name stay as they are by default."""
 
-    policy: dict[str, Any] = Field(max_length=64)
+    policy: dict[str, object] = Field(max_length=64)
     note: Note = ""
 
 
@@ -45,7 +45,7 @@ class FullPackBody(Body):
 class DriftPolicyView(msgspec.Struct, frozen=True):
     """The drift policy that this server judges by; it is the server's to set, not a person's."""
 
-    policy: dict[str, Any]
+    policy: dict[str, object]
     policy_digest: str
 
 

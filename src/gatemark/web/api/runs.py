@@ -1,4 +1,4 @@
-"""Runs for programs: packs, starting one, and its news as server-sent events."""
+"""Runs for programs: packs, starting one, and its progress as server-sent events."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def start(request: Request, body: RunWish) -> Response:
 
 @router.get("/runs/{run}", responses=answers(PageRun))
 def one_run(request: Request, run: RunPath) -> Response:
-    """How a run stands."""
+    """The state of a run."""
     caller(request)
     site = site_of(request)
     return reply(site.board.get(site.workspace, run))
@@ -59,7 +59,7 @@ def one_run(request: Request, run: RunPath) -> Response:
 
 @router.post("/runs/{run}/resumption", responses=answers(PageRun, 202), status_code=202)
 def resume(request: Request, run: RunPath) -> Response:
-    """Go on with an interrupted run."""
+    """Resume an interrupted run."""
     identity = caller(request, "run")
     site = site_of(request)
     return reply(site.board.resume(site.workspace, identity, run), 202)
@@ -67,5 +67,5 @@ def resume(request: Request, run: RunPath) -> Response:
 
 @router.get("/runs/{run}/steps", responses=answers(bytes))
 async def steps(request: Request, run: RunPath) -> Response:
-    """The news of a run (text/event-stream), after Last-Event-ID when it is sent."""
+    """The progress of a run (text/event-stream), after Last-Event-ID if it is sent."""
     return await stream_steps(request, run)

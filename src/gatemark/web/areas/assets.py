@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import get_args
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import UnknownNameError
@@ -48,7 +48,7 @@ def set_full_pack(
     return locked(site.workspace, asset, tag, do)
 
 
-def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[str, Any]:
+def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[str, object]:
     """Return what the page of an asset shows."""
     tag = asset_etag(workspace, asset)
     card = asset_card(workspace, asset, environment)

@@ -18,6 +18,7 @@ from gatemark.attribution.review import (
     accepted_items,
     review_attribution,
     sealed_attribution,
+    verdicts_in,
 )
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
@@ -90,7 +91,7 @@ def attribution_card(workspace: Workspace, identity: Identity, reference: str) -
     held = [kind for kind in open_kinds if set(JUDGES[kind]) & set(identity.roles)]
     why_not = None
     if held and identity.person == found.reviewer:
-        why_not = "you judged the decision; somebody else must judge what follows from it"
+        why_not = "you judged the decision; another person must judge its proposals"
     return AttributionCard(found=found, may_judge=() if why_not else tuple(held), why_not=why_not)
 
 
@@ -126,7 +127,7 @@ def _judged(workspace: Workspace) -> dict[str, set[str]]:
     judged: dict[str, set[str]] = {}
     for _, payload in workspace.events.events(kind=ATTRIBUTION_REVIEWED):
         if payload is not None:
-            judged.setdefault(str(payload["attribution"]), set()).update(payload["verdicts"])
+            judged.setdefault(str(payload["attribution"]), set()).update(verdicts_in(payload))
     return judged
 
 

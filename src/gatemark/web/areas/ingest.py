@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import BadInputError, NotAllowedError
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.point import Pushed
 from gatemark.drift.push import push_points
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import CommandResult, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role
@@ -28,7 +28,7 @@ PLACE: Final = "body"
 
 
 @contextmanager
-def _file_of(records: Sequence[Any]) -> Iterator[str]:
+def _file_of(records: Sequence[object]) -> Iterator[str]:
     """Records as the file that a command would read; what is wrong is told by its line."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         path = Path(folder) / "records.jsonl"
@@ -53,7 +53,7 @@ def hand_in_windows(
     workspace: Workspace,
     identity: Identity,
     asset: str,
-    records: Sequence[Any],
+    records: Sequence[object],
     environment: str = PRODUCTION,
 ) -> tuple[CommandResult, ...]:
     """Canary windows (gatemark.canary/1): all of them, or none when one is wrong."""
@@ -61,7 +61,7 @@ def hand_in_windows(
         return push_windows(workspace, asset, path, actor=identity.person, environment=environment)
 
 
-def hand_in_points(workspace: Workspace, identity: Identity, records: Sequence[Any]) -> Pushed:
+def hand_in_points(workspace: Workspace, identity: Identity, records: Sequence[object]) -> Pushed:
     """Points of watched metrics (gatemark.point/1): all of them, or none when one is wrong."""
     _require(identity, MEASURING, "push points")
     with _file_of(records) as path:
@@ -73,7 +73,7 @@ def run_due_now(
     workspace: Workspace, identity: Identity, asset: str, environment: str = PRODUCTION
 ) -> tuple[CommandResult, ...]:
     """Let the system do what is due for an asset: judge windows, ramp, pause, roll back."""
-    _require(identity, MEASURING, "let happen what is due")
+    _require(identity, MEASURING, "run what is due")
     return run_due(workspace, asset, environment)
 
 

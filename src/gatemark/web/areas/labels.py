@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -94,8 +94,8 @@ class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
 
     item: str
     number: int
-    input: Any
-    output: Any
+    input: object
+    output: object
     source: str
     marks: tuple[MarkLine, ...]
     proposal: str | None
@@ -195,7 +195,7 @@ def label(
 
 
 def make_labels(
-    workspace: Workspace, identity: Identity, fields: dict[str, Any], samples: str
+    workspace: Workspace, identity: Identity, fields: dict[str, object], samples: str
 ) -> LabelsMade:
     """Make a label set of some samples by name of whoever is signed in."""
     require_maker(identity, "make a label set")
@@ -266,7 +266,7 @@ def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSet
     if plan.reviewers and person not in plan.reviewers:
         why_not = "others were named as reviewers"
     elif person not in plan.reviewers and not JUDGES & set(identity.roles):
-        why_not = "your role looks and does not judge"
+        why_not = "your role does not allow judging"
     given: dict[int, int] = {}
     own = set()
     for mark in marks:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
 from gatemark.accounts.journey import Identity, tell
 from gatemark.core.errors import NotAllowedError, RefusedError
@@ -94,7 +94,7 @@ def event_page(
         found = list(islice(store.events(after=start), max(0, end - 1 - start)))
         more = start > 0
     else:
-        kept: deque[tuple[Event, Mapping[str, Any] | None]] = deque(maxlen=limit + 1)
+        kept: deque[tuple[Event, Mapping[str, object] | None]] = deque(maxlen=limit + 1)
         matching = store.events(kind=kind, subject=subject)
         kept.extend(one for one in matching if one[0].seq < end)
         found = list(kept)[-limit:]
@@ -131,5 +131,5 @@ def _kept_back(workspace: Workspace, events: Sequence[Event]) -> dict[int, tuple
     }
 
 
-def _told(payload: Mapping[str, Any], kept_back: tuple[str, ...]) -> dict[str, Any]:
+def _told(payload: Mapping[str, object], kept_back: tuple[str, ...]) -> dict[str, object]:
     return {name: value for name, value in payload.items() if name not in kept_back}

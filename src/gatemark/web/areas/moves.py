@@ -75,8 +75,8 @@ def _changed(workspace: Workspace, asset: str) -> ProblemResponse:
     )
 
 
-def acted_document(acted: CommandResult) -> dict[str, Any]:
-    """What a move came to, for programs."""
+def acted_document(acted: CommandResult) -> dict[str, object]:
+    """The outcome of a move, for programs."""
     return {
         "changed": acted.is_change,
         "events": [event.seq for event in acted.events],
@@ -84,7 +84,7 @@ def acted_document(acted: CommandResult) -> dict[str, Any]:
 
 
 class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants of a version; which fields count depends on the verb."""
+    """A request to move a version; which fields count depends on the verb."""
 
     asset: str
     version: str | None = None
@@ -104,7 +104,7 @@ FREE: Final = frozenset({"demote", "rollback", "pause"})
 def move(
     workspace: Workspace, identity: Identity, verb: str, wish: MoveRequest, tag: str | None
 ) -> CommandResult:
-    """Carry out what somebody wants of a version."""
+    """Carry out a request to move a version."""
     build = _VERBS[verb]
     asset_etag(workspace, wish.asset)
 
@@ -124,7 +124,7 @@ def move(
 def _promote(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
     to = "canary_1" if wish.to == "canary" else wish.to
     if wish.incident and to != "enabled":
-        raise UsageError("breaking the glass only enables")
+        raise UsageError("break-glass access can only enable a version")
     return Promote(
         version=_version(wish),
         to=to,  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ def _promote(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) ->
 
 def _demote(_: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
     if not wish.note.strip():
-        raise UsageError("say why it is demoted")
+        raise UsageError("give a reason for the demotion")
     return Demote(version=wish.version, to=wish.to or "demoted", **common)  # type: ignore[arg-type]
 
 
@@ -168,7 +168,7 @@ VERBS: Final = tuple(_VERBS)
 def cast_vote(
     workspace: Workspace, identity: Identity, ballot: ApprovalForm, tag: str | None
 ) -> CommandResult:
-    """Vote on a step; only on what was looked at."""
+    """Vote on a step, bound to what the voter saw."""
     full = msgspec.structs.replace(ballot, result_ids=result_ids(workspace, ballot.result_ids))
     return locked(
         workspace, ballot.asset, tag, lambda expected: vote(workspace, identity, full, expected)

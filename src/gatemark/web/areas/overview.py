@@ -147,13 +147,13 @@ def _track_tasks(
         yield Task(kind="resume", what=what, since=track.paused.at, **common)
     glass = track.glass
     if glass is not None and glass.reviewed_by is None and set(APPROVING) & roles:
-        what = f"review what was done behind broken glass for {glass.incident}"
+        what = f"review the break-glass access for {glass.incident}"
         if glass.actor != person:
             yield Task(kind="review_glass", what=what, since=glass.at, **common)
     if track.stage == "eligible" and _HANDS & roles:
         yield Task(kind="promote", what="take it to shadow", since=track.since, **common)
     if track.stage == "demoted" and "author" in roles:
-        what = "it was demoted: only a fresh full-pack result leads back"
+        what = "it was demoted; promote it again with a fresh full-pack result"
         yield Task(kind="look", what=what, since=track.since, **common)
 
 
@@ -263,7 +263,7 @@ def _open_step(
 
 
 def sealed_results(workspace: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
-    """Every event that tells of a result about an asset."""
+    """Every event about a result of an asset."""
     events = workspace.events.events(kind=RESULT_SEALED, subject=asset)
     return tuple((event, convert_stored(payload, ResultSealed)) for event, payload in events)
 

@@ -79,7 +79,7 @@ def download(pieces: Iterator[bytes], digest: str) -> Response:
 
 
 def check_result(workspace: Workspace, reference: str) -> ResultCheck:
-    """Look at a result again: its seal, every file it rests on, and the events that tell of it."""
+    """Check a result again: its seal, every file it rests on, and its events."""
     now = workspace.clock()
     try:
         result = get_result(workspace, reference)
@@ -124,8 +124,8 @@ def _checked_event(workspace: Workspace, result: Result) -> CheckLine:
     except IntegrityError as error:
         return CheckLine(what="ledger", holds=False, detail=str(error))
     if not stamps:
-        return CheckLine(what="ledger", holds=False, detail="no event of the ledger tells of it")
-    return CheckLine(what="ledger", holds=True, detail=f"event {stamps[0]} tells of it")
+        return CheckLine(what="ledger", holds=False, detail="no event of the ledger is about it")
+    return CheckLine(what="ledger", holds=True, detail=f"event {stamps[0]} records it")
 
 
 def compare_results(workspace: Workspace, before: str, after: str) -> ResultDelta:
@@ -142,7 +142,7 @@ def compare_results(workspace: Workspace, before: str, after: str) -> ResultDelt
     same_data = set(old.snapshots) == set(new.snapshots)
     lost, gained, count = _item_changes(workspace, old, new) if same_data else ([], [], 0)
     if not same_data:
-        caveats.append("the data differ, so that items cannot be compared")
+        caveats.append("the data differ, so items cannot be compared")
     return ResultDelta(
         before=_summary(old),
         after=_summary(new),
@@ -177,7 +177,7 @@ def _measure_deltas(old: Result, new: Result) -> Iterator[MeasureDelta]:
 def _measure_delta(old: Measurement | None, new: Measurement | None) -> MeasureDelta:
     known = new or old
     if known is None:
-        raise InvalidValueError("there is no measure to compare")
+        raise InvalidValueError("there are no measures to compare")
     before = None if old is None else old.value
     after = None if new is None else new.value
     delta = None if before is None or after is None else after - before

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import InvalidValueError, NotAllowedError, UnknownNameError
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.source import ReadingChoices
 from gatemark.review.close import CLOSERS, CloseReview, ReviewOutcome, close_review, review_outcome
 from gatemark.review.create import (
     CreateReview,
@@ -113,7 +113,7 @@ class InterimLook(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of an open review whose plan allows looking; the look is in the ledger."""
 
     review: str
-    numbers: dict[str, Any]
+    numbers: dict[str, object]
 
 
 class SealedKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,7 +129,7 @@ class SealedKey(msgspec.Struct, frozen=True, kw_only=True):
 class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A review that somebody wants: texts of sample files by arm, or the arms of a pack run."""
 
-    plan: dict[str, Any]
+    plan: dict[str, object]
     texts: dict[str, str] = {}
     result: str | None = None
     pack: str | None = None
@@ -314,11 +314,11 @@ def normalize_newlines(text: str) -> str:
 
 
 def require_judge(identity: Identity, named: tuple[str, ...], arbiter: str | None = None) -> None:
-    """Refuse people who only look, unless the plan names them."""
+    """Refuse people whose role cannot judge, unless the plan names them."""
     if identity.person in {*named, arbiter} or JUDGES & set(identity.roles):
         return
     held = ", ".join(identity.roles) or "without a role"
-    raise NotAllowedError(f"{identity.person} is {held} and may look, but not judge")
+    raise NotAllowedError(f"{identity.person} is {held} and may look but not judge")
 
 
 def require_maker(identity: Identity, what: str) -> None:
@@ -389,7 +389,7 @@ def _why_not(workspace: Workspace, identity: Identity, stored: StoredReview) -> 
     if plan.reviewers and not is_named:
         return "others were named as reviewers"
     if not is_named and not JUDGES & set(identity.roles):
-        return "your role looks and does not judge"
+        return "your role does not allow judging"
     if plan.peeking and person in lookers(workspace, plan.name):
         return "you have seen numbers of this review"
     return None

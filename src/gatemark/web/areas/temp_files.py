@@ -1,4 +1,4 @@
-"""Samples that came by the network, as files for the readers that know files."""
+"""Uploaded samples as temporary files, for readers that take files."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from gatemark.lifecycle.model.nouns import Pins
 from gatemark.lifecycle.views.views import AssetRow, View
@@ -193,7 +193,7 @@ class EventView(View, frozen=True, kw_only=True):
     subject: str | None
     digest: str
     payload_digest: str
-    payload: dict[str, Any] | None
+    payload: dict[str, object] | None
     withheld: tuple[str, ...] = ()
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, Final, get_args
 
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.accounts.journey import (
     Identity,
-    Scope,
     add_person,
     close_person,
     drop_token,
@@ -18,6 +17,7 @@ from gatemark.accounts.journey import (
     people,
     set_roles,
 )
+from gatemark.accounts.nouns import SCOPES
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.web.areas.sessions import join_address
@@ -26,7 +26,7 @@ from gatemark.web.site import site_of
 
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
-ROLES = tuple(role for role in get_args(Role) if role != "system")
+ROLES: Final[tuple[Role, ...]] = tuple(role for role in get_args(Role) if role != "system")
 
 
 @router.get("/people")
@@ -36,7 +36,7 @@ def people_page(request: Request) -> Response:
     return _people(request, identity)
 
 
-def _people(request: Request, identity: Identity, **more: Any) -> Response:
+def _people(request: Request, identity: Identity, **more: object) -> Response:
     context = {
         "title": "People",
         "people": people(site_of(request).workspace, identity),
@@ -52,7 +52,7 @@ def people_post(request: Request, fields: Fields) -> Response:
     """Add somebody; the link to a password is shown once."""
     identity = person(request)
     site = site_of(request)
-    roles: Any = tuple(role for role in fields.get("role", ()) if role in ROLES)
+    roles = [role for role in ROLES if role in fields.get("role", ())]
     name = one(fields, "name")
     secret = add_person(site.workspace, identity, name, roles)
     return _people(request, identity, link=join_address(site, secret), linked=name)
@@ -64,7 +64,7 @@ def person_post(request: Request, name: str, verb: str, fields: Fields) -> Respo
     identity = person(request)
     site = site_of(request)
     if verb == "roles":
-        roles: Any = tuple(role for role in fields.get("role", ()) if role in ROLES)
+        roles = [role for role in ROLES if role in fields.get("role", ())]
         set_roles(site.workspace, identity, name, roles)
     elif verb == "link":
         secret = new_link(site.workspace, identity, name)
@@ -78,15 +78,15 @@ def person_post(request: Request, name: str, verb: str, fields: Fields) -> Respo
 
 @router.get("/tokens")
 def tokens_page(request: Request) -> Response:
-    """The tokens of whoever looks."""
+    """The caller's tokens."""
     return _tokens(request, person(request))
 
 
-def _tokens(request: Request, identity: Identity, **more: Any) -> Response:
+def _tokens(request: Request, identity: Identity, **more: object) -> Response:
     context = {
         "title": "Tokens",
         "tokens": my_tokens(site_of(request).workspace, identity),
-        "scopes": get_args(Scope),
+        "scopes": SCOPES,
         "now": site_of(request).workspace.clock(),
         "fresh": None,
         **more,
@@ -98,7 +98,7 @@ def _tokens(request: Request, identity: Identity, **more: Any) -> Response:
 def tokens_post(request: Request, fields: Fields) -> Response:
     """A new token; its secret is shown once."""
     identity = person(request)
-    scopes: Any = tuple(scope for scope in fields.get("scope", ()) if scope in get_args(Scope))
+    scopes = [scope for scope in SCOPES if scope in fields.get("scope", ())]
     days = one(fields, "days")
     label = one(fields, "label")
     made = make_token(
@@ -109,7 +109,7 @@ def tokens_post(request: Request, fields: Fields) -> Response:
 
 @router.post("/tokens/{token}/revoke", dependencies=[Depends(form)])
 def token_post(request: Request, token: str) -> Response:
-    """The end of a token."""
+    """Revoke a token."""
     identity = person(request)
     drop_token(site_of(request).workspace, identity, token)
     return back("/tokens", "revoked")

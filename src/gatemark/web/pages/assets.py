@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -64,11 +64,13 @@ def drift_page(request: Request, asset: str) -> Response:
     site = site_of(request)
     drift = _drift(site, asset)
     if drift is None:
-        raise UnknownNameError(f"no metric of {asset} was ever pushed")
+        raise UnknownNameError(
+            f"no points of {asset} were pushed yet; push some with 'gatemark drift push'"
+        )
     return page(request, "drift.html", identity, {**drift, "asset_of_page": asset})
 
 
-def _drift(site: Site, asset: str) -> dict[str, Any] | None:
+def _drift(site: Site, asset: str) -> dict[str, object] | None:
     try:
         return drift_context(asset_drift(site, asset))
     except UsageError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -37,7 +37,7 @@ def attribution_page(request: Request, reference: str) -> Response:
     told: dict[str, str] = {
         kind: f"{said.verdict} by {said.by}" for kind, said in found.said.items()
     }
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         **attribution_context(found.attribution, told),
         "title": f"Decision {found.attribution.decision}",
         "card": card,

@@ -64,7 +64,7 @@ def sign_in_post(request: Request, fields: Fields) -> Response:
 
 @router.post("/sign-out", dependencies=[Depends(form)])
 def sign_out_post(request: Request) -> Response:
-    """The end of a session."""
+    """Sign out."""
     site = site_of(request)
     sign_out(site.workspace, request.cookies.get(site.cookie, ""))
     response = RedirectResponse("/sign-in", status_code=303)

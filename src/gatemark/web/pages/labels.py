@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
@@ -53,7 +53,7 @@ def new_labels_page(request: Request) -> Response:
 def new_labels_post(request: Request, fields: Fields) -> Response:
     """Make a label set of a text of samples."""
     identity = member(request)
-    plain: dict[str, Any] = limited(fields, "name", "source", "field", "question")
+    plain: dict[str, object] = {**limited(fields, "name", "source", "field", "question")}
     plain["labels"] = [line.strip() for line in one(fields, "labels").splitlines() if line.strip()]
     plain["reviewers"] = names_in(one(fields, "reviewers"))
     try:

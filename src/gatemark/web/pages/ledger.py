@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.accounts.journey import Identity
@@ -28,7 +26,7 @@ def ledger_page(
 
 def _context(
     site: Site, identity: Identity, before: int | None, kind: str, subject: str
-) -> dict[str, Any]:
+) -> dict[str, object]:
     view = event_page(
         site.workspace, before=before, kind=kind or None, subject=subject or None, limit=SHOWN
     )
@@ -59,7 +57,7 @@ def verify_post(request: Request) -> Response:
 
 @router.post("/ledger/checkpoints", dependencies=[Depends(form)])
 def checkpoint_post(request: Request) -> Response:
-    """Sign how far the ledger goes."""
+    """Sign a checkpoint."""
     identity = member(request)
     site = site_of(request)
     make_checkpoint(site.workspace, identity, site.settings.signing_key)

@@ -1,4 +1,4 @@
-"""The other door: to a provider that knows people, and back from it."""
+"""Sign in through an OpenID Connect provider."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_PARAMETERS: Final = 20
 
 @router.get("/sign-in/oidc")
 def to_provider(request: Request, to: str = "/") -> Response:
-    """Begin; the secret of the try stays with this browser."""
+    """Begin a sign-in; its secret stays in this browser."""
     site = site_of(request)
     way = _way(site)
     check_rate(site, request, "", "provider")
@@ -48,13 +48,13 @@ def to_provider(request: Request, to: str = "/") -> Response:
 
 @router.get(CALLBACK)
 def from_provider(request: Request) -> Response:
-    """Come back, once; whatever happens, the try is over."""
+    """Return from the provider, once; the attempt ends in any case."""
     site = site_of(request)
     way = _way(site)
     check_rate(site, request, "")
     given = request.query_params.multi_items()
     if len(given) > MAX_PARAMETERS or len(dict(given)) != len(given):
-        raise ProblemResponse(HTTPStatus.BAD_REQUEST, "the answer of the provider repeats itself")
+        raise ProblemResponse(HTTPStatus.BAD_REQUEST, "the provider's answer repeats a parameter")
     back = Return(
         answer=dict(given),
         secret=request.cookies.get(cookie_of(site)),
@@ -75,7 +75,7 @@ def from_provider(request: Request) -> Response:
 
 def _way(site: Site) -> SignInWay:
     if site.sign_in_way is None:
-        raise ProblemResponse(HTTPStatus.NOT_FOUND, "this server knows no provider")
+        raise ProblemResponse(HTTPStatus.NOT_FOUND, "this server has no sign-in provider")
     return site.sign_in_way
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.report.html import result_context
@@ -40,9 +38,9 @@ def one_result_page(request: Request, reference: str) -> Response:
     return page(request, "result.html", identity, _context(request, reference))
 
 
-def _context(request: Request, reference: str) -> dict[str, Any]:
+def _context(request: Request, reference: str) -> dict[str, object]:
     result = get_result(site_of(request).workspace, reference)
-    drawn: dict[str, dict[str, Any]] = request.app.state.drawn
+    drawn: dict[str, dict[str, object]] = request.app.state.drawn
     if result.stamp not in drawn:
         while len(drawn) >= DRAWN:
             drawn.pop(next(iter(drawn)))

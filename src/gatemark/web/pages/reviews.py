@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
@@ -62,7 +62,7 @@ def new_review_page(request: Request) -> Response:
 def new_review_post(request: Request, fields: Fields) -> Response:
     """Make a review from two texts of samples, or from a sealed result."""
     identity = member(request)
-    plan: dict[str, Any] = limited(fields, "name", "question", "arbiter")
+    plan: dict[str, object] = {**limited(fields, "name", "question", "arbiter")}
     plan |= {"candidates": ["candidate"], "baseline": "baseline"}
     plan["reviewers"] = names_in(one(fields, "reviewers"))
     plan["peeking"] = one(fields, "peeking") == "yes"
@@ -100,7 +100,7 @@ def review_page(request: Request, name: str, begin: str = "", pair: str | None =
     return _desk_page(request, identity, card, pair)
 
 
-def _open(card: ReviewCard) -> dict[str, Any]:
+def _open(card: ReviewCard) -> dict[str, object]:
     return {"title": f"Review {card.line.review}", "card": card, "numbers": None}
 
 
@@ -164,7 +164,7 @@ def close_post(request: Request, name: str, fields: Fields) -> Response:
     return back(f"/reviews/{part(name)}", "unblinded")
 
 
-def _closed(request: Request, card: ReviewCard, outcome: ReviewOutcome) -> dict[str, Any]:
+def _closed(request: Request, card: ReviewCard, outcome: ReviewOutcome) -> dict[str, object]:
     workspace = site_of(request).workspace
     name = card.line.review
     log = event_page(workspace, subject=f"review:{name}", limit=SHOWN)
@@ -179,8 +179,8 @@ def _closed(request: Request, card: ReviewCard, outcome: ReviewOutcome) -> dict[
     }
 
 
-def _assets(created: dict[str, Any] | None) -> dict[str, Any]:
+def _assets(created: dict[str, object] | None) -> dict[str, object]:
     """Which versions the arms are, as the ledger has it since the review was made."""
-    plan = (created or {}).get("plan") or {}
-    found: dict[str, Any] = plan.get("assets") or {}
-    return found
+    plan = (created or {}).get("plan")
+    found = plan.get("assets") if isinstance(plan, dict) else None
+    return found or {}

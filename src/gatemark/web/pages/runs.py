@@ -45,7 +45,7 @@ def runs_post(request: Request, fields: Fields) -> Response:
 
 @router.get("/runs/{run}")
 def run_page(request: Request, run: str) -> Response:
-    """One run, told while it goes on."""
+    """One run with its progress."""
     identity = member(request)
     site = site_of(request)
     found = site.board.get(site.workspace, run)
@@ -60,7 +60,7 @@ def run_page(request: Request, run: str) -> Response:
 
 
 def latest_progress(steps: object) -> list[dict[str, object]]:
-    """The last news of each suite and arm."""
+    """The latest progress of each suite and arm."""
     found: dict[str, dict[str, object]] = {}
     for step in steps:  # type: ignore[attr-defined]
         if step.kind == "progress":
@@ -70,7 +70,7 @@ def latest_progress(steps: object) -> list[dict[str, object]]:
 
 @router.post("/runs/{run}/resume", dependencies=[Depends(form)])
 def resume_post(request: Request, run: str) -> Response:
-    """Go on with an interrupted run."""
+    """Resume an interrupted run."""
     identity = member(request)
     site = site_of(request)
     site.board.resume(site.workspace, identity, run)
@@ -79,5 +79,5 @@ def resume_post(request: Request, run: str) -> Response:
 
 @router.get("/runs/{run}/steps")
 async def steps_stream(request: Request, run: str) -> Response:
-    """The news of a run as server-sent events."""
+    """The progress of a run as server-sent events."""
     return await stream_steps(request, run)

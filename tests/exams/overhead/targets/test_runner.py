@@ -204,7 +204,10 @@ def test_memory_of_the_guards_is_seen() -> None:
         ({"guards": "clip"}, "guards must be a tuple of names, got 'clip'"),
         ({"guards": None}, "guards must be a tuple of names"),
         ({"fingerprint": lambda self: " "}, "fingerprint() must give a text of 1 to 512"),
-        ({"windows": lambda self: [1, 2]}, "must give Window(content=bytes, data=…), got int at 0"),
+        (
+            {"windows": lambda self: [1, 2]},
+            "must give EvidenceWindow(content=bytes, data=…), got int at 0",
+        ),
         ({"windows": lambda self: [EvidenceWindow("text", 1)]}, "without content in bytes"),
         (
             {"start_memory": lambda self: None, "peak_memory": lambda self: -1},
@@ -338,7 +341,7 @@ def test_time_and_memory_have_budgets_of_their_own(own: Run, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ("target: {example: nope}\n", "no example target is called 'nope'"),
+        ("target: {example: nope}\n", "unknown example target 'nope'"),
         ("target: {python: 'gone:build'}\n", "No module named 'gone'"),
         ("target: {python: 'own_target:nope'}\n", "has no function 'nope'"),
         ("target: {python: 'os;system'}\n", "must look like 'module:function'"),
@@ -373,7 +376,7 @@ def test_what_cannot_be_judged_or_written_is_refused_before_the_model_runs(
     for arguments, words in (
         (["--budget", "0.3"], "needs a reason, an owner and an evidence reference"),
         (["--policy", tmp_path / "gone.yaml"], "gone.yaml: No such file"),
-        (["--out", taken], "taken is not a folder"),
+        (["--out", taken], "taken is a file; give a folder"),
     ):
         ran = own(config, *arguments)
         assert (ran.code, ran.out) == (2, "")

@@ -196,7 +196,7 @@ def test_an_answer_with_logits_is_understood_and_the_cpu_tells_no_memory() -> No
 
     found = run(CausalLm(Wrapped(), list(range(WORDS)) * 4, seq_len=LENGTH, max_windows=3))
     assert len(found.windows) == 3
-    assert found.memory["bare"] == "torch tells no peak of memory on cpu"
+    assert found.memory["bare"] == "torch does not report peak memory on cpu"
 
 
 @pytest.mark.parametrize(

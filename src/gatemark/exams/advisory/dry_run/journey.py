@@ -18,8 +18,8 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.policy import Outcome
 from gatemark.evidence.exam import ExamRun
-from gatemark.evidence.folds.run_exam import run_exam
-from gatemark.evidence.reading_options import ReadingChoices
+from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.advisory.categories import lane_name
 from gatemark.exams.advisory.dry_run.folder import (
     RUNS,
@@ -40,7 +40,7 @@ from gatemark.exams.advisory.dry_run.run import (
 from gatemark.exams.advisory.exam import DECISIONS
 from gatemark.exams.advisory.journey import dated, write_summaries
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
-from gatemark.packs.judge_exam import judge_exam
+from gatemark.gate.decide import judge_exam
 from gatemark.workspace import Workspace
 
 BLOCKED: Final = "blocked"
@@ -102,7 +102,15 @@ def _judged(
             expected_ids=frozenset(decision.decision_id for decision in run.decisions),
         )
     )
-    scored = dated(judge_exam(KIND, examined, workspace, started_at=started_at))
+    scored = dated(
+        judge_exam(
+            KIND,
+            examined,
+            actor=workspace.actor,
+            started_at=started_at,
+            finished_at=workspace.clock(),
+        )
+    )
     # Where the user keeps the folder is nobody's business.
     evidence = [
         {**file, "name": str(Path(file["name"]).relative_to(out))}

@@ -14,12 +14,12 @@ from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET
+from ulid import ULID
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.dataset import json_rows
-from gatemark.evidence.plugins import suites
-from gatemark.evidence.reading_options import Limits
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.exam import suites
+from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.categories import Taxonomy, lane_name
 from gatemark.exams.advisory.decision import (
     AdvisoryDecision,
@@ -41,20 +41,16 @@ from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Target
 from gatemark.workspace import Workspace
 
-_ALPHABET: Final = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RANDOM_BYTES: Final = 10
-ULID_CHARS: Final = 26
 
 RandomBytes = Callable[[int], bytes]
 """Gives that many bytes; ``secrets.token_bytes`` where nobody replays."""
 
 
 def new_ulid(at: datetime, random_bytes: RandomBytes) -> str:
-    """48 bits of time in milliseconds and 80 of chance, in Crockford's base 32."""
+    """Return a ULID: sortable by time, with 80 random bits."""
     moment_ms = int(at.timestamp() * 1000)
-    number = moment_ms << 80 | int.from_bytes(random_bytes(_RANDOM_BYTES), "big")
-    digits = [_ALPHABET[number >> 5 * place & 31] for place in range(ULID_CHARS)]
-    return "".join(reversed(digits))
+    return str(ULID(moment_ms.to_bytes(6, "big") + random_bytes(_RANDOM_BYTES)))
 
 
 MAX_PROBLEMS = 20

@@ -1,4 +1,4 @@
-"""Finding the target that a configuration names: one that ships, or a user's own function."""
+"""Find the target of a configuration: a built-in example, or a user's own function."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from types import ModuleType
+from typing import Final
 
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.exams.overhead.targets.port import OverheadTarget, PassSeeds
@@ -19,7 +20,7 @@ _LET_THROUGH: Final = (GatemarkError, KeyboardInterrupt, GeneratorExit)
 
 @contextmanager
 def target_code(doing: str) -> Iterator[None]:
-    """Turn whatever a target raises into an error with a place; ``doing`` is what was asked."""
+    """Turn an exception of a target into an error with its place; ``doing`` names the call."""
     try:
         yield
     except _LET_THROUGH:
@@ -39,20 +40,20 @@ _MEMBERS: Final = (
     *("windows", "snapshot", "restore", "fingerprint", "toggle", "evaluate"),
 )
 
-Builder = Callable[[Mapping[str, Any], PassSeeds], OverheadTarget]
+Builder = Callable[[Mapping[str, object], PassSeeds], OverheadTarget]
 
 
 def build_target(
-    spec: Mapping[str, str], options: Mapping[str, Any], seeds: PassSeeds, folder: Path
+    spec: Mapping[str, str], options: Mapping[str, object], seeds: PassSeeds, folder: Path
 ) -> OverheadTarget:
-    """The target of ``{"example": NAME}`` or ``{"python": "module:function"}``.
+    """Build the target of ``{"example": NAME}`` or ``{"python": "module:function"}``.
 
     A function is looked up in ``folder`` first. It gets the options and the seeds.
     """
     if set(spec) == {"example"}:
         if spec["example"] not in EXAMPLES:
             known = ", ".join(EXAMPLES)
-            raise UsageError(f"no example target is called {spec['example']!r} (known: {known})")
+            raise UsageError(f"unknown example target {spec['example']!r} (known: {known})")
         reference = EXAMPLES[spec["example"]]
     elif set(spec) == {"python"}:
         reference = spec["python"]
@@ -91,7 +92,7 @@ def _load(reference: str) -> Builder:
     return builder
 
 
-def _imported(module_name: str) -> Any:
+def _imported(module_name: str) -> ModuleType:
     importlib.invalidate_caches()
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
@@ -102,7 +103,7 @@ def _imported(module_name: str) -> Any:
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """Modules of the folder can be imported, and are forgotten again afterwards."""
+    """Make modules of the folder importable, and unload them afterwards."""
     place = str(folder.resolve())
     known = set(sys.modules)
     sys.path.insert(0, place)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 import numpy as np
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
-from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, MetricKind, PassSeeds
+from gatemark.exams.overhead.records import MetricKind
+from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
 
 _ARTICLES: Final = ("the", "a", "every", "some")
 _ADJECTIVES: Final = ("red", "small", "old", "quiet", "bright", "cold", "slow", "green")
@@ -40,7 +41,7 @@ VOCABULARY: Final = (
 
 
 def make_tokens(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """So many tokens of sentences, as positions in the vocabulary."""
+    """Return ``count`` tokens of sentences, as positions in the vocabulary."""
     places = {word: place for place, word in enumerate(VOCABULARY)}
     tokens: list[int] = []
     while len(tokens) < count:
@@ -49,7 +50,7 @@ def make_tokens(count: int, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def _sentence(rng: np.random.Generator) -> list[str]:
-    """An animal does something to a thing; each animal has verbs it prefers."""
+    """Return a sentence about an animal and a thing; each animal prefers some verbs."""
     animal = int(rng.integers(len(_ANIMALS)))
     # Habits make the next word depend on more than the last one.
     verb = (animal + int(rng.integers(3))) % len(_VERBS)
@@ -80,7 +81,7 @@ Preset = Literal["harmless", "harmful"]
 
 
 class GuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How tightly each guard holds; null leaves a guard out.
+    """The limit of each guard; null leaves a guard out.
 
     ``clip`` bounds the hidden pre-activations. ``spectral_cap`` bounds the largest singular value
     of the output weights, as a share of the trained one. ``variance`` is how far, as a share, the
@@ -104,18 +105,18 @@ PRESETS: Final[dict[Preset, GuardSettings]] = {
 
 
 def clipped(values: Floats, limit: float) -> Floats:
-    """Values cut to [-limit, limit]."""
+    """Clip values to [-limit, limit]."""
     return np.clip(values, -limit, limit)
 
 
 def capped(weights: Floats, cap: float) -> Floats:
-    """Weights scaled down so that no singular value exceeds the cap."""
+    """Scale weights down so that no singular value exceeds the cap."""
     largest = float(np.linalg.norm(weights, 2))
     return weights * (cap / largest) if largest > cap else weights
 
 
 def steadied(hidden: Floats, calibrated: float, tolerance: float) -> Floats:
-    """A window's hidden state, its spread brought back to the edge of what is tolerated."""
+    """Scale a hidden state so that its spread stays within the tolerance."""
     spread = float(hidden.std())
     low, high = calibrated * (1 - tolerance), calibrated * (1 + tolerance)
     if spread == 0 or low <= spread <= high:
@@ -130,13 +131,13 @@ CONTEXT: Final = 3
 EMBEDDED: Final = 16
 HIDDEN: Final = 64
 BATCH: Final = 64
-"""Small enough that no matrix product is worth a second thread."""
+"""Small, so that matrix products stay on one thread."""
 LEARNING_RATE: Final = 0.01
 _DECAYS: Final = (0.9, 0.999)
 
 
 class NumpyModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a configuration may say about the example."""
+    """Options of the example."""
 
     guard: Preset | GuardSettings = "harmless"
     windows: Annotated[int, Meta(ge=2, le=100_000)] = 200
@@ -145,8 +146,8 @@ class NumpyModelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     steps: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
 
 
-def build(options: Mapping[str, Any], seeds: PassSeeds) -> NumpyLm:
-    """Train the model and put its guards around it."""
+def build(options: Mapping[str, object], seeds: PassSeeds) -> NumpyLm:
+    """Train the model and add its guards."""
     try:
         settings = msgspec.convert(dict(options), NumpyModelSettings)
     except msgspec.ValidationError as error:
@@ -159,7 +160,7 @@ def build(options: Mapping[str, Any], seeds: PassSeeds) -> NumpyLm:
 
 
 class NumpyLm:
-    """The trained model as a target: its state are the weights that guards may change."""
+    """The trained model as a target; its state is the weights that guards may change."""
 
     kind: MetricKind = "ppl_causal"
     device = "cpu"
@@ -226,7 +227,7 @@ def _losses(logits: Floats, wanted: Tokens) -> Floats:
 
 
 def _train(settings: NumpyModelSettings, rng: np.random.Generator) -> Weights:
-    """Adam with a falling rate; a few hundred small batches are enough for this corpus."""
+    """Train by Adam with a falling rate, on small batches."""
     words = len(VOCABULARY)
     tokens = make_tokens(settings.train_tokens, rng)
     contexts, wanted = _contexts(tokens), tokens[CONTEXT:]

@@ -1,43 +1,40 @@
-"""What the runner needs from a thing whose guards are to be measured."""
+"""The interface of a target whose guards are measured."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
-from msgspec import Meta
 
-MetricKind = Literal["ppl_causal", "ppl_mlm", "ppl_seq2seq", "accuracy"]
+from gatemark.exams.overhead.records import MetricKind, Seed
+
 ArmName = Literal["bare", "guarded"]
-MAX_COUNT: Final = 2**53 - 1
-"""The largest integer that every JSON reader gives back unchanged."""
-Seed = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 
 
 class EvidenceWindow(msgspec.Struct, frozen=True):
-    """One piece of evidence: the bytes that say what it is, and whatever the target wants."""
+    """One window: the bytes that identify it, and data for the target."""
 
     content: bytes
     data: Any
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """What a window of a perplexity kind gave: tokens predicted, mean loss in nats per token."""
+    """The outcome of a perplexity window: tokens predicted, mean loss in nats per token."""
 
     tokens: int
     loss: float
 
 
 class AccuracyCounts(msgspec.Struct, frozen=True):
-    """What a window of an accuracy kind gave."""
+    """The outcome of an accuracy window."""
 
     correct: int
     total: int
 
 
 class PassSeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The seed bundle, set again before every pass; null seeds nothing."""
+    """The seeds, set again before every pass; null leaves a library alone."""
 
     python: Seed | None = 0
     numpy: Seed | None = 0
@@ -60,19 +57,19 @@ class OverheadTarget(Protocol):
     guards: tuple[str, ...]
 
     def windows(self) -> Sequence[EvidenceWindow]:
-        """Every window, always in the same order."""
+        """Return every window, always in the same order."""
 
     def snapshot(self) -> Any:
-        """A copy of the state."""
+        """Return a copy of the state."""
 
     def restore(self, snapshot: Any) -> None:
-        """Bring the state of a snapshot back, guards off."""
+        """Restore the state of a snapshot, with the guards off."""
 
     def fingerprint(self) -> str:
-        """A hash of the state as it is."""
+        """Return a hash of the current state."""
 
     def toggle(self, *, guarded: bool) -> None:
-        """Switch the whole guard chain."""
+        """Switch the whole guard chain on or off."""
 
     def evaluate(self, window: EvidenceWindow) -> Loss | AccuracyCounts:
         """Evaluate one window."""
@@ -80,18 +77,18 @@ class OverheadTarget(Protocol):
 
 @runtime_checkable
 class Reseedable(Protocol):
-    """A target with random streams of its own, besides Python's and numpy's."""
+    """A target with its own random generators, besides Python's and numpy's."""
 
     def reseed(self, seeds: PassSeeds) -> None:
-        """Set every stream that evaluating may draw from."""
+        """Seed every generator that evaluating may draw from."""
 
 
 @runtime_checkable
 class MemoryMeter(Protocol):
-    """A target that knows its own peak of memory better than the interpreter does."""
+    """A target that measures its own peak memory."""
 
     def start_memory(self) -> None:
-        """Forget earlier peaks."""
+        """Reset the peak."""
 
     def peak_memory(self) -> int | str:
-        """Bytes at the peak, or the reason why nobody can tell."""
+        """Return the peak in bytes, or the reason why it is unknown."""

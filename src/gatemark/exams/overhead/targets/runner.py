@@ -1,10 +1,9 @@
-"""Running both arms over the same windows from the same state.
+"""Run both arms over the same windows from the same state.
 
-(1) Check what the target says of itself, and name the windows by their content and the plan.
-(2) Take a snapshot and its hash. (3) Pass over all windows four times: bare, guarded, guarded,
-bare. Before each pass the state is restored and its hash compared, and every random stream is
-seeded again; after it the same. (4) Look at memory in short passes of their own, because
-watching memory costs time.
+(1) Check the facts of the target, and name the windows by content and plan. (2) Take a snapshot and
+its hash. (3) Evaluate all windows four times: bare, guarded, guarded, bare. Before and after each
+pass restore the state and compare its hash; before each pass seed every random generator. (4)
+Measure memory in short passes of their own, because tracing memory costs time.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import sys
 import tracemalloc
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import Any, Final, get_args
+from typing import Final, TypeGuard, get_args
 
 import msgspec
 import numpy as np
@@ -23,15 +22,14 @@ import numpy as np
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError, IncomparableError
 from gatemark.core.progress import Progress
+from gatemark.exams.overhead.records import MAX_COUNT, MetricKind
 from gatemark.exams.overhead.targets.loading import target_code
 from gatemark.exams.overhead.targets.port import (
-    MAX_COUNT,
     AccuracyCounts,
     ArmName,
     EvidenceWindow,
     Loss,
     MemoryMeter,
-    MetricKind,
     OverheadTarget,
     PassSeeds,
     Reseedable,
@@ -41,20 +39,20 @@ MAX_TEXT: Final = 512
 
 
 def check_facts(target: OverheadTarget) -> None:
-    """Refuse a target whose facts could not stand in an arm file."""
+    """Refuse a target whose facts do not fit an arm file."""
     kinds = get_args(MetricKind)
     _must(target.kind in kinds, "kind", f"one of {', '.join(kinds)}", target.kind)
     _must(_is_text(target.device), "device", "a text", target.device)
     for name in ("seq_len", "stride"):
         value = getattr(target, name)
         _must(_is_count(value) and value >= 1, name, "a whole number >= 1", value)
-    guards: Any = target.guards
+    guards: object = target.guards
     is_list = isinstance(guards, tuple | list) and all(map(_is_text, guards))
     _must(is_list, "guards", "a tuple of names", guards)
 
 
-def checked_outcome(kind: str, outcome: Any, place: str) -> Loss | AccuracyCounts:
-    """An outcome of the right type in plain numbers; ``place`` is its window and arm."""
+def checked_outcome(kind: str, outcome: object, place: str) -> Loss | AccuracyCounts:
+    """Return an outcome of the right type in plain numbers; ``place`` names window and arm."""
     wanted = AccuracyCounts if kind == "accuracy" else Loss
     if not isinstance(outcome, wanted):
         raise BadInputError(
@@ -70,54 +68,55 @@ def checked_outcome(kind: str, outcome: Any, place: str) -> Loss | AccuracyCount
     tokens, loss = outcome.tokens, outcome.loss
     _must(_is_count(tokens), subject + "tokens", "a whole number >= 0", tokens)
     _must(_is_number(loss, Real), subject + "loss", "a number", loss)
-    return Loss(tokens=int(tokens), loss=_float(loss))
+    try:
+        return Loss(tokens=int(tokens), loss=float(loss))
+    except OverflowError:
+        return Loss(tokens=int(tokens), loss=math.inf)
 
 
-def checked_memory(peak: Any) -> int | str:
-    """Bytes, or the reason why nobody can tell."""
+def checked_memory(peak: object) -> int | str:
+    """Return the peak in bytes, or the reason why it is unknown."""
     if isinstance(peak, str) and peak.strip():
         return peak
-    _must(_is_count(peak), "peak_memory()", "bytes as a whole number >= 0, or a reason", peak)
-    return int(peak)
+    if _is_count(peak):
+        return int(peak)
+    raise _wrong("peak_memory()", "bytes as a whole number >= 0, or a reason", peak)
 
 
-def _must(holds: bool, subject: str, wanted: str, got: Any) -> None:
+def _must(holds: bool, subject: str, wanted: str, got: object) -> None:
     if not holds:
-        seen = got if isinstance(got, str | int | float | None) else type(got).__name__
-        raise BadInputError(f"overhead target: {subject} must be {wanted}, got {seen!r:.80}")
+        raise _wrong(subject, wanted, got)
 
 
-def _is_text(value: Any) -> bool:
+def _wrong(subject: str, wanted: str, got: object) -> BadInputError:
+    seen = got if isinstance(got, str | int | float | None) else type(got).__name__
+    return BadInputError(f"overhead target: {subject} must be {wanted}, got {seen!r:.80}")
+
+
+def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and len(value) <= MAX_TEXT
 
 
-def _is_number(value: Any, kind: Any) -> bool:
-    """Whether it is a number of that kind, numpy's included; a truth value is none."""
+def _is_number(value: object, kind: type) -> TypeGuard[float]:
+    """Whether a value is a number of that kind, numpy's included; booleans are not."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
-def _is_count(value: Any) -> bool:
+def _is_count(value: object) -> TypeGuard[int]:
     return _is_number(value, Integral) and 0 <= value <= MAX_COUNT
-
-
-def _float(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
 
 
 ORDER: Final[tuple[ArmName, ...]] = ("bare", "guarded", "guarded", "bare")
 MEMORY_WINDOWS: Final = 8
 MAX_WINDOWS: Final = 1_000_000
 SHORTEST_MS: Final = 1e-6
-"""Clocks may be too coarse to see a window at all; a time is still above zero."""
+"""Minimum recorded time; a coarse clock may see none at all."""
 
 Clock = Callable[[], float]
 
 
 class NamedWindow(msgspec.Struct, frozen=True):
-    """A window under the name that the arm files use."""
+    """A window with the id and hash of the arm files."""
 
     window_id: str
     content_hash: str
@@ -125,7 +124,7 @@ class NamedWindow(msgspec.Struct, frozen=True):
 
 
 class PassRun(msgspec.Struct, frozen=True):
-    """One pass: an outcome and a time per window, and the hashes around it."""
+    """One pass: an outcome and a time per window, and the hashes of the state around it."""
 
     arm: ArmName
     outcomes: tuple[Loss | AccuracyCounts, ...]
@@ -136,7 +135,7 @@ class PassRun(msgspec.Struct, frozen=True):
 
 
 class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was seen. ``memory`` is bytes at the peak, or a reason, per arm."""
+    """All passes. ``memory`` is the peak in bytes, or a reason, per arm."""
 
     kind: str
     device: str
@@ -193,7 +192,7 @@ def run_arms(
 
 
 def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
-    """Windows named by content, place and plan, so that no two plans share a name."""
+    """Name windows by content, place and plan, so that no two plans share a name."""
     with target_code("windows()"):
         windows = tuple(target.windows())
     if not windows:
@@ -205,7 +204,7 @@ def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
     for place, window in enumerate(windows):
         if not isinstance(getattr(window, "content", None), bytes):
             raise BadInputError(
-                f"overhead target: windows() must give Window(content=bytes, data=…), "
+                f"overhead target: windows() must give EvidenceWindow(content=bytes, data=…), "
                 f"got {type(window).__name__} at {place} without content in bytes"
             )
         content = digest_bytes(window.content)
@@ -215,7 +214,7 @@ def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
 
 
 class _Runner:
-    """One target, its snapshot and the hash that every restore must give back."""
+    """A target, its snapshot, and the hash that every restore must give."""
 
     def __init__(
         self, target: OverheadTarget, seeds: PassSeeds, windows: Sequence[NamedWindow], clock: Clock
@@ -256,7 +255,7 @@ class _Runner:
         )
 
     def peak_memory(self, arm: ArmName) -> int | str:
-        """Bytes at the peak over a few windows, or the reason why nobody can tell."""
+        """Return the peak in bytes over a few windows, or the reason why it is unknown."""
         self._restore(f"the memory pass of the {arm} arm")
         self._prepare(arm)
         shown = self._windows[:MEMORY_WINDOWS]
@@ -278,13 +277,14 @@ class _Runner:
             tracemalloc.stop()
 
     def _warm_up(self) -> None:
-        """First calls pay for what later ones find ready; they must not pay in one arm alone."""
-        for arm in ("bare", "guarded"):
+        """Evaluate one window per arm, so that no arm alone pays for first calls."""
+        arms: tuple[ArmName, ...] = ("bare", "guarded")
+        for arm in arms:
             self._prepare(arm)
             self._evaluate(arm, self._windows[0])
             self._restore("warming up")
 
-    def _prepare(self, arm: Any) -> None:
+    def _prepare(self, arm: ArmName) -> None:
         self._reseed()
         with target_code(f"toggle(guarded={arm == 'guarded'})"):
             self._target.toggle(guarded=arm == "guarded")
@@ -312,7 +312,7 @@ class _Runner:
         return found
 
     def _reseed(self) -> None:
-        """Seed every stream that evaluating may draw from."""
+        """Seed every generator that evaluating may draw from."""
         seeds = self._seeds
         if seeds.python is not None:
             random.seed(seeds.python)
@@ -325,13 +325,13 @@ class _Runner:
             with target_code("reseed()"):
                 self._target.reseed(seeds)
 
-    def _evaluate(self, arm: Any, window: NamedWindow) -> Loss | AccuracyCounts:
+    def _evaluate(self, arm: ArmName, window: NamedWindow) -> Loss | AccuracyCounts:
         with target_code(f"evaluate() of window {window.window_id} in the {arm} arm"):
             return self._target.evaluate(window.window)
 
 
 def largest_repeat_shift(run: OverheadRun, arm: ArmName) -> float | None:
-    """How far any window moved between two passes of one arm; null when a value is missing."""
+    """Return the largest change of a window between two passes of an arm, if all are finite."""
     passes = [found.outcomes for found in run.passes if found.arm == arm]
     shifts = [
         abs(_value(first) - _value(again))

@@ -1,4 +1,4 @@
-"""Any PyTorch causal language model as a target; needs the extra ``torch``.
+"""A PyTorch causal language model as a target; needs the extra ``torch``.
 
     target = CausalLm(model, token_ids, seq_len=128, guards=[ActivationClip(8.0)])
 
@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, MetricKind, PassSeeds
+from gatemark.exams.overhead.records import MetricKind
+from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
 
 try:
     import torch
@@ -29,45 +30,47 @@ if TYPE_CHECKING:
 
 
 class Guard(Protocol):
-    """One guard of the chain; ``remove`` undoes hooks, ``restore`` brings weights back."""
+    """One guard of the chain. ``remove`` undoes hooks; weights come back by ``restore``."""
 
     name: str
 
-    def install(self, model: Any) -> None:
-        """Put the guard in place."""
+    def install(self, model: torch.nn.Module) -> None:
+        """Install the guard."""
 
-    def remove(self, model: Any) -> None:
-        """Take it away again."""
+    def remove(self, model: torch.nn.Module) -> None:
+        """Remove the guard."""
 
 
 class ActivationClip:
-    """Bounds what every linear layer gives to [-limit, limit]."""
+    """Clip the output of every linear layer to [-limit, limit]."""
 
     def __init__(self, limit: float, name: str = "clip") -> None:
         if not limit > 0:
             raise BadInputError(f"activation clip: limit must be > 0, got {limit}")
         self.name = name
         self._limit = limit
-        self._hooks: list[Any] = []
+        self._hooks: list[torch.utils.hooks.RemovableHandle] = []
 
-    def install(self, model: Any) -> None:
+    def install(self, model: torch.nn.Module) -> None:
         """Hook every linear layer."""
         for module in model.modules():
             if isinstance(module, torch.nn.Linear):
                 self._hooks.append(module.register_forward_hook(self._clip))
 
-    def remove(self, model: Any) -> None:  # noqa: ARG002 - the hooks know their layers
-        """Unhook them."""
+    def remove(self, model: torch.nn.Module) -> None:  # noqa: ARG002 - the hooks know their layers
+        """Remove the hooks."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
 
-    def _clip(self, _module: Any, _inputs: Any, output: Any) -> Any:
+    def _clip(
+        self, _module: torch.nn.Module, _inputs: object, output: torch.Tensor
+    ) -> torch.Tensor:
         return output.clamp(-self._limit, self._limit)
 
 
 class SpectralCap:
-    """Scales weight matrices down until no singular value exceeds the cap."""
+    """Scale weight matrices down until no singular value exceeds the cap."""
 
     def __init__(self, cap: float, name: str = "spectral_cap") -> None:
         if not cap > 0:
@@ -75,7 +78,7 @@ class SpectralCap:
         self.name = name
         self._cap = cap
 
-    def install(self, model: Any) -> None:
+    def install(self, model: torch.nn.Module) -> None:
         """Scale the weights of every linear layer; only a restore brings them back."""
         with torch.no_grad():
             for module in model.modules():
@@ -84,23 +87,23 @@ class SpectralCap:
                     if largest > self._cap:
                         module.weight.mul_(self._cap / largest)
 
-    def remove(self, model: Any) -> None:
-        """Nothing to undo here."""
+    def remove(self, model: torch.nn.Module) -> None:
+        """Do nothing; ``restore`` brings the weights back."""
 
 
 class CausalLm:
     """A causal language model over fixed windows of token ids.
 
-    The state is everything in ``state_dict``, and the buffers that a model keeps out of it.
-    Windows are cut from ``token_ids`` (one sequence) every ``stride`` tokens; a last one that is
-    too short is left out.
+    The state is ``state_dict`` and the buffers that are not saved in it.
+    Windows are cut from ``token_ids`` (one sequence) every ``stride`` tokens; a short last one
+    is left out.
     """
 
     kind: MetricKind = "ppl_causal"
 
     def __init__(
         self,
-        model: Any,
+        model: torch.nn.Module,
         token_ids: Sequence[int],
         *,
         seq_len: int,
@@ -128,16 +131,16 @@ class CausalLm:
             for row in self._rows
         )
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> dict[str, torch.Tensor]:
         return {
             name: tensor.detach().to("cpu", copy=True) for name, tensor in self._state().items()
         }
 
-    def restore(self, snapshot: dict[str, Any]) -> None:
+    def restore(self, snapshot: dict[str, torch.Tensor]) -> None:
         self.toggle(guarded=False)
         hidden = self._hidden_buffers()
         kept = {name: tensor for name, tensor in snapshot.items() if name not in hidden}
-        # Strict: a name that is missing on either side is an error and not a state half restored.
+        # Strict, so that a missing name is an error and not a half restored state.
         self._model.load_state_dict(kept, strict=True)
         with torch.no_grad():
             for name, buffer in hidden.items():
@@ -151,11 +154,11 @@ class CausalLm:
             found.update(plain.flatten().view(torch.uint8).numpy().tobytes())
         return DIGEST_PREFIX + found.hexdigest()
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> dict[str, torch.Tensor]:
         return {**self._model.state_dict(), **self._hidden_buffers()}
 
-    def _hidden_buffers(self) -> dict[str, Any]:
-        """Caches and counters that are registered but not saved; evaluating may change them."""
+    def _hidden_buffers(self) -> dict[str, torch.Tensor]:
+        """Return buffers that are registered but not saved; evaluating may change them."""
         saved = set(self._model.state_dict())
         return {
             f"{name} (not saved)": buffer
@@ -189,20 +192,20 @@ class CausalLm:
                 torch.cuda.manual_seed_all(seeds.torch)
 
     def start_memory(self) -> None:
-        """Forget earlier peaks of the GPU."""
+        """Reset the peak of the GPU."""
         if self.device.startswith("cuda"):
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def peak_memory(self) -> int | str:
-        """The peak of the GPU; torch does not tell it for the CPU."""
+        """Return the peak of the GPU; torch has none for the CPU."""
         if self.device.startswith("cuda"):
             return int(torch.cuda.max_memory_allocated(self.device))
-        return f"torch tells no peak of memory on {self.device}"
+        return f"torch does not report peak memory on {self.device}"
 
 
 @contextmanager
 def deterministic() -> Iterator[None]:
-    """Ask torch for algorithms that give the same bits each time, and undo it afterwards."""
+    """Use deterministic algorithms of torch inside the block."""
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(mode=True)
     try:
@@ -213,12 +216,13 @@ def deterministic() -> Iterator[None]:
 
 def _cut(
     token_ids: Sequence[int], seq_len: int, stride: int, max_windows: int | None
-) -> tuple[Any, ...]:
+) -> tuple[torch.Tensor, ...]:
     tokens = torch.as_tensor(token_ids, dtype=torch.int64, device="cpu").flatten()
     starts = range(0, tokens.numel() - seq_len + 1, stride)
     rows = tuple(tokens[start : start + seq_len].clone() for start in starts[:max_windows])
     if not rows:
         raise BadInputError(
-            f"{tokens.numel()} tokens give no window of {seq_len}; give more or shorten seq_len"
+            f"{tokens.numel()} tokens are too few for a window of {seq_len}; "
+            "give more tokens or a smaller seq_len"
         )
     return rows

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import inspect_source
+from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, load_extractor
 from gatemark.exams.runlog.metrics.error_analysis import DEFAULT_EXCERPT_CHARS, case_analysis
 from gatemark.exams.runlog.metrics.measure_case import TracedCase, find_logs

@@ -21,9 +21,8 @@ from gatemark.core.figure import Figure
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import ExamOutcome, ExamReport
-from gatemark.evidence.folds.fold_files import ExamJob, build_exam
-from gatemark.evidence.reading_options import ReadingChoices, refuse
-from gatemark.evidence.source import digest_source, inspect_source
+from gatemark.evidence.run_exam import ExamJob, build_exam
+from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source, refuse
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
 from gatemark.exams.runlog.exam import EVENT_COUNT
 from gatemark.exams.runlog.metrics.error_analysis import with_outliers
@@ -52,7 +51,7 @@ from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
 from gatemark.exams.runlog.views import case_timeline
-from gatemark.packs.judge_exam import Scored, judge_exam
+from gatemark.gate.decide import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 PER_CASE_FILE = "per_case.metrics.jsonl"
@@ -111,7 +110,14 @@ def score_runlog(
     examined = examine_runlog(workspace, request, on_progress)
     judged = examined.exam.policy().settings["variant"]
     title = f"run-log metrics of {judged}"
-    return judge_exam("runlog", examined, workspace, started_at=started_at, title=title)
+    return judge_exam(
+        "runlog",
+        examined,
+        actor=workspace.actor,
+        started_at=started_at,
+        finished_at=workspace.clock(),
+        title=title,
+    )
 
 
 def examine_runlog(

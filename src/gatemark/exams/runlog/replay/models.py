@@ -14,9 +14,8 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.reading_options import Limits
 from gatemark.evidence.settings_file import read_settings
-from gatemark.evidence.source import inspect_source, read_blocks, split_sources
+from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
 from gatemark.exams.runlog.replay.model import (
     LanguageModel,
     ModelError,

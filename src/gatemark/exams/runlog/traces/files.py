@@ -17,9 +17,8 @@ import msgspec
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
 from gatemark.core.record import FileRules, Form, RecordSchema, Remark
-from gatemark.evidence.plugins import schemas
-from gatemark.evidence.reading_options import ReadingChoices
-from gatemark.evidence.source import digest_source, inspect_source
+from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
 from gatemark.evidence.whole_file import OpenedFile, TaggedReading, open_records, read_tagged
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.manifest_rules import ManifestRules

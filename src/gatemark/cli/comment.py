@@ -1,0 +1,68 @@
+"""``gatemark comment``: a result as a comment on a pull request."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import click
+
+from gatemark.cli.options import store_option
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.result import Result, result_from_json
+from gatemark.report.comment import marker, render_comment
+from gatemark.workspace import Workspace
+
+MAX_RESULT_BYTES: Final = 256 * 1024 * 1024
+
+
+@click.command("comment")
+@click.argument("reference", metavar="RESULT")
+@click.option(
+    "--key",
+    metavar="NAME",
+    help="Name of the comment; runs with the same key replace each other's (default: the pack).",
+)
+@click.option(
+    "--post",
+    type=click.Choice(["github"]),
+    help="Service to post to, from inside its job. Replaces the comment of an earlier run.",
+)
+@store_option
+def comment_command(reference: str, key: str | None, post: str | None, store: str) -> None:
+    """Print a result as Markdown for a pull request, or post it there.
+
+    RESULT is an id in the store, or a JSON file that 'gatemark run --json' printed. Its seal is
+    checked first.
+
+    \b
+    Examples:
+      gatemark comment 3f2a9c01
+      gatemark comment result.json --post github
+    """
+    result = _result(reference, store)
+    name = key or result.pack.name
+    text = render_comment(result, name)
+    if post is None:
+        click.echo(text, nl=False)
+        return
+    from gatemark.ci.github import post_comment, pull_request_of  # noqa: PLC0415 - only to post
+
+    click.echo(post_comment(pull_request_of(os.environ), text, marker(name)))
+
+
+def _result(reference: str, store: str) -> Result:
+    path = Path(reference)
+    if not path.is_file():
+        return Workspace(store=store).existing_results().get(reference)
+    try:
+        if path.stat().st_size > MAX_RESULT_BYTES:
+            raise BadInputError(f"{path}: a result must be at most {MAX_RESULT_BYTES:,} bytes")
+        return result_from_json(path.read_bytes())
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror or error}") from error
+    except InvalidValueError as error:
+        raise BadInputError(
+            f"{path}: {error}; 'gatemark run --json' and 'gatemark report -o result.json' write one"
+        ) from error

@@ -1,1 +1,0 @@
-"""Fold evidence files into the state of an exam."""

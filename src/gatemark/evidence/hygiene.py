@@ -1,0 +1,313 @@
+"""Private content in short texts: paths, secrets, addresses, numbers, payloads.
+
+Most texts of a large file are few and come again, or differ only in their digits. So each text is
+looked up first, then its form with every digit alike; only a text that is new in both ways meets
+the rules themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any, Final
+from urllib.parse import unquote
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+
+_EMAIL = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_PHONE = re.compile(r"(?<![\w.#-])\+?\(?\d(?:[ ().-]{0,2}\d){8,14}(?![\w#-])")
+_MOMENT = re.compile(
+    r"(?<!\d)\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?(?!\d)"
+)
+_KEY = re.compile(
+    r"(?<![\w-])(?:sk|pk|ghp|gho|xox[abp]|AKIA|AIza|eyJ)[\w-]{16,}"
+    r"|(?<![\w-])(?=[\w-]*\d)(?=[\w-]*[a-z])(?=[\w-]*[A-Z])[\w-]{24,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
+    r"|(?<![0-9a-f])[0-9a-f]{32,}(?![0-9a-f])"
+)
+_KINDS = (("email", _EMAIL), ("phone", _PHONE), ("key", _KEY))
+
+_SEPARATORS = b" ().-+"
+_HIGH = bytes(range(128, 256))
+_DIGITS = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + _HIGH
+_WORDS = (
+    bytes(ord("w") if chr(code).isalnum() or chr(code) in "_-" else code for code in range(128))
+    + _HIGH
+)
+_DIGIT_RUN = b"0" * 9
+_LONG_WORD = b"w" * 18
+
+
+def suspicious(reasons: Iterable[str]) -> bool:
+    """Whether any of these reasons might hold personal data; wrong only ever by saying yes."""
+    joined = "\n".join(reasons).encode("utf-8", "replace")
+    if b"@" in joined or b"-----BEGIN" in joined:
+        return True
+    if _DIGIT_RUN in joined.translate(_DIGITS, _SEPARATORS):
+        return True
+    return _LONG_WORD in joined.translate(_WORDS)
+
+
+def personal_data(reason: str) -> tuple[str, ...]:
+    """Which kinds of personal data a reason shows."""
+    # A date and an hour have as many digits as a phone number.
+    timeless = _MOMENT.sub(" ", reason)
+    return tuple(kind for kind, pattern in _KINDS if pattern.search(timeless))
+
+
+# Every dotted address would count as one; addresses are no secrets.
+_NOT_SECRET: Final = frozenset(("IPPublicDetector",))
+_EXPLAINED: Final = re.compile(
+    r"sha256:[0-9a-f]{64}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z])[0-7][0-9A-HJKMNP-TV-Z]{25}(?![0-9A-Za-z])"
+    r"|(?<![0-9A-Za-z])[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}(?![0-9A-Za-z])"
+)
+_WORD: Final = re.compile(r"[A-Za-z0-9+/_=-]{11,}")
+_HEX: Final = re.compile(r"[0-9a-fA-F]{32,}")
+_LONG: Final = 32
+_MIXED: Final = 20
+# Names made of words, such as paths, models and codes: nobody's secret is spelled like this.
+_ORDINARY: Final = re.compile(
+    r"[+/_=-]*(?:(?:[A-Z]?[a-z]{1,20}[0-9]{0,6}[a-z]{0,3}|[A-Z]{1,12}[0-9]{0,6}[a-z]{0,3}"
+    r"|[0-9]{1,8}(?:[A-Za-z]{1,3}[0-9]{0,4})?)(?![A-Za-z0-9])[+/_=-]*)+"
+)
+_MARKS: Final = re.compile(
+    r"://[^/\s]*@|eyJ|xox|k_live_|-us[0-9]|gl[a-z]{2,5}-|gh[pousr]_|hooks\.slack|SG\.|sq0csp|T3BlbkFJ"
+    r"|pypi-Ag|authToken|PRIVATE KEY|PuTTY|[0-9]{8}:|\.[\w-]{6}\.[\w-]{27}"
+)
+_NAMED: Final = re.compile(r"key|pass|pwd|pw|secret|token|contrase", re.IGNORECASE)
+_GIVEN: Final = re.compile(r"[:='\"(`]|[A-Za-z0-9_+/-]{24}")
+_KEY_BLOCK: Final = re.compile(r"BEGIN [A-Z0-9 ]*PRIVATE KEY")
+
+
+def may_hold_secret(text: str) -> bool:
+    """Whether a detector could find something; errs only by saying yes."""
+    if not text.isascii() or _MARKS.search(text):
+        return True
+    if _NAMED.search(text) and _GIVEN.search(text):
+        return True
+    return any(_odd_words(text))
+
+
+def secret_kinds(text: str) -> tuple[str, ...]:
+    """Which kinds of secrets a text seems to hold."""
+    regexes, keyword, (base64, hexadecimal) = _detectors()
+    found = [
+        detector.secret_type
+        for detector in regexes
+        if any(pattern.search(text) for pattern in detector.denylist)
+    ]
+    if any(keyword.analyze_string(text, _keyword_patterns())):
+        found.append(keyword.secret_type)
+    if _KEY_BLOCK.search(text):
+        found.append("Private Key")
+    for word in _odd_words(text):
+        mixed = word not in (word.lower(), word.upper())
+        if (len(word) >= _LONG or (mixed and len(word) >= _MIXED)) and _is_random(word, base64):
+            found.append(base64.secret_type)
+        if any(_is_random(digits, hexadecimal) for digits in _HEX.findall(word)):
+            found.append(hexadecimal.secret_type)
+    return tuple(dict.fromkeys(found))
+
+
+def _odd_words(text: str) -> Iterator[str]:
+    """Long words, and shorter ones in capitals, that are neither ids nor made of names."""
+    for word in _WORD.findall(_EXPLAINED.sub(" ", text)):
+        if (len(word) >= _LONG or word != word.lower()) and not _ORDINARY.fullmatch(word):
+            yield word
+
+
+def _is_random(word: str, detector: Any) -> bool:
+    return bool(detector.calculate_shannon_entropy(word) > detector.entropy_limit)
+
+
+@cache
+def _detectors() -> tuple[tuple[Any, ...], Any, tuple[Any, Any]]:
+    """The detectors, loaded when the first text is suspicious: they bring an HTTP client along."""
+    plugins = importlib.import_module("detect_secrets.plugins")
+    base = importlib.import_module("detect_secrets.plugins.base").RegexBasedDetector
+    regexes = []
+    for found in pkgutil.iter_modules(plugins.__path__):
+        module = importlib.import_module(f"detect_secrets.plugins.{found.name}")
+        regexes += [
+            value()
+            for name, value in sorted(vars(module).items())
+            if isinstance(value, type)
+            and issubclass(value, base)
+            and value is not base
+            and value.__module__ == module.__name__
+            and name not in _NOT_SECRET
+        ]
+    entropy = importlib.import_module("detect_secrets.plugins.high_entropy_strings")
+    keyword = importlib.import_module("detect_secrets.plugins.keyword")
+    return (
+        tuple(regexes),
+        keyword.KeywordDetector(),
+        (entropy.Base64HighEntropyString(), entropy.HexHighEntropyString()),
+    )
+
+
+@cache
+def _keyword_patterns() -> Any:
+    """The patterns for settings files: they find a password without quotes around it."""
+    keyword = importlib.import_module("detect_secrets.plugins.keyword")
+    return keyword.CONFIG_DENYLIST_REGEX_TO_GROUP
+
+
+REMEMBERED: Final = 50_000
+_ALIKE: Final = bytes(ord("0") if chr(code).isdecimal() else code for code in range(128)) + bytes(
+    range(128, 256)
+)
+# A word that could be random must be seen itself: two that differ in digits are not alike.
+_SINGULAR: Final = re.compile(rb"[A-Za-z0-9+/_=-]{32}|(?=[a-z0-9+/_=-]*[A-Z])[A-Za-z0-9+/_=-]{11}")
+_JSON: Final = re.compile(r"\{\s*\\*[\"'][^\"'{}]{0,200}\\*[\"']\s*:")
+_PERSONAL: Final = re.compile(r"@|\d(?:[ ().+-]{0,2}\d){8}")
+
+
+_PRIVATE_FOLDERS: Final = (
+    *("home", "root", "Users", "private"),
+    *("mnt", "media", "Volumes", "var/mail"),
+)
+
+
+class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What counts as private, and how long a text may be before it counts as content.
+
+    A code has few words: many are an excerpt, however short. Roots in small letters are found in
+    capitals too.
+    """
+
+    private_roots: tuple[str, ...] = (
+        *(f"/{name}/" for name in _PRIVATE_FOLDERS),
+        "/.ssh/",
+        "/.gnupg/",
+        "/.aws/",
+        "~/",
+        "$HOME",
+        "${HOME}",
+        "%USERPROFILE%",
+        ":\\Users\\",
+        "file://",
+    )
+    code_chars_max: int = 160
+    note_chars_max: int = 280
+    code_words_max: int = 8
+
+    def __post_init__(self) -> None:
+        if any(not root.strip() for root in self.private_roots):
+            raise InvalidValueError("a private root must not be blank")
+        if not 1 <= self.code_chars_max <= self.note_chars_max:
+            raise InvalidValueError("need 1 <= code_chars_max <= note_chars_max")
+        if self.code_words_max < 1:
+            raise InvalidValueError("code_words_max must be >= 1")
+
+
+class PrivateTextScan:
+    """Says what kind of private content a text holds. Remembers texts that are clean."""
+
+    def __init__(self, rules: PrivateTextRules) -> None:
+        self._rules = rules
+        self._clean: set[object] = {None, msgspec.UNSET}
+        self._clean_forms: set[bytes] = {b""}
+
+    def all_known(self, texts: Iterable[object]) -> bool:
+        """Whether every one of these texts was seen before and is clean; null is no text."""
+        return self._clean.issuperset(texts)
+
+    def all_alike(self, texts: Sequence[str]) -> bool:
+        """Whether every one of these texts is clean itself, or differs only in digits from one."""
+        if not texts:
+            return True
+        forms = "\n".join(texts).encode("utf-8", "replace").translate(_ALIKE).split(b"\n")
+        if len(forms) != len(texts):
+            return False
+        if self._clean_forms.issuperset(forms):
+            return True
+        new = {
+            text for text, form in zip(texts, forms, strict=True) if form not in self._clean_forms
+        }
+        return self._clean.issuperset(new)
+
+    def kinds(self, text: str, *, note: bool = False) -> tuple[str, ...]:
+        """The kinds of private content in a text; empty when it is clean."""
+        if text in self._clean:
+            return ()
+        found = self._examined(text)
+        too_much = self._too_much_for_a_code(text)
+        if not found and too_much is None:
+            self._remember(text)
+        if note:
+            too_much = "over_long" if len(text) > self._rules.note_chars_max else None
+        return found if too_much is None else (*found, too_much)
+
+    def _too_much_for_a_code(self, text: str) -> str | None:
+        if len(text) > self._rules.code_chars_max:
+            return "over_long"
+        return "excerpt" if len(text.split()) > self._rules.code_words_max else None
+
+    def _examined(self, text: str) -> tuple[str, ...]:
+        read = unmasked(text)
+        found = self._seen_in(text)
+        return found if read == text else tuple(dict.fromkeys((*found, *self._seen_in(read))))
+
+    def _seen_in(self, text: str) -> tuple[str, ...]:
+        found = []
+        if any(self._is_under(root, text) for root in self._rules.private_roots):
+            found.append("private_root")
+        if _JSON.search(text):
+            found.append("embedded_json")
+        if _PERSONAL.search(text):
+            found.extend(kind for kind in personal_data(text) if kind != "key")
+        if may_hold_secret(text) and secret_kinds(text):
+            found.append("secret")
+        return tuple(found)
+
+    @staticmethod
+    def _is_under(root: str, text: str) -> bool:
+        if root in text:
+            return True
+        if "\\" in root:
+            return root.lower() in text.replace("/", "\\").lower()
+        return root == root.lower() and root in text.lower()
+
+    def _remember(self, text: str) -> None:
+        if len(self._clean) >= REMEMBERED:
+            return
+        self._clean.add(text)
+        data = text.encode("utf-8", "replace")
+        if "\n" not in text and not _SINGULAR.search(data):
+            self._clean_forms.add(data.translate(_ALIKE))
+
+
+_ENCODED: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_ROUNDS: Final = 3
+# Letters of other alphabets that look like Latin ones, and signs that look like those of paths.
+_LOOK_ALIKES: Final = str.maketrans(
+    "\u0430\u0435\u0456\u0458\u043a\u043c\u043e\u0440\u0441\u0501\u0455\u0443\u0445\u04bb"
+    "\u051b\u051d\u0475\u04cf\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e"
+    "\u0420\u0421\u0422\u0423\u0425"
+    "\u03b1\u03b9\u03ba\u03bd\u03bf\u03c1\u03c5\u03c7\u0391\u0392\u0395\u0396\u0397\u0399"
+    "\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7"
+    "\u2215\u2571\u29f8\u2216\u2024",
+    "aeijkmopcdsyxhqwvlABESIJKMHOPCTYXaikvopuxABEZHIKMNOPTYX///\\.",
+)
+_INVISIBLE: Final = frozenset(("Cf", "Mn", "Me"))
+
+
+def unmasked(text: str) -> str:
+    """The text with compatible forms made one, look-alikes made Latin, and escapes undone."""
+    for _ in range(_ROUNDS):
+        if not _ENCODED.search(text):
+            break
+        text = unquote(text, errors="replace")
+    if text.isascii():
+        return text
+    plain = unicodedata.normalize("NFKD", text)
+    seen = "".join(sign for sign in plain if unicodedata.category(sign) not in _INVISIBLE)
+    return seen.translate(_LOOK_ALIKES)

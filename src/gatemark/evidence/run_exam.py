@@ -1,0 +1,510 @@
+"""Run an exam: evidence files in, the exam's report and the evidence account out.
+
+(1) Find the files. (2) Digest their bytes and fold their shards on an engine, or take cached
+facts. (3) Refuse bad lines. (4) Look for repeated, unexpected and missing names. (5) Finish.
+Its inputs are written down, so that the exam can be run again from the store.
+"""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import xxhash
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.measurement import Evidence, EvidenceFile
+from gatemark.core.progress import Progress
+from gatemark.core.record import Form
+from gatemark.evidence.engines.port import Engine
+from gatemark.evidence.exam import (
+    Exam,
+    ExamOutcome,
+    ExamRun,
+    ExamSuite,
+    measures,
+    schema_of,
+    suites,
+)
+from gatemark.evidence.fold_cache import (
+    MIN_BYTES,
+    CachePolicy,
+    Kept,
+    Stamp,
+    checksum_of,
+    evidence_file,
+    settled_stamp,
+    stamp_of,
+)
+from gatemark.evidence.record_reader import RecordReader, RefusedLine
+from gatemark.evidence.source import (
+    ReadingChoices,
+    Shard,
+    Source,
+    digest_source,
+    find_sources,
+    marks_of,
+    place,
+    read_blocks,
+    refuse,
+    refuse_changed,
+    repeated_lines,
+    split_sources,
+)
+
+
+class ExamJob(msgspec.Struct, frozen=True):
+    """An exam by name, so that any process can build it, and how strictly to read for it.
+
+    ``strict_pass`` has the exam itself look at every record before it counts.
+    """
+
+    kind: str
+    options: dict[str, Any]
+    choices: ReadingChoices
+    strict_pass: bool = False
+
+    @classmethod
+    def of(cls, run: ExamRun) -> ExamJob:
+        """Return the job of a run: what every worker gets."""
+        return cls(run.kind, dict(run.options), run.reading)
+
+
+class FileDigest(msgspec.Struct, frozen=True, tag="file"):
+    """One whole file, named."""
+
+    file: EvidenceFile
+
+
+class ShardOutcome(msgspec.Struct, frozen=True, tag="shard"):
+    """What came of one shard. ``ids`` holds eight hash bytes per accepted record, in order."""
+
+    shard: int
+    line_count: int
+    accepted: int
+    rejected: int
+    refusals: list[RefusedLine]
+    ids: bytes
+    state: bytes
+
+
+def exam_suite(kind: str) -> ExamSuite:
+    """Return the declaration of an exam."""
+    suite = suites().get(kind)
+    if not isinstance(suite, ExamSuite):
+        raise UsageError(f"suite {kind} does not read evidence files")
+    return suite
+
+
+def build_exam(job: ExamJob) -> Exam[Any]:
+    """Return the exam that a job names, with its options checked."""
+    suite = exam_suite(job.kind)
+    try:
+        options = msgspec.convert(job.options, suite.options)
+    except msgspec.ValidationError as error:
+        raise UsageError(f"{job.kind}: {error}") from error
+    return suite.build(options, measures())
+
+
+def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> RecordReader:
+    """Return the reader for a job, of the exam's own form unless another is named."""
+    form = schema_of(exam).form(form_name or exam.form)
+    if job.strict_pass:
+        form = _closer_form(form, exam)
+    return RecordReader(form, job.choices)
+
+
+def _closer_form(form: Form, exam: Exam[Any]) -> Form:
+    proof = form.proof
+
+    def both_hold(batch: Sequence[Any]) -> bool:
+        sound = proof is not None and proof(batch)
+        return sound and not any(map(exam.problems, batch))
+
+    return msgspec.structs.replace(form, rules=(*form.rules, exam.problems), proof=both_hold)
+
+
+def hash_ids(names: list[str]) -> bytes:
+    """Eight bytes per name, the same on every machine."""
+    return b"".join(map(xxhash.xxh3_64_digest, map(str.encode, names)))
+
+
+def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
+    """Name a whole file by its bytes, or fold one shard of it.
+
+    Both are tasks of the same engine: a thread beside the fold would fight it for the interpreter.
+    """
+    if isinstance(task, Source):
+        return msgspec.msgpack.encode(FileDigest(digest_source(task)))
+    return examine_shard(job, task)
+
+
+@lru_cache(maxsize=4)
+def _exam_of(job: bytes) -> Exam[Any]:
+    """The exam of an encoded job: shards of one job share what it learns about their texts."""
+    return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
+
+
+def examine_shard(job: ExamJob, shard: Shard) -> bytes:
+    """Fold one shard; the answer travels as bytes."""
+    exam = _exam_of(msgspec.msgpack.encode(job))
+    reader = admission(job, exam)
+    name_of = schema_of(exam).form(exam.form).namer()
+    state = exam.zero(shard.index)
+    ids = bytearray()
+    # Records form no cycles, and looking for some costs a tenth of the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        for batch in reader.records(read_blocks(shard, job.choices.limits)):
+            ids += hash_ids(list(map(name_of, batch)))
+            state = exam.step(state, batch)
+    finally:
+        if collecting:
+            gc.enable()
+    return msgspec.msgpack.encode(
+        ShardOutcome(
+            shard=shard.index,
+            line_count=reader.line_count,
+            accepted=reader.accepted,
+            rejected=reader.rejected,
+            refusals=reader.refusals,
+            ids=bytes(ids),
+            state=msgspec.msgpack.encode(exam.finalize_shard(state)),
+        )
+    )
+
+
+SHARD_BYTES = 32 * 1024 * 1024
+ALONE_BYTES = 16 * 1024 * 1024
+"""Up to this size, files are read in this process: others would take longer to start."""
+
+
+class FoldedFiles(msgspec.Struct, frozen=True):
+    """All files, read or from the cache: one state for all, and line counts.
+
+    ``shards`` and ``outcomes`` are those that were read now. ``hashes`` holds eight bytes for the
+    id of each accepted record.
+    """
+
+    files: tuple[EvidenceFile, ...]
+    shards: tuple[Shard, ...]
+    outcomes: tuple[ShardOutcome, ...]
+    hashes: bytearray
+    state: Any
+    accepted: int
+    rejected: int
+
+
+def fold_files(
+    job: ExamJob,
+    exam: Exam[Any],
+    sources: Sequence[Source],
+    engine: Engine,
+    *,
+    keeping: CachePolicy | None = None,
+    on_progress: Progress | None = None,
+) -> FoldedFiles:
+    """Fold every file that is not cached, and cache the facts of large clean ones."""
+    key = None if keeping is None else facts_key(job, exam)
+    shards = split_sources(tuple(sources), parts=1 << 16, min_bytes=SHARD_BYTES)
+    known = _known(sources, keeping, key)
+    unknown = [source for source in sources if source.path not in known]
+    # Whether a file changed while it was read matters to the cache alone.
+    stamps = {} if key is None else {source.path: stamp_of(source) for source in unknown}
+    digests: dict[str, EvidenceFile] = {}
+    outcomes: list[ShardOutcome] = []
+    wanted = tuple(shard for shard in shards if shard.source.path not in known)
+    for found in _done(job, (*unknown, *wanted), engine, on_progress):
+        if isinstance(found, FileDigest):
+            digests[found.file.name] = found.file
+        else:
+            outcomes.append(found)
+    outcomes.sort(key=lambda outcome: outcome.shard)
+
+    total: Any = None
+    hashes = bytearray()
+    files = []
+    for source in sources:
+        own = [outcome for outcome in outcomes if shards[outcome.shard].source is source]
+        kept = known.get(source.path)
+        if kept is None:
+            part = _Part(source, digests[source.name], own, exam)
+            if keeping is not None and key is not None and part.is_clean:
+                part.keep(keeping, key, stamps[source.path])
+        else:
+            first = next(shard.index for shard in shards if shard.source is source)
+            part = _Part.known(source, kept, exam, first)
+        total = part.state if total is None else exam.merge(total, part.state)
+        hashes += part.ids
+        files.append(part.file)
+    read = tuple(msgspec.structs.replace(outcome, ids=b"", state=b"") for outcome in outcomes)
+    return FoldedFiles(
+        files=tuple(files),
+        shards=wanted,
+        outcomes=read,
+        hashes=hashes,
+        state=total,
+        accepted=len(hashes) // 8,
+        rejected=sum(outcome.rejected for outcome in read),
+    )
+
+
+def facts_key(job: ExamJob, exam: Exam[Any]) -> str | None:
+    """Return a key of the exam and how it reads; None when states must not be cached."""
+    if exam.facts_key is None or job.strict_pass:
+        return None
+    return digest(
+        {
+            "exam": job.kind,
+            "facts": exam.facts_key,
+            "limits": msgspec.to_builtins(job.choices.limits),
+            "duplicate_keys": job.choices.check_duplicate_keys,
+        }
+    )
+
+
+class _Part:
+    """The digest, ids and state of one file."""
+
+    def __init__(
+        self, source: Source, file: EvidenceFile, outcomes: Sequence[ShardOutcome], exam: Exam[Any]
+    ) -> None:
+        self.source = source
+        self.file = file
+        self.outcomes = outcomes
+        self.exam = exam
+        self.ids = b"".join(outcome.ids for outcome in outcomes)
+        self.state: Any = None
+        for outcome in outcomes:
+            state = msgspec.msgpack.decode(outcome.state, type=exam.state)
+            self.state = state if self.state is None else exam.merge(self.state, state)
+
+    @classmethod
+    def known(cls, source: Source, kept: Kept, exam: Exam[Any], first_shard: int) -> _Part:
+        """Return the part of a cached file."""
+        part = cls(source, evidence_file(kept, source), (), exam)
+        part.ids = kept.ids
+        part.state = exam.rebase_shard(
+            msgspec.msgpack.decode(kept.state, type=exam.state), first_shard
+        )
+        return part
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the file is large enough to cache, and every line of it is clean."""
+        return (
+            self.source.byte_count >= MIN_BYTES
+            and not any(outcome.rejected for outcome in self.outcomes)
+            and not self.exam.needs_strict_pass(self.state)
+        )
+
+    def keep(self, keeping: CachePolicy, key: str, before: Stamp | None) -> None:
+        """Write the facts to the cache."""
+        first = self.outcomes[0].shard
+        kept = Kept(
+            format="gatemark.facts/1",
+            key=key,
+            digest=self.file.digest,
+            byte_count=self.file.byte_count,
+            checksum=checksum_of(self.source),
+            stamp=settled_stamp(before, stamp_of(self.source), keeping.clock()),
+            line_count=sum(outcome.line_count for outcome in self.outcomes),
+            accepted=len(self.ids) // 8,
+            ids=self.ids,
+            state=msgspec.msgpack.encode(self.exam.rebase_shard(self.state, 0)),
+        )
+        self.state = self.exam.rebase_shard(self.state, first)
+        keeping.keeper.keep(kept)
+
+
+def _known(
+    sources: Sequence[Source], keeping: CachePolicy | None, key: str | None
+) -> dict[str, Kept]:
+    if keeping is None or key is None or not keeping.trusted:
+        return {}
+    found = {source.path: keeping.keeper.find(source, key) for source in sources}
+    return {path: kept for path, kept in found.items() if kept is not None}
+
+
+def _done(
+    job: ExamJob, tasks: Sequence[Source | Shard], engine: Engine, on_progress: Progress | None
+) -> Iterator[FileDigest | ShardOutcome]:
+    sizes = {task.index: task.size for task in tasks if isinstance(task, Shard)}
+    total, done = sum(sizes.values()), 0
+    work = partial(examine_task, job)
+    for data in map(work, tasks) if total <= ALONE_BYTES else engine.run(work, tasks):
+        found = msgspec.msgpack.decode(data, type=FileDigest | ShardOutcome)
+        if isinstance(found, ShardOutcome) and on_progress is not None:
+            done += sizes[found.shard]
+            on_progress(done, total)
+        yield found
+
+
+def run_exam(run: ExamRun) -> ExamOutcome:
+    """Run an exam over its evidence as the exam declares it; nothing is judged yet."""
+    examine = exam_suite(run.kind).examine or fold_records
+    outcome = examine(run)
+    if run.expected_ids is not None and outcome.evidence.expected is None:
+        # Ids that nobody looked for would hide evidence that is missing.
+        raise UsageError(f"{run.kind} does not heed expected ids")
+    return outcome
+
+
+def fold_records(run: ExamRun) -> ExamOutcome:
+    """Fold the records of an exam that reads files of one role."""
+    (role,) = exam_suite(run.kind).roles
+    if set(run.roles) != {role.name} or (len(run.files) > 1 and not role.many):
+        raise UsageError(f"{run.kind} reads one file, under the name {role.name!r}")
+    return examine_files(run)
+
+
+def examine_files(run: ExamRun) -> ExamOutcome:
+    """Run an exam whose records are complete in themselves."""
+    job, choices, expected_ids = ExamJob.of(run), run.reading, run.expected_ids
+    exam = build_exam(job)
+    form = schema_of(exam).form(exam.form)
+    if expected_ids is not None and form.unique is not None:
+        raise UsageError(f"{job.kind}: records under compound keys cannot be pinned by one id")
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        # Step 1.
+        sources = find_sources(run.paths, choices.limits, Path(folder))
+        marks = marks_of(sources)
+        # Step 2.
+        read = fold_files(
+            job, exam, sources, run.engine, keeping=run.cache, on_progress=run.on_progress
+        )
+        # Step 3.
+        _refuse_bad_lines(read, choices)
+        if exam.needs_strict_pass(read.state):
+            job = msgspec.structs.replace(job, strict_pass=True)
+            read = fold_files(job, exam, sources, run.engine, on_progress=run.on_progress)
+            _refuse_bad_lines(read, choices)
+        # Step 4.
+        state = read.state
+        names = _Names(read.hashes, expected_ids)
+        duplicates = 0
+        if names.repeated or names.unexpected:
+            places = _locate(job, exam, sources, names.repeated | names.unexpected)
+            _refuse_strangers(places, expected_ids, choices)
+            twice = {name: found for name, found in places.items() if len(found) > 1}
+            if choices.on_duplicate == "error":
+                refuse(repeated_lines(twice.items(), form), choices)
+            if twice:
+                first = choices.on_duplicate == "first"
+                keep = {name: 1 if first else len(found) for name, found in twice.items()}
+                state = _fold_keeping(job, exam, sources, keep)
+                duplicates = sum(len(found) - 1 for found in twice.values())
+        if read.accepted + read.rejected == 0:
+            raise BadInputError(tuple(f"{source.name}: holds no records" for source in sources))
+        refuse_changed(sources, marks)
+    # Step 5.
+    evidence = Evidence(
+        received=read.accepted + read.rejected,
+        accepted=read.accepted,
+        rejected=read.rejected,
+        usable=read.accepted - duplicates,
+        missing=names.missing_count,
+        expected=None if expected_ids is None else len(expected_ids),
+        files=read.files,
+        duplicates=duplicates,
+        checks=choices.checks(),
+    )
+    return ExamOutcome(exam, exam.account(state, evidence), evidence)
+
+
+def _refuse_bad_lines(read: FoldedFiles, choices: ReadingChoices) -> None:
+    if choices.on_bad_line == "exclude":
+        return
+    problems: list[str] = []
+    lines_before = 0
+    current = ""
+    for shard, outcome in zip(read.shards, read.outcomes, strict=True):
+        if shard.source.path != current:
+            current, lines_before = shard.source.path, 0
+        problems.extend(
+            place(shard.source.name, lines_before + refusal.line, problem)
+            for refusal in outcome.refusals
+            for problem in refusal.problems
+        )
+        lines_before += outcome.line_count
+    refuse(problems, choices, total=read.rejected)
+
+
+class _Names:
+    """The hashed names of all records: which are repeated, unexpected or missing."""
+
+    def __init__(self, hashes: bytearray, expected: frozenset[str] | None) -> None:
+        found = np.frombuffer(hashes, dtype="<u8")
+        found.sort()
+        self.repeated = {int(name) for name in found[1:][found[1:] == found[:-1]]}
+        self.unexpected: set[int] = set()
+        self.missing_count = 0
+        if expected is not None:
+            pinned = np.frombuffer(hash_ids(sorted(expected)), dtype="<u8")
+            self.unexpected = {int(name) for name in np.setdiff1d(found, pinned)}
+            self.missing_count = int(np.setdiff1d(pinned, found).size)
+
+
+def _named_batches(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
+) -> Iterator[tuple[Source, Sequence[int], list[str], list[Any]]]:
+    """Every batch of every file in order, with the lines and names of its records."""
+    name_of = schema_of(exam).form(exam.form).namer()
+    for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
+        reader = admission(job, exam)
+        for batch in reader.records(read_blocks(shard, job.choices.limits)):
+            yield shard.source, reader.batch_lines, list(map(name_of, batch)), batch
+
+
+def _locate(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], wanted: set[int]
+) -> dict[str, list[tuple[str, int]]]:
+    """Where the records with these hashes stand. Equal names are told from equal hashes here."""
+    places: dict[str, list[tuple[str, int]]] = {}
+    for source, lines, names, _ in _named_batches(job, exam, sources):
+        hashes = np.frombuffer(hash_ids(names), dtype="<u8").tolist()
+        for line, name, hashed in zip(lines, names, hashes, strict=True):
+            if hashed in wanted:
+                places.setdefault(name, []).append((source.name, line))
+    return places
+
+
+def _refuse_strangers(
+    places: dict[str, list[tuple[str, int]]],
+    expected: frozenset[str] | None,
+    choices: ReadingChoices,
+) -> None:
+    if expected is None:
+        return
+    strangers = [
+        f"{found[0][0]}:{found[0][1]}: id {name!r} is not among the expected ids"
+        for name, found in places.items()
+        if name not in expected
+    ]
+    refuse(strangers, choices)
+
+
+def _fold_keeping(
+    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], keep: dict[str, int]
+) -> Any:
+    """Fold again in one process, with only the chosen occurrence of each repeated name."""
+    seen = dict.fromkeys(keep, 0)
+    state = exam.zero(0)
+    for _, _, names, batch in _named_batches(job, exam, sources):
+        chosen = []
+        for name, record in zip(names, batch, strict=True):
+            if name in keep:
+                seen[name] += 1
+                if seen[name] != keep[name]:
+                    continue
+            chosen.append(record)
+        state = exam.step(state, chosen)
+    return state

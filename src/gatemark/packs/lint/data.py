@@ -1,0 +1,165 @@
+"""Mistakes in data sets: repeated inputs, contradicting labels, blanks, personal data, overlaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from gatemark.core.canonical import digest
+from gatemark.evidence.dataset import placed_rows
+from gatemark.evidence.hygiene import personal_data
+from gatemark.evidence.rows import Row
+from gatemark.packs.arms import BUILTIN, OpenPack
+from gatemark.packs.lint.report import LintWarning
+
+SHOWN_LENGTH: Final = 60
+
+
+class _PlacedRow(NamedTuple):
+    place: str
+    row: Row
+    input: str
+    """Digest of the input."""
+
+
+def data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | str]:
+    """Return what is doubtful about the data of a pack, each with its file and line.
+
+    ``base`` is the pack's folder as the user named it.
+    """
+    read: dict[str, list[_PlacedRow]] = {}
+    for number, suite in enumerate(opened.pack.suites):
+        dataset = suite.dataset
+        if dataset is None or dataset.startswith(BUILTIN):
+            continue
+        if dataset not in read:
+            found = placed_rows(str(opened.folder / dataset), str(base / dataset))
+            read[dataset] = [_PlacedRow(place, row, digest(row.input)) for place, row in found]
+            yield from _mistakes(read[dataset])
+        size = len(read[dataset])
+        if suite.sample is not None and suite.sample.n > size:
+            yield LintWarning(
+                f"$.suites[{number}].sample.n",
+                f"suite {suite.id}: sample.n is {suite.sample.n}, but {dataset} has {size} items; "
+                "all of them are used: lower n, or leave out sample",
+            )
+    yield from _shared(opened, read)
+
+
+def _mistakes(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+    yield from _repeated(rows)
+    yield from _one_label(rows)
+    yield from _blanks(rows)
+    yield from _personal(rows)
+
+
+def _repeated(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+    """Inputs that come more than once, and those whose labels contradict each other."""
+    same: dict[str, list[_PlacedRow]] = {}
+    for one in rows:
+        same.setdefault(one.input, []).append(one)
+    repeated = [group for group in same.values() if len(group) > 1]
+    contradicting = [group for group in repeated if len({digest(r.row.target) for r in group}) > 1]
+    alike = [group for group in repeated if group not in contradicting and not _is_cluster(group)]
+    if contradicting:
+        first, *others = contradicting[0]
+        other = next(r for r in others if r.row.target != first.row.target)
+        yield (
+            f"{other.place}: {_items(contradicting)} with different targets: "
+            f"{_shown(other.row.input)} has {_shown(other.row.target)} here and "
+            f"{_shown(first.row.target)} at {first.place}; no answer is right for both: "
+            "keep one, or give a list of accepted targets"
+        )
+    if alike:
+        first, second, *_ = alike[0]
+        yield (
+            f"{second.place}: {_items(alike)}: {_shown(second.row.input)} was seen at "
+            f"{first.place}; repeats count as independent evidence: remove them, or give them "
+            "one cluster"
+        )
+
+
+def _is_cluster(group: Sequence[_PlacedRow]) -> bool:
+    clusters = {one.row.cluster for one in group}
+    return len(clusters) == 1 and None not in clusters
+
+
+def _items(groups: Sequence[Sequence[_PlacedRow]]) -> str:
+    return "1 input is repeated" if len(groups) == 1 else f"{len(groups)} inputs are repeated"
+
+
+def _one_label(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+    labels = {digest(one.row.target) for one in rows}
+    label = rows[0].row.target
+    if len(rows) > 1 and len(labels) == 1 and label is not None:
+        yield (
+            f"{rows[0].place}: all {len(rows)} items have the target {_shown(label)}, so a "
+            "constant answer gets a full score; add items with other targets"
+        )
+
+
+def _blanks(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+    for field in ("input", "target"):
+        found = [one for one in rows if _has_blanks(getattr(one.row, field))]
+        if found:
+            value = getattr(found[0].row, field)
+            yield (
+                f"{found[0].place}: {len(found)} of {len(rows)} items have blanks at the start or "
+                f"end of {field}, such as {_shown(value)}; remove them"
+            )
+
+
+def _has_blanks(value: object) -> bool:
+    return isinstance(value, str) and value != value.strip()
+
+
+def _personal(rows: Sequence[_PlacedRow]) -> Iterator[str]:
+    """Items that seem to hold personal data; what was found is not repeated."""
+    found = [(one, kinds) for one in rows if (kinds := _kinds(one.row))]
+    if found:
+        one, kinds = found[0]
+        yield (
+            f"{one.place}: {len(found)} of {len(rows)} items seem to hold personal data or keys, "
+            f"such as {one.row.id} ({', '.join(kinds)}); data is kept with every result: "
+            "replace it with made-up values"
+        )
+
+
+def _kinds(row: Row) -> list[str]:
+    texts = _texts([row.input, row.target, row.extra])
+    return sorted({kind for text in texts for kind in personal_data(text)})
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+    elif isinstance(value, Iterable):
+        for inner in value:
+            yield from _texts(inner)
+
+
+def _shared(opened: OpenPack, read: Mapping[str, Sequence[_PlacedRow]]) -> Iterator[LintWarning]:
+    """Suites that ask the same inputs, which then count twice."""
+    asked = [
+        (number, suite.id, {digest(row.input) for row in opened.snapshots[suite.id].rows})
+        for number, suite in enumerate(opened.pack.suites)
+        if suite.dataset in read
+    ]
+    for (_, first, inputs), (number, second, others) in combinations(asked, 2):
+        if both := len(inputs & others):
+            yield LintWarning(
+                f"$.suites[{number}].dataset",
+                f"suite {second}: {both} of its {len(others)} inputs are also in suite {first}, "
+                "so they count twice; use other data, or look at one suite's answers again with "
+                f"from: {first}",
+            )
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"

@@ -1,0 +1,152 @@
+"""What ``gatemark lint`` does: read the pack, check what it names, then look at the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from gatemark.core.errors import GatemarkError
+from gatemark.evidence.settings_file import place_in, settings_text
+from gatemark.packs.arms import OpenPack, load_snapshot, load_snapshots, scorer_of, suite_plugin
+from gatemark.packs.exam_suites import check_exam
+from gatemark.packs.grading import judge_options
+from gatemark.packs.judge import check_rules
+from gatemark.packs.lint.data import data_warnings
+from gatemark.packs.lint.report import LintReport, LintWarning
+from gatemark.packs.lint.rules import unsatisfiable_rules
+from gatemark.packs.lint.sizes import margin_warnings
+from gatemark.packs.lint.targets import check_target
+from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack_file import read_pack_file
+from gatemark.packs.qualification import read_labels
+
+DEFAULT_GATE: Final = 0.6
+Check = Callable[[], object]
+
+
+def lint_pack(path: str) -> LintReport:
+    """Return everything that can be said about a pack without calling its targets."""
+    pack, folder = read_pack_file(path), Path(path).resolve().parent
+    text = settings_text(path)
+
+    def placed(found: LintWarning) -> str:
+        return f"{path}:{place_in(text, found.path)[0]}: {found.message}"
+
+    errors = [
+        line if line.startswith(path) else placed(LintWarning(where, line))
+        for where, check in _checks(pack, folder)
+        for line in _problems(check)
+    ]
+    warnings = [placed(found) for found in _pack_warnings(pack)]
+    if not errors:
+        opened = OpenPack(pack, folder, load_snapshots(pack, folder))
+        found = (
+            *margin_warnings(opened),
+            *unsatisfiable_rules(opened),
+            *_unqualifiable(opened),
+        )
+        warnings.extend(map(placed, found))
+        warnings.extend(
+            placed(one) if isinstance(one, LintWarning) else one
+            for one in data_warnings(opened, Path(path).parent)
+        )
+    return LintReport(pack=path, errors=tuple(errors), warnings=tuple(warnings))
+
+
+def _problems(check: Check) -> tuple[str, ...]:
+    try:
+        check()
+    except GatemarkError as error:
+        return error.lines()
+    return ()
+
+
+def _checks(pack: Pack, folder: Path) -> Iterator[tuple[str, Check]]:
+    """Each check with the part of the pack that it is about."""
+    if pack.targets is not None:
+        arms = {"candidate": pack.targets.candidate, "baseline": pack.targets.baseline}
+        for arm, raw in arms.items():
+            if raw != "none":
+                yield (
+                    f"$.targets.{arm}",
+                    partial(check_target, raw, f"targets.{arm}", folder),
+                )
+    for name, judge in pack.judges.items():
+        place = f"judges.{name}.target"
+        yield f"$.{place}", partial(check_target, judge.target, place, folder)
+    yield (
+        "$.rules",
+        partial(check_rules, pack, has_baseline=pack.has_baseline, limit=None, waivers=()),
+    )
+    for number, suite in enumerate(pack.suites):
+        where = f"$.suites[{number}]"
+        if suite.evidence is not None:
+            yield where, partial(check_exam, suite, folder)
+            continue
+        yield where, partial(_check_suite, suite, folder)
+        if suite.dataset is not None:
+            yield f"{where}.dataset", partial(load_snapshot, suite, folder)
+        if suite.judge is not None:
+            yield f"{where}.scorer", partial(_check_judge, pack, suite, folder)
+
+
+def _check_suite(suite: SuiteSpec, folder: Path) -> None:
+    plugin = suite_plugin(suite)
+    if suite.source is None and plugin.scorer is not None:
+        scorer_of(suite, folder)
+
+
+def _check_judge(pack: Pack, suite: SuiteSpec, folder: Path) -> None:
+    labels = pack.judges[str(suite.judge)].labels
+    read_labels(folder / labels, labels, judge_options(suite))
+
+
+def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
+    """What the pack file alone shows to be doubtful."""
+    for name, judge in pack.judges.items():
+        if judge.licence_min < DEFAULT_GATE:
+            yield LintWarning(
+                f"$.judges.{name}.licence_min",
+                f"judge {name}: licence_min {judge.licence_min:g} is below {DEFAULT_GATE:g}, "
+                "where agreement with people is called moderate at best",
+            )
+    if not pack.has_baseline and all(s.baseline_evidence in (None, "none") for s in pack.suites):
+        yield LintWarning(
+            "$.targets.baseline",
+            "there is no baseline: no regression can be judged; name one under targets.baseline",
+        )
+    if pack.targets is not None and pack.targets.candidate == pack.targets.baseline:
+        yield LintWarning(
+            "$.targets.baseline",
+            "candidate and baseline are the same target, so nothing can regress; "
+            "name what serves now as the baseline",
+        )
+    for number, suite in enumerate(pack.suites):
+        where = f"$.suites[{number}]"
+        if suite.id in pack.required_suites and suite.min is None:
+            yield LintWarning(
+                where, f"suite {suite.id} is required but has no floor (min); add min, such as 0.9"
+            )
+        if suite.weight == 0 and suite.id not in pack.required_suites:
+            yield LintWarning(
+                f"{where}.weight",
+                f"suite {suite.id} has weight 0 and is not required: it adds nothing to the bench "
+                "score, and only its errors, its floor and its drop count",
+            )
+
+
+def _unqualifiable(opened: OpenPack) -> Iterator[LintWarning]:
+    """Judges that too few answers were labelled for."""
+    for suite in opened.pack.suites:
+        if suite.judge is None:
+            continue
+        judge = opened.pack.judges[suite.judge]
+        labelled = read_labels(opened.folder / judge.labels, judge.labels, judge_options(suite))
+        if len(labelled.items) < judge.min_items:
+            yield LintWarning(
+                f"$.judges.{suite.judge}",
+                f"judge {suite.judge} can never gate suite {suite.id}: people labelled "
+                f"{len(labelled.items)} answers, min_items is {judge.min_items}",
+            )

@@ -1,0 +1,138 @@
+"""Rules that can never be judged or never hold, and suites that can never have a score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Rule
+from gatemark.gate.decide import COVERAGE
+from gatemark.packs.answers import Answer, sample_of
+from gatemark.packs.arms import (
+    OpenPack,
+    scorer_of,
+    suite_plugin,
+)
+from gatemark.packs.lint.report import LintWarning
+from gatemark.packs.pack import ScorerSpec, SuiteSpec
+from gatemark.packs.qualification import METRIC as LICENCE
+from gatemark.packs.suites.suite import ArmsEvidence
+from gatemark.scorers.scorer import Scorable, scorers
+
+OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", COVERAGE})
+OF_EVERY_SUITE = frozenset({"score", "baseline_score", "error_rate", "baseline_error_rate"})
+AT_MOST_ONE = frozenset({"bench", "bench_baseline", "score", "baseline_score", COVERAGE})
+PROBE = "probe"
+TRIAL = "an answer that gives nothing away"
+SURE = 0.5
+"""A confidence for the made-up answers of a trial run."""
+
+
+def unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
+    """What a pack asks for in vain."""
+    trials = {
+        suite.id: _trial(opened, suite)
+        for suite in opened.pack.suites
+        if suite.evidence is None and suite.judge is None
+    }
+    for number, suite in enumerate(opened.pack.suites):
+        path = f"$.suites[{number}]"
+        yield from (LintWarning(path, found) for found in _tags_nowhere(opened, suite))
+        yield from (LintWarning(path, found) for found in _unscorable(opened, suite))
+        score = trials.get(suite.id, {}).get("score")
+        if score is not None and score.value is None:
+            yield LintWarning(path, f"suite {suite.id} can never have a score: {score.reason}")
+    for number, rule in enumerate(opened.pack.rules):
+        for found in _vain(opened, rule, trials):
+            yield LintWarning(f"$.rules[{number}]", found)
+
+
+def _trial(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
+    """What a suite measures when every answer of both arms is right and says how sure it is."""
+    rows = opened.snapshots[suite.id].rows
+    asked = opened.pack.suite(suite.source) if suite.source is not None else suite
+    answers = tuple(
+        Answer(row.id, epoch, "", 1.0, None, confidence=SURE, cluster=row.cluster, tags=row.tags)
+        for row in rows
+        for epoch in range(1, asked.repeats + 1)
+    )
+    plugin = suite_plugin(suite)
+    report = plugin.examine(
+        ArmsEvidence(
+            spec=suite,
+            rows=rows,
+            candidate=answers,
+            baseline=answers if opened.pack.has_baseline else None,
+            margin=opened.pack.regression_max,
+            alpha=opened.pack.alpha,
+        ),
+        msgspec.convert(suite.options, plugin.options),
+    )
+    found = (report.score, report.baseline_score, *report.measurements)
+    return {number.name: number for number in found}
+
+
+def _tags_nowhere(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
+    if suite.evidence is not None:
+        return
+    tags = {tag for row in opened.snapshots[suite.id].rows for tag in row.tags}
+    wanted = [*suite.slices, *([suite.sample.stratify] if suite.sample else [])]
+    for tag in wanted:
+        if tag is not None and tag not in tags:
+            yield f"suite {suite.id}: no item carries the tag {tag!r}"
+
+
+def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
+    """Items that no answer could be scored on."""
+    if suite.dataset is None or suite.judge is not None:
+        return
+    given = suite.scorer.name if isinstance(suite.scorer, ScorerSpec) else suite.scorer
+    name = given or str(suite_plugin(suite).scorer)
+    rows = opened.snapshots[suite.id].rows
+    if name == PROBE:
+        score, _ = scorer_of(suite, opened.folder)
+        tried = [score(Scorable(r.id, r.input, r.target, TRIAL, sample_of(r))) for r in rows]
+        bad = [(row, found.reason) for row, found in zip(rows, tried, strict=True) if found.reason]
+    elif scorers().get(name).needs_target:
+        bad = [(row, f"{name} needs a target") for row in rows if row.target is None]
+    else:
+        bad = []
+    if bad:
+        row, reason = bad[0]
+        yield (
+            f"suite {suite.id}: {len(bad)} of {len(rows)} items can never be scored, "
+            f"such as {row.id}: {reason}"
+        )
+
+
+def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]]) -> Iterator[str]:
+    """Why a rule of the pack's own can never be judged, or never hold."""
+    lanes = {suite.id for suite in opened.pack.suites}
+    if rule.lane is None:
+        known = OF_THE_PACK
+        if rule.metric in OF_EVERY_SUITE:
+            yield (
+                f"rule {rule.id}: {rule.metric} belongs to a suite, so the rule needs a lane, "
+                f"such as lane: {min(lanes)}"
+            )
+            return
+    elif rule.lane.partition("/")[0] not in lanes:
+        known_lanes = ", ".join(sorted(lanes))
+        yield f"rule {rule.id}: no suite is called {rule.lane!r} (suites: {known_lanes})"
+        return
+    elif rule.lane not in trials:
+        return
+    else:
+        known = frozenset({*OF_EVERY_SUITE, LICENCE, *trials[rule.lane]})
+    if rule.metric not in known:
+        names = ", ".join(sorted(known))
+        yield f"rule {rule.id}: nothing measures {rule.metric!r} there (known: {names})"
+    elif rule.metric in AT_MOST_ONE and (
+        (rule.op == ">=" and rule.bound > 1) or (rule.op == ">" and rule.bound >= 1)
+    ):
+        yield (
+            f"rule {rule.id}: {rule.metric} {rule.op} {rule.bound:g} can never hold; "
+            "use a bound below 1"
+        )

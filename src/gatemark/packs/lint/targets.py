@@ -1,0 +1,100 @@
+"""Whether what a target names is there: files, programs, modules and functions. Nothing runs."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.util
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from gatemark.core.errors import BadInputError
+from gatemark.evidence.source import inspect_source
+from gatemark.targets.python_callable import split_reference
+from gatemark.targets.spec import parse_spec
+
+
+def check_target(raw: object, place: str, folder: Path) -> None:
+    """Raise BadInputError when a target names something that is missing."""
+    spec = parse_spec(raw, place)
+    if spec.recorded is not None:
+        inspect_source(str(folder / spec.recorded), name=f"{place}: {spec.recorded}")
+    if spec.command is not None and not _found_program(spec.command[0], folder):
+        raise BadInputError(
+            f"{place}: no program is called {spec.command[0]!r}; install it, or give its path "
+            "relative to the pack"
+        )
+    if spec.python is not None:
+        _check_function(spec.python, place, folder)
+
+
+def _found_program(name: str, folder: Path) -> bool:
+    return shutil.which(name) is not None or shutil.which(str(folder / name)) is not None
+
+
+def _check_function(reference: str, place: str, folder: Path) -> None:
+    module, function = split_reference(reference)
+    source = _source_of(module, folder)
+    if source is None:
+        if _is_installed(module.partition(".")[0], folder):
+            return  # finding out more would import it
+        near = [path.stem for path in folder.glob("*.py")]
+        raise BadInputError(
+            f"{place}: no module {module!r} in the pack's folder or installed"
+            f"{_hint(module, near)}; python: takes module:function"
+        )
+    try:
+        tree = ast.parse(source.read_bytes(), filename=source.name)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        raise BadInputError(f"{place}: {source.name}:{line}: cannot be parsed: {error}") from error
+    names = set(_top_level_names(tree.body))
+    first = function.partition(".")[0]
+    if "*" not in names and "__getattr__" not in names and first not in names:
+        functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+        known = ", ".join(functions) or "none"
+        raise BadInputError(
+            f"{place}: {source.name} has no function {first!r}{_hint(first, functions)} "
+            f"(functions there: {known})"
+        )
+
+
+def _source_of(module: str, folder: Path) -> Path | None:
+    """Return the file of a module in the pack's folder."""
+    base = folder.joinpath(*module.split("."))
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
+
+
+def _is_installed(top: str, folder: Path) -> bool:
+    if (folder / top).is_dir():
+        return False  # a package in the folder that lacks the module
+    try:
+        return importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _top_level_names(body: list[ast.stmt]) -> Iterator[str]:
+    """Return every name that a module defines, also below ``if`` and ``try``."""
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield node.name
+            case ast.Import() | ast.ImportFrom():
+                for alias in node.names:
+                    yield alias.asname or alias.name.partition(".")[0]
+            case _:
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+                        yield inner.id
+                    elif isinstance(inner, ast.stmt) and inner is not node:
+                        yield from _top_level_names([inner])
+
+
+def _hint(name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

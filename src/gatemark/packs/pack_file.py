@@ -1,0 +1,79 @@
+"""Reading a pack file: every mistake in it is named with its line before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.evidence.exam import suites
+from gatemark.evidence.settings_errors import SettingsProblem, option_problems, problem_in
+from gatemark.evidence.settings_file import parse_settings, settings_text
+from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
+from gatemark.packs.suites.suite import PackSuite
+from gatemark.scorers.scorer import scorers
+from gatemark.targets.spec import TargetSpec
+
+
+def read_pack_file(path: str) -> Pack:
+    """Return the pack of a file, with options that its scorers, suites and targets know."""
+    text = settings_text(path)
+    value = parse_settings(text, path)
+    try:
+        pack = msgspec.convert(value, Pack)
+    except msgspec.ValidationError as error:
+        raise BadInputError(problem_in(str(error), Pack).in_file(text, path)) from error
+    problems = [problem.in_file(text, path) for problem in _problems(pack)]
+    if problems:
+        raise BadInputError(tuple(problems))
+    return pack
+
+
+def _problems(pack: Pack) -> Iterator[SettingsProblem]:
+    """Mistakes below the keys whose form depends on a plugin."""
+    for number, suite in enumerate(pack.suites):
+        yield from _suite_problems(suite, f"$.suites[{number}]")
+    if pack.targets is not None:
+        yield from _target_problems(pack.targets.candidate, "$.targets.candidate")
+        if pack.targets.baseline != "none":
+            yield from _target_problems(pack.targets.baseline, "$.targets.baseline")
+    for name, judge in pack.judges.items():
+        yield from _target_problems(judge.target, f"$.judges.{name}.target")
+
+
+def _suite_problems(suite: SuiteSpec, path: str) -> Iterator[SettingsProblem]:
+    try:
+        plugin = suites().get(suite.kind)
+    except GatemarkError as error:
+        yield SettingsProblem(f"{path}.kind", f"suite {suite.id}: {error}", is_complete=True)
+        return
+    problem = option_problems(suite.options, plugin.options)
+    # Options of an exam may also follow from its evidence, so only unknown ones are wrong here.
+    if problem is not None and (isinstance(plugin, PackSuite) or problem.is_complete):
+        told = problem._replace(message=f"suite {suite.id}: {problem.message}")
+        yield told.below(f"{path}.options")
+    if suite.scorer is not None:
+        yield from _scorer_problems(suite.id, suite.scorer, f"{path}.scorer")
+
+
+def _scorer_problems(suite: str, given: str | ScorerSpec, path: str) -> Iterator[SettingsProblem]:
+    name = given if isinstance(given, str) else given.name
+    place = path if isinstance(given, str) else f"{path}.name"
+    try:
+        scorer = scorers().get(name)
+    except GatemarkError as error:
+        yield SettingsProblem(place, f"suite {suite}: {error}", is_complete=True)
+        return
+    options = {} if isinstance(given, str) else given.options
+    # Places are filled in when the scorer is built.
+    problem = option_problems({**options, **dict.fromkeys(scorer.places, "")}, scorer.options)
+    if problem is not None:
+        told = problem._replace(message=f"suite {suite}: scorer {name}: {problem.message}")
+        yield told.below(path if isinstance(given, str) else f"{path}.options")
+
+
+def _target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
+    problem = option_problems(given, TargetSpec)
+    if problem is not None:
+        yield problem.below(path)

@@ -1,0 +1,67 @@
+"""A result as SARIF 2.1.0, so that code scanning shows its blockers beside the change.
+
+Rules that hold are not listed: SARIF is for what needs attention. A verdict that no rule explains
+gets an entry of its own, so that a file is never greener than its result.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gatemark import __version__
+from gatemark.core.canonical import json_file
+from gatemark.core.policy import Finding
+from gatemark.core.result import Result
+from gatemark.report import words
+
+SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_VERDICT_RULE: Final = "verdict"
+
+
+def render_sarif(result: Result, source: str) -> bytes:
+    """Return the SARIF log; ``source`` is the file of the repository that entries point to."""
+    open_findings = [finding for finding in result.findings if finding.verdict != "pass"]
+    entries = [
+        _entry(finding.rule, _level(finding, result), _message(finding), source, result)
+        for finding in open_findings
+    ]
+    if result.verdict != "pass" and all(entry["level"] == "note" for entry in entries):
+        message = "; ".join(result.blockers) or words.headline(result)
+        entries.append(_entry(_VERDICT_RULE, "error", message, source, result))
+    rules = [
+        {"id": str(name), "shortDescription": {"text": f"Gatemark rule {name}"}}
+        for name in dict.fromkeys(entry["ruleId"] for entry in entries)
+    ]
+    driver = {"name": "Gatemark", "version": __version__, "rules": rules}
+    run = {
+        "tool": {"driver": driver},
+        "results": entries,
+        "properties": {"verdict": result.verdict, "result_id": result.id},
+    }
+    return json_file({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+
+
+def _entry(rule: str, level: str, message: str, source: str, result: Result) -> dict[str, object]:
+    place = {"physicalLocation": {"artifactLocation": {"uri": source}, "region": {"startLine": 1}}}
+    return {
+        "ruleId": words.one_line(rule),
+        "level": level,
+        "message": {"text": words.one_line(message)},
+        "locations": [place],
+        # The same rule of the same pack is one alert, however often it is seen.
+        "partialFingerprints": {"gatemark/v1": f"{result.pack.name}/{rule}"},
+    }
+
+
+def _level(finding: Finding, result: Result) -> str:
+    # In a result that passes, a rule that does not hold was replaced by another, or waived.
+    is_settled = result.verdict == "pass" or finding.verdict in ("waived", "soft_pass")
+    if is_settled or finding.severity == "warn":
+        return "note"
+    return "error"
+
+
+def _message(finding: Finding) -> str:
+    word = words.VERDICT_WORDS[finding.verdict]
+    reason = finding.reason.strip()
+    return f"{word}: {reason}" if reason else f"{word}: {finding.metric} {words.bound(finding)}"

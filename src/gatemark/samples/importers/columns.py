@@ -1,0 +1,259 @@
+"""Any table, by a map from fields of a sample to columns: CSV, TSV and JSON Lines."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.samples.foreign_json import NOT_FINITE, value_at
+from gatemark.samples.gathering import Gathering, choose_arm, only, short_text, usable_id
+from gatemark.samples.importer import (
+    ForeignError,
+    ForeignFile,
+    Imported,
+    Importer,
+    LogExperiment,
+    ReadOptions,
+    Refusal,
+)
+from gatemark.samples.tables import ForeignTable, read_table
+
+NAME: Final = "csv"
+PLAIN_FIELDS: Final = (
+    *("id", "epoch", "input", "target", "output", "score"),
+    *("confidence", "error", "latency_ms", "cluster"),
+)
+"""What may stand before the = of a map, besides ``score.NAME`` and ``tag.NAME``."""
+_NAMED: Final = ("score.", "tag.")
+_WORDS: Final = {
+    **dict.fromkeys(("true", "yes", "pass", "passed", "correct"), 1.0),
+    **dict.fromkeys(("false", "no", "fail", "failed", "incorrect"), 0.0),
+}
+_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?", re.ASCII | re.IGNORECASE)
+_MISSING: Final = {
+    **{text.lower(): text for text in NOT_FINITE},
+    "+infinity": "Infinity",
+    "inf": "Infinity",
+    "+inf": "Infinity",
+    "-inf": "-Infinity",
+}
+_SHOWN: Final = 30
+
+
+class _BadCellError(ValueError):
+    """A cell that does not fit its field."""
+
+
+def parse_map(texts: Sequence[str]) -> dict[str, str]:
+    """Fields and their columns from ``--map id=question,score=correct``."""
+    found: dict[str, str] = {}
+    for pair in (part for text in texts for part in text.split(",")):
+        field, equals, column = (part.strip() for part in pair.partition("="))
+        if not equals or not field or not column:
+            raise UsageError(f"--map takes FIELD=COLUMN, separated by commas, got {pair.strip()!r}")
+        known = field in PLAIN_FIELDS or any(
+            field.startswith(prefix) and len(field) > len(prefix) for prefix in _NAMED
+        )
+        if not known:
+            close = difflib.get_close_matches(field, PLAIN_FIELDS, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            allowed = ", ".join((*PLAIN_FIELDS, "score.NAME", "tag.NAME"))
+            raise UsageError(f"--map: a sample has no field {field!r}{hint} (fields: {allowed})")
+        if field in found:
+            raise UsageError(f"--map: {field!r} is given twice, as {found[field]!r} and {column!r}")
+        found[field] = column
+    return found
+
+
+def sniff(_head: bytes, _filename: str) -> bool:
+    """A table says nothing about its columns, so it is read only when asked for."""
+    return False
+
+
+def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
+    """A table is one run."""
+    return (LogExperiment("table", len(read_table(only(files, NAME)).rows)),)
+
+
+def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+    """One sample per row; a column of the same name as a field needs no map."""
+    file = only(files, NAME)
+    table = read_table(file)
+    choose_arm((LogExperiment("table", len(table.rows)),), options.arm, file.name)
+    mapped = _mapped(table, options.columns, file.name)
+    gathering = Gathering(NAME, file.name, options)
+    if "id" not in mapped and options.id_path is None:
+        if "input" not in mapped:
+            raise BadInputError(
+                f"{file.name}: which column is the id? Name it with --map id=COLUMN "
+                f"(columns: {_listed(table.columns)})"
+            )
+        gathering.note("no column is the id: the digest of the input is used")
+    seen: Counter[tuple[str, bytes]] = Counter()
+    for place, row in table.rows:
+        if isinstance(row, Refusal):
+            gathering.refuse(row)
+            continue
+        try:
+            _add(gathering, place, row, mapped, seen)
+        except _BadCellError as problem:
+            gathering.refuse(Refusal(place, str(problem)))
+    if any(count > 1 for count in seen.values()):
+        gathering.note("rows with the same id and input are epochs of one item")
+    return gathering.finish(headline=gathering.only_score())
+
+
+def _mapped(table: ForeignTable, given: Mapping[str, str], place: str) -> dict[str, str]:
+    """The column of every field; names of columns that do not exist are refused."""
+    for field, column in given.items():
+        if column in table.columns or any(
+            column.startswith(f"{known}.") for known in table.columns
+        ):
+            continue
+        close = difflib.get_close_matches(column, table.columns, n=1, cutoff=0.5)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise BadInputError(
+            f"{place}: has no column {column!r} for {field}{hint} "
+            f"(columns: {_listed(table.columns)})"
+        )
+    mapped = {
+        name: name
+        for name in table.columns
+        if name in PLAIN_FIELDS or (name.startswith(_NAMED) and not name.endswith("."))
+    }
+    taken = set(given.values())
+    own = {field: name for field, name in mapped.items() if name not in taken}
+    if any(field == "score" or field.startswith("score.") for field in given):
+        own = {f: name for f, name in own.items() if f != "score" and not f.startswith("score.")}
+    return own | dict(given)
+
+
+def _listed(columns: Sequence[str]) -> str:
+    shown = ", ".join(short_text(name)[1:-1] for name in columns[:_SHOWN])
+    more = len(columns) - _SHOWN
+    return (f"{shown} and {more} more" if more > 0 else shown) or "none"
+
+
+def _add(
+    gathering: Gathering,
+    place: str,
+    row: Mapping[str, object],
+    mapped: Mapping[str, str],
+    seen: Counter[tuple[str, bytes]],
+) -> None:
+    cells = {field: _cell(row, column) for field, column in mapped.items()}
+    own = cells.get("id") if "id" in mapped else _digest_of(cells.get("input"))
+    item = gathering.chosen_id(place, row, own)
+    error = cells.get("error")
+    scores = {
+        _score_name(field, mapped): _score(value, mapped[field])
+        for field, value in cells.items()
+        if field == "score" or field.startswith("score.")
+    }
+    gathering.add(
+        place,
+        item=item,
+        epoch=_epoch(item, cells, mapped, seen),
+        given=cells.get("input"),
+        target=cells.get("target"),
+        output=cells.get("output"),
+        scores=scores,
+        error=None if error in (None, False) else ForeignError("recorded", _text(error)),
+        confidence=_bounded(cells.get("confidence"), "confidence", mapped, most=1.0),
+        latency_ms=_bounded(cells.get("latency_ms"), "latency_ms", mapped),
+        cluster=None if cells.get("cluster") is None else _text(cells["cluster"]),
+        tags={
+            field.removeprefix("tag."): _text(value)
+            for field, value in cells.items()
+            if field.startswith("tag.") and value is not None
+        },
+    )
+
+
+def _cell(row: Mapping[str, object], column: str) -> object:
+    """What a row has in a column; a blank cell has nothing in it."""
+    value = value_at(dict(row), column)
+    return None if isinstance(value, str) and not value.strip() else value
+
+
+def _score_name(field: str, mapped: Mapping[str, str]) -> str:
+    return mapped[field] if field == "score" else field.removeprefix("score.")
+
+
+def _score(value: object, column: str) -> object:
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value.strip() if isinstance(value, str) else ""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if text.lower() in _MISSING:
+        return _MISSING[text.lower()]
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    raise _BadCellError(
+        f"column {column!r} has the score {short_text(value)}; expected a number, "
+        "true or false, yes or no, pass or fail"
+    )
+
+
+def _bounded(
+    value: object, field: str, mapped: Mapping[str, str], most: float | None = None
+) -> float | None:
+    if value is None:
+        return None
+    number = _score(value, mapped[field]) if not isinstance(value, bool) else None
+    if isinstance(number, str):
+        return None
+    if not isinstance(number, int | float) or number < 0 or (most is not None and number > most):
+        bound = "0 or more" if most is None else f"from 0 to {most:g}"
+        raise _BadCellError(
+            f"column {mapped[field]!r} has the {field} {short_text(value)}; "
+            f"expected a number {bound}"
+        )
+    return float(number)
+
+
+def _epoch(
+    item: object,
+    cells: Mapping[str, object],
+    mapped: Mapping[str, str],
+    seen: Counter[tuple[str, bytes]],
+) -> int:
+    """The epoch of its column, or the number of the row among those that ask the same."""
+    value = cells.get("epoch")
+    if value is not None:
+        text = str(value).strip()
+        if isinstance(value, bool) or not re.fullmatch("[0-9]{1,9}", text) or int(text) < 1:
+            raise _BadCellError(
+                f"column {mapped['epoch']!r} has the epoch {short_text(value)}; "
+                "expected a whole number from 1"
+            )
+        return int(text)
+    asked = (usable_id(item) or "", str(_digest_of(cells.get("input"))).encode())
+    seen[asked] += 1
+    return seen[asked]
+
+
+def _digest_of(value: object) -> str | None:
+    try:
+        return None if value is None else digest(value)
+    except InvalidValueError:
+        return None
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else short_text(value)
+
+
+IMPORTER: Final = Importer(
+    name=NAME,
+    summary="Any table (CSV, TSV, JSON Lines), with --map FIELD=COLUMN",
+    sniff=sniff,
+    arms=arms,
+    read=read,
+)

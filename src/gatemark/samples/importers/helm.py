@@ -1,0 +1,241 @@
+"""HELM runs: `per_instance_stats.json`, with `scenario_state.json` and `run_spec.json` beside it.
+
+The statistics say how each instance was scored; what was asked and answered is in the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from gatemark.samples.foreign_json import decode, key_paths, rows
+from gatemark.samples.gathering import Gathering, choose_arm, error_of, only, score_number
+from gatemark.samples.importer import (
+    ForeignError,
+    ForeignFile,
+    Imported,
+    Importer,
+    LogExperiment,
+    ReadOptions,
+    Refusal,
+)
+
+NAME: Final = "helm"
+STATS_FILE: Final = "per_instance_stats.json"
+
+
+class _Perturbation(msgspec.Struct):
+    name: str = ""
+
+
+class _StatName(msgspec.Struct):
+    name: str
+    split: str | None = None
+    perturbation: _Perturbation | None = None
+
+
+class _Stat(msgspec.Struct):
+    name: _StatName
+    count: int = 0
+    sum: object = None
+    mean: object = None
+
+    @property
+    def value(self) -> object:
+        """The mean, which older versions leave to the reader."""
+        if self.mean is not None:
+            return self.mean
+        total = score_number(self.sum)
+        return None if total is None or self.count < 1 else total / self.count
+
+
+class _Row(msgspec.Struct):
+    instance_id: str
+    train_trial_index: int = 0
+    perturbation: _Perturbation | None = None
+    stats: list[_Stat] = []
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """The item with its perturbation, and the trial as its epoch."""
+        return _key(self.instance_id, self.perturbation, self.train_trial_index)
+
+
+class _Text(msgspec.Struct):
+    text: object = None
+
+
+class _Reference(msgspec.Struct):
+    output: _Text | str = ""
+    tags: list[str] = []
+
+
+class _Instance(msgspec.Struct):
+    id: str | None = None
+    input: _Text | str | None = None
+    references: list[_Reference] = []
+    perturbation: _Perturbation | None = None
+
+
+class _Result(msgspec.Struct):
+    success: bool = True
+    completions: list[_Text] = []
+    error: object = None
+    request_time: float | None = None
+
+
+class _State(msgspec.Struct):
+    instance: _Instance
+    train_trial_index: int = 0
+    request_mode: str | None = None
+    result: _Result | None = None
+
+
+class _AdapterSpec(msgspec.Struct):
+    model: str | None = None
+
+
+class _ScenarioState(msgspec.Struct):
+    request_states: list[msgspec.Raw] = []
+    adapter_spec: _AdapterSpec | None = None
+
+
+class _RunSpec(msgspec.Struct):
+    name: str = ""
+
+
+class _Item(msgspec.Struct):
+    place: str
+    scores: dict[str, object]
+    answers: list[_State] = []
+
+
+def sniff(head: bytes, _filename: str) -> bool:
+    """A list of statistics per instance."""
+    return key_paths(head) >= {"[].instance_id", "[].train_trial_index", "[].stats"}
+
+
+def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
+    """A folder is one run."""
+    items = _items(only(files, NAME), Gathering(NAME, files[0].name, options))
+    return (LogExperiment("run", len(items)),)
+
+
+def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+    """One sample per instance and perturbation; training trials are epochs."""
+    file = only(files, NAME)
+    gathering = Gathering(NAME, file.name, options)
+    items = _items(file, gathering)
+    choose_arm((LogExperiment("run", len(items)),), options.arm, file.name)
+    state = file.sibling("scenario_state.json", options.limits)
+    if state is None:
+        gathering.note("scenario_state.json is not beside it: questions and answers are unknown")
+    else:
+        _add_states(state, items, gathering)
+    for (name, epoch), item in sorted(items.items()):
+        _add(gathering, name, epoch, item)
+    spec = file.sibling("run_spec.json", options.limits)
+    if spec is not None:
+        gathering.lineage["task"] = decode(spec.data, _RunSpec, spec.name).name
+    return gathering.finish(arm="run", headline=gathering.only_score())
+
+
+def _key(name: str, perturbation: _Perturbation | None, trial: int) -> tuple[str, int]:
+    return (name if perturbation is None else f"{name} ({perturbation.name})", trial + 1)
+
+
+def _items(file: ForeignFile, gathering: Gathering) -> dict[tuple[str, int], _Item]:
+    items: dict[tuple[str, int], _Item] = {}
+    raws = decode(file.data, list[msgspec.Raw], file.name)
+    for place, _, row in rows(raws, _Row, file.name):
+        if isinstance(row, Refusal):
+            gathering.refuse(row)
+            continue
+        scores = items.setdefault(row.key, _Item(place, {})).scores
+        for name, value in _scores(row.stats):
+            if name in scores and scores[name] != value:
+                gathering.contradiction(f"{place}: {name} has two values for {row.key[0]!r}")
+            scores[name] = value
+    return items
+
+
+def _scores(stats: list[_Stat]) -> Iterator[tuple[str, object]]:
+    for stat in stats:
+        yield stat.name.name, stat.value
+
+
+def _add_states(
+    file: ForeignFile, items: dict[tuple[str, int], _Item], gathering: Gathering
+) -> None:
+    state = decode(file.data, _ScenarioState, file.name)
+    if state.adapter_spec is not None:
+        gathering.lineage["model"] = state.adapter_spec.model or ""
+    unscored = 0
+    for _, _, one in rows(state.request_states, _State, f"{file.name}: request_states"):
+        if isinstance(one, Refusal):
+            gathering.refuse(one)
+            continue
+        if one.instance.id is None or one.request_mode == "calibration":
+            continue
+        key = _key(one.instance.id, one.instance.perturbation, one.train_trial_index)
+        unscored += key not in items
+        items.setdefault(key, _Item(file.name, {})).answers.append(one)
+    if unscored:
+        gathering.note(f"{unscored} requests have no statistics")
+
+
+def _add(gathering: Gathering, name: str, epoch: int, item: _Item) -> None:
+    first = item.answers[0] if item.answers else None
+    failed = next((one.result for one in item.answers if _failed(one)), None)
+    error: ForeignError | None = None
+    if failed is not None:
+        error = error_of(failed.error or "the request failed", "request")
+    elif all(score_number(score) is None for score in item.scores.values()):
+        error = ForeignError("unscored", "no metric gave this instance a number")
+    outputs = [
+        one.result.completions[0].text
+        for one in item.answers
+        if one.result is not None and one.result.completions
+    ]
+    correct = [
+        _text(one.output)
+        for one in (first.instance.references if first else [])
+        if "correct" in one.tags
+    ]
+    seconds = first.result.request_time if first and first.result else None
+    gathering.add(
+        item.place,
+        item=gathering.chosen_id(item.place, {"instance_id": name}, name),
+        epoch=epoch,
+        given=None if first is None else _text(first.instance.input),
+        target=correct[0] if len(correct) == 1 else (correct or None),
+        output=outputs[0] if len(outputs) == 1 else (outputs or None),
+        scores=item.scores,
+        error=error,
+        latency_ms=None if seconds is None or len(item.answers) > 1 else seconds * 1000,
+    )
+
+
+def _failed(state: _State) -> bool:
+    return state.result is not None and not state.result.success
+
+
+def _text(value: _Text | str | None) -> object:
+    return value.text if isinstance(value, _Text) else value
+
+
+def in_folder(names: Sequence[str]) -> list[str]:
+    """The statistics of a run, which name everything else beside them."""
+    return [name for name in names if name == STATS_FILE]
+
+
+IMPORTER: Final = Importer(
+    name=NAME,
+    summary="HELM runs (per_instance_stats.json in its run folder)",
+    sniff=sniff,
+    arms=arms,
+    read=read,
+    in_folder=in_folder,
+)

@@ -1,0 +1,105 @@
+"""Langfuse data sets: exported items, with their expected outputs, as JSON, JSON Lines or CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from gatemark.samples import spans
+from gatemark.samples.foreign_json import decode, key_paths
+from gatemark.samples.gathering import Gathering, choose_arm, only, text_tags
+from gatemark.samples.importer import (
+    ForeignFile,
+    Imported,
+    Importer,
+    LogExperiment,
+    ReadOptions,
+    Refusal,
+)
+from gatemark.samples.tables import ForeignTable, header_of, read_table
+
+NAME: Final = "langfuse-dataset"
+_TARGETS: Final = ("expectedOutput", "expected_output")
+_MARKS: Final = frozenset(
+    {"datasetId", "dataset_id", "datasetName", "dataset_name", "sourceTraceId", "source_trace_id"}
+)
+
+
+class _Page(msgspec.Struct):
+    data: list[msgspec.Raw]
+
+
+def sniff(head: bytes, filename: str) -> bool:
+    """Items with an input and an expected output that belong to a data set."""
+    paths = key_paths(head)
+    header = set(header_of(head, filename)) if filename.endswith((".csv", ".tsv")) else set()
+    for names in (
+        header,
+        *({p.removeprefix(at) for p in paths if p.startswith(at)} for at in ("", "[].", "data[].")),
+    ):
+        if "input" in names and names & set(_TARGETS) and names & _MARKS:
+            return True
+    return False
+
+
+def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
+    """A data set is one list of items."""
+    return (LogExperiment("items", len(_table(only(files, NAME)).rows)),)
+
+
+def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+    """One sample per item: what is asked and expected, without an answer or a score."""
+    file = only(files, NAME)
+    table = _table(file)
+    choose_arm((LogExperiment("items", len(table.rows)),), options.arm, file.name)
+    gathering = Gathering(NAME, file.name, options)
+    archived = 0
+    for place, row in table.rows:
+        if isinstance(row, Refusal):
+            gathering.refuse(row)
+            continue
+        if str(row.get("status") or "").upper() == "ARCHIVED":
+            archived += 1
+            continue
+        metadata = spans.opened(row.get("metadata"))
+        tags = text_tags(metadata if isinstance(metadata, dict) else None)
+        trace = _either(row, ("sourceTraceId", "source_trace_id"))
+        if isinstance(trace, str) and trace:
+            tags["source_trace"] = trace
+        gathering.add(
+            place,
+            item=gathering.chosen_id(place, row, row.get("id")),
+            given=spans.opened(row.get("input")),
+            target=spans.opened(_either(row, _TARGETS)),
+            tags=tags,
+        )
+        dataset = _either(row, ("datasetName", "dataset_name"))
+        if isinstance(dataset, str):
+            gathering.lineage["dataset"] = dataset
+    if archived:
+        gathering.note(f"{archived} archived items are left out")
+    gathering.note("a data set holds no answers: use it as the data of a suite")
+    return gathering.finish()
+
+
+def _table(file: ForeignFile) -> ForeignTable:
+    if "data" in key_paths(file.head) and "id" not in key_paths(file.head):
+        page = decode(file.data, _Page, file.name)
+        listed = b"[" + b",".join(bytes(raw) for raw in page.data) + b"]"
+        return read_table(ForeignFile(name=f"{file.name}: data", data=listed))
+    return read_table(file)
+
+
+def _either(row: dict[str, object], names: Sequence[str]) -> object:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
+IMPORTER: Final = Importer(
+    name=NAME,
+    summary="Langfuse data sets (exported items, .json, .jsonl or .csv)",
+    sniff=sniff,
+    arms=arms,
+    read=read,
+)

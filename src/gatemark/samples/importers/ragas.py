@@ -1,0 +1,143 @@
+"""Ragas results: `result.to_pandas()` written as CSV or JSON; metrics are the other columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from gatemark.core.errors import BadInputError
+from gatemark.samples.foreign_json import NOT_FINITE, key_paths
+from gatemark.samples.gathering import (
+    Gathering,
+    choose_arm,
+    only,
+    repeats_of,
+    score_number,
+    usable_id,
+)
+from gatemark.samples.importer import (
+    ForeignError,
+    ForeignFile,
+    Imported,
+    Importer,
+    LogExperiment,
+    ReadOptions,
+    Refusal,
+)
+from gatemark.samples.tables import ForeignTable, header_of, read_table
+
+NAME: Final = "ragas"
+_INPUTS: Final = ("user_input", "question")
+_OUTPUTS: Final = ("response", "answer")
+_TARGETS: Final = ("reference", "ground_truth", "ground_truths")
+_CONTEXTS: Final = ("retrieved_contexts", "contexts")
+_OTHERS: Final = frozenset(
+    {"reference_contexts", "rubrics", "rubric", "reference_tool_calls", "multi_responses"}
+    | {"reference_topics", "index", "Unnamed: 0", ""}
+)
+_IDS: Final = ("id", "sample_id")
+_WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def sniff(head: bytes, filename: str) -> bool:
+    """A table with the columns of a single turn and at least one metric."""
+    paths = key_paths(head)
+    for names in (
+        set(header_of(head, filename)) if filename.endswith((".csv", ".tsv")) else set(),
+        {path for path in paths if "." not in path and "[" not in path},
+        {path[3:] for path in paths if path.startswith("[].")},
+    ):
+        new = {"user_input", "response"} <= names
+        old = {"question", "answer"} <= names and bool(names & {"contexts", "ground_truth"})
+        if (new or old) and "trace_id" not in names and _metrics(sorted(names)):
+            return True
+    return False
+
+
+def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
+    """A table is one run."""
+    return (LogExperiment("run", len(read_table(only(files, NAME)).rows)),)
+
+
+def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
+    """One sample per row; a metric without a number is null."""
+    file = only(files, NAME)
+    table = read_table(file)
+    choose_arm((LogExperiment("run", len(table.rows)),), options.arm, file.name)
+    gathering = Gathering(NAME, file.name, options)
+    if not set(table.columns) & {*_INPUTS, *_OUTPUTS}:
+        raise BadInputError(f"{file.name}: has neither user_input nor response, so it is no result")
+    metrics = _metrics(table.columns)
+    rows = []
+    for place, row in table.rows:
+        if isinstance(row, Refusal):
+            gathering.refuse(row)
+        else:
+            rows.append((place, row))
+    keys = _keys(table, [row for _, row in rows], gathering)
+    for (place, row), (item, epoch) in zip(rows, keys, strict=True):
+        scores = {name: _number(row.get(name)) for name in metrics}
+        unscored = all(score_number(score) is None for score in scores.values())
+        gathering.add(
+            place,
+            item=gathering.chosen_id(place, row, item),
+            epoch=epoch,
+            given=_given(row),
+            target=_first(row, _TARGETS),
+            output=_first(row, _OUTPUTS),
+            scores=scores,
+            error=ForeignError("unscored", "no metric gave this row a number")
+            if unscored
+            else None,
+        )
+    gathering.note("the table holds neither a time nor a Ragas version: lineage is incomplete")
+    return gathering.finish(arm="run", headline=gathering.only_score())
+
+
+def _metrics(columns: Sequence[str]) -> list[str]:
+    known = {*_INPUTS, *_OUTPUTS, *_TARGETS, *_CONTEXTS, *_IDS, *_OTHERS}
+    return [name for name in columns if name not in known]
+
+
+def _keys(
+    table: ForeignTable, rows: list[dict[str, object]], gathering: Gathering
+) -> list[tuple[str, int]]:
+    for name in _IDS:
+        own = [usable_id(row.get(name)) for row in rows]
+        if name in table.columns and None not in own and len(set(own)) == len(own):
+            return [(text or "", 1) for text in own]
+    gathering.by_position = True
+    gathering.note("rows carry no id of their own: their position is used")
+    same = repeats_of({n: [_given(row), _first(row, _TARGETS)] for n, row in enumerate(rows)})
+    return [(str(same[n][0]), same[n][1]) for n in range(len(rows))]
+
+
+def _given(row: dict[str, object]) -> object:
+    """The question; what was retrieved for it is part of the answer and may change."""
+    return _first(row, _INPUTS)
+
+
+def _first(row: dict[str, object], names: Sequence[str]) -> object:
+    return next((row[name] for name in names if row.get(name) not in (None, "")), None)
+
+
+def _number(value: object) -> object:
+    """A cell as a score: text in CSV, a number or null in JSON."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lower()
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        return float(text) if text else None
+    except ValueError:
+        return value if value in NOT_FINITE else None
+
+
+IMPORTER: Final = Importer(
+    name=NAME,
+    summary="Ragas results (data frame as .csv or .json)",
+    sniff=sniff,
+    arms=arms,
+    read=read,
+)

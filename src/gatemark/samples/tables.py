@@ -1,0 +1,123 @@
+"""Tables from strangers: CSV, TSV, JSON Lines, and data frames as JSON by records or by columns."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.samples.foreign_json import decode, lines, without_bom
+from gatemark.samples.importer import ForeignFile, Refusal
+
+MAX_CELL_CHARS: Final = 16 << 20
+MAX_COLUMNS: Final = 10_000
+
+TableRow = tuple[str, dict[str, object] | Refusal]
+
+
+class ForeignTable(msgspec.Struct, frozen=True):
+    """The columns of a file, and each row with its place or the reason why it cannot be read."""
+
+    columns: tuple[str, ...]
+    rows: list[TableRow]
+
+
+def read_table(file: ForeignFile) -> ForeignTable:
+    """The table of a file, by what its first character and its name say."""
+    start = without_bom(file.data).lstrip()[:1]
+    if start == b"[":
+        records = decode(file.data, list[object], file.name)
+        return _of_rows([_record(f"{file.name}: [{n}]", one) for n, one in enumerate(records)])
+    if start == b"{":
+        return _by_columns(file) or _of_rows(list(lines(file, dict[str, object])))
+    return _delimited(file)
+
+
+def header_of(head: bytes, filename: str) -> list[str]:
+    """The names in the first line of a CSV or TSV file; none when it is no such file."""
+    text = without_bom(head).decode("utf-8", "replace")
+    if text.lstrip()[:1] in ("{", "[", "", "\x00"):
+        return []
+    csv.field_size_limit(MAX_CELL_CHARS)
+    try:
+        delimiter = _delimiter(filename, text)
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
+    except csv.Error:
+        return []
+
+
+def csv_cells(file: ForeignFile) -> Iterator[list[str]]:
+    """Every line of a CSV or TSV file as cells, the header first."""
+    csv.field_size_limit(MAX_CELL_CHARS)
+    try:
+        text = without_bom(file.data).decode()
+        delimiter = _delimiter(file.name, text)
+        yield from csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise BadInputError(f"{file.name}: not readable CSV: {error}") from error
+
+
+def _delimiter(filename: str, text: str) -> str:
+    if filename.lower().endswith((".tsv", ".tab")):
+        return "\t"
+    first = text.split("\n", 1)[0]
+    return "\t" if first.count("\t") > first.count(",") else ","
+
+
+def _delimited(file: ForeignFile) -> ForeignTable:
+    found = csv_cells(file)
+    header = next(found, [])
+    if len(header) > MAX_COLUMNS:
+        raise BadInputError(f"{file.name}: has {len(header)} columns, at most {MAX_COLUMNS}")
+    doubled = {name for name in header if header.count(name) > 1} if len(header) < 1000 else set()
+    if doubled:
+        raise BadInputError(f"{file.name}: two columns are called {sorted(doubled)[0]!r}")
+    rows: list[TableRow] = []
+    for number, cells in enumerate(found, start=1):
+        place = f"{file.name}: row {number}"
+        if not any(cells):
+            continue
+        if len(cells) != len(header):
+            rows.append((place, Refusal(place, f"has {len(cells)} cells, not {len(header)}")))
+        else:
+            rows.append((place, dict(zip(header, cells, strict=True))))
+    return ForeignTable(tuple(header), rows)
+
+
+def _by_columns(file: ForeignFile) -> ForeignTable | None:
+    """A data frame as one object of columns; None when the file is something else."""
+    try:
+        columns = decode(file.data, dict[str, dict[str, object]], file.name)
+    except BadInputError:
+        return None
+    keys = list(next(iter(columns.values()), {}))
+    if keys != [str(number) for number in range(len(keys))] or not keys:
+        return None
+    uneven = [name for name, cells in columns.items() if list(cells) != keys]
+    if uneven:
+        raise BadInputError(f"{file.name}: column {uneven[0]!r} does not have the same rows")
+    return ForeignTable(
+        tuple(columns),
+        [
+            (f"{file.name}: row {key}", {name: cells[key] for name, cells in columns.items()})
+            for key in keys
+        ],
+    )
+
+
+def _of_rows(rows: list[TableRow]) -> ForeignTable:
+    names: dict[str, None] = {}
+    for _, row in rows:
+        if not isinstance(row, Refusal):
+            names.update(dict.fromkeys(row))
+    return ForeignTable(tuple(names), rows)
+
+
+def _record(place: str, record: object) -> TableRow:
+    if isinstance(record, dict):
+        return place, record
+    return place, Refusal(place, f"a row must be an object, got {type(record).__name__}")

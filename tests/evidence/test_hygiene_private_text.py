@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.evidence.hygiene import (
+    PrivateTextRules,
+    PrivateTextScan,
+    may_hold_secret,
+    secret_kinds,
+)
+
+# Assembled at run time so that no scanner mistakes a test for a leak.
+TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3
+RANDOM = "qT7x" + "Zb91LmNc" + "R5vKw0Ys" + "Hd3Gj8Pe"
+DIRTY = {
+    "see /home/ada/notes.txt": "private_root",
+    "C:\\users\\ada\\notes.txt": "private_root",
+    "copied to ~/drafts": "private_root",
+    "file:///srv/a.wav": "private_root",
+    "wrote to ada@example.org": "email",
+    "rang +44 20 7946 0958": "phone",
+    f"token {TOKEN}": "secret",
+    "password=hunter2": "secret",
+    "-----BEGIN OPENSSH " + "PRIVATE KEY-----": "secret",
+    "https://ada:" + "hunter2@example.org/": "secret",
+    RANDOM: "secret",
+    "key " + "0f3a9b27c4e85d16" * 3: "secret",
+    'upstream said {"choices": [{"text": "hello"}]}': "embedded_json",
+    'upstream said {\\"choices\\": 1}': "embedded_json",
+    "x" * 200: "over_long",
+    "the caller said that she would like to leave today": "excerpt",
+    "see /HOME/ada": "private_root",
+    "see /h\u043eme/ada": "private_root",
+    "see \u2215home\u2215ada": "private_root",
+    "%2Fhome%2Fada%2Fnotes.txt": "private_root",
+    "%252Fhome%252Fada": "private_root",
+    "$HOME/notes": "private_root",
+    "ada\uff20example.org": "email",
+    "a\u200bda@exam\u200bple\u200b.org": "email",
+    "rang \uff14\uff14 20 7946 0958": "phone",
+    "gh\u200bp_" + "a1B2c3D4e5F6" * 3: "secret",
+    "pass\u200bword=hun\u200bter2": "secret",
+}
+CLEAN = (
+    "duplicate_success",
+    "fixture:event_kind",
+    "gateway/examples/cron-dry-run.sh",
+    "openvino-local",
+    "checked on 2026-11-02 12:30:07, 3 of 14 fields",
+    "2026-11-02T12:30:07Z",
+    "distilbert-base-uncased-finetuned-SST2-english",
+    "advisory_gateway_envelope_low_confidence_case_0001",
+    "model_digest:sha256:" + "0f3a" * 16,
+    "run:01J8ZQ4T9X6M2V7C3B5N1K0PRS",
+    "0197a3c2-5b1e-7cc0-8d3f-6f1de20a4b11",
+    "/sys/class/accel/accel0/device/npu_busy_time_us",
+    "token_budget_exceeded",
+    "{not json}",
+    "openvino-local/CPU/f32",
+    "Qwen2.5-7B-Instruct-int4-ov",
+    "openvino-advisory-gateway/examples/cron-advisory-dry-run.sh",
+    "checked on 20261102",
+    "m\u00fcde_caf\u00e9",
+    "100% of 3",
+    "\u043e\u0442\u043a\u0430\u0437",
+    "api/users/list",
+)
+
+
+@pytest.fixture
+def scan() -> PrivateTextScan:
+    return PrivateTextScan(PrivateTextRules())
+
+
+@pytest.mark.parametrize(("text", "kind"), DIRTY.items())
+def test_private_content_is_told_by_kind(scan: PrivateTextScan, text: str, kind: str) -> None:
+    assert kind in scan.kinds(text)
+    assert not scan.all_known([text])
+    assert not scan.all_alike([text])
+
+
+@pytest.mark.parametrize("text", CLEAN)
+def test_codes_names_ids_and_times_are_clean(scan: PrivateTextScan, text: str) -> None:
+    assert scan.kinds(text) == ()
+    assert scan.all_known([text, None])
+
+
+def test_texts_that_differ_in_digits_are_alike(scan: PrivateTextScan) -> None:
+    assert not scan.all_alike(["sample 17"])
+    assert scan.kinds("sample 17") == ()
+    assert scan.all_alike(["sample 42", "sample 99"])
+    assert not scan.all_alike(["sample 123"])
+
+
+def test_a_digest_that_is_known_is_alike_and_another_is_not(scan: PrivateTextScan) -> None:
+    digest = "model_digest:sha256:" + "0f3a" * 16
+    assert not scan.all_alike(["sample 1", digest])
+    assert (scan.kinds("sample 1"), scan.kinds(digest)) == ((), ())
+    assert scan.all_alike(["sample 2", digest, digest])
+    assert not scan.all_alike(["sample 2", digest.replace("0", "1")])
+
+
+def test_two_texts_in_one_are_not_alike_to_two(scan: PrivateTextScan) -> None:
+    assert (scan.kinds("{"), scan.kinds('"a": 1}')) == ((), ())
+    assert scan.kinds('{\n"a": 1}') == ("embedded_json",)
+    assert not scan.all_alike(['{\n"a": 1}'])
+
+
+def test_notes_may_be_longer_than_codes(scan: PrivateTextScan) -> None:
+    text = "word " * 40
+    assert scan.kinds(text) == ("over_long",)
+    assert scan.kinds(text, note=True) == ()
+    assert scan.kinds(text) == ("over_long",)
+
+
+def test_notes_may_have_more_words_than_codes(scan: PrivateTextScan) -> None:
+    on_the_line = " ".join(["word"] * 8)
+    beyond = f"{on_the_line} word"
+    assert scan.kinds(beyond, note=True) == ()
+    assert scan.kinds(on_the_line, note=True) == ()
+    assert scan.all_alike([on_the_line])
+    assert scan.kinds(on_the_line) == ()
+    assert scan.kinds(beyond) == ("excerpt",)
+    assert not scan.all_alike([beyond])
+
+
+def test_roots_are_the_users_to_name() -> None:
+    own = PrivateTextScan(PrivateTextRules(private_roots=("/vault/",)))
+    assert own.kinds("/vault/a") == ("private_root",)
+    assert own.kinds("/home/ada") == ()
+    with pytest.raises(InvalidValueError, match="blank"):
+        PrivateTextRules(private_roots=("",))
+    with pytest.raises(InvalidValueError, match="code_chars_max"):
+        PrivateTextRules(code_chars_max=400)
+    with pytest.raises(InvalidValueError, match="code_words_max"):
+        PrivateTextRules(code_words_max=0)
+
+
+def detectors() -> list[Any]:
+    plugins = importlib.import_module("detect_secrets.plugins")
+    base = importlib.import_module("detect_secrets.plugins.base").RegexBasedDetector
+    return [
+        pytest.param(value, id=value.__name__)
+        for found in pkgutil.iter_modules(plugins.__path__)
+        for value in vars(importlib.import_module(f"{plugins.__name__}.{found.name}")).values()
+        if isinstance(value, type)
+        and issubclass(value, base)
+        and value is not base
+        and value.__name__ != "IPPublicDetector"
+    ]
+
+
+@pytest.mark.parametrize("detector", detectors())
+def test_the_screen_never_clears_what_a_detector_knows(detector: Any) -> None:
+    patterns = [re.compile(pattern.pattern, re.ASCII) for pattern in detector.denylist]
+
+    @settings(deadline=None, max_examples=12, suppress_health_check=list(HealthCheck))
+    @given(st.one_of([st.from_regex(pattern) for pattern in patterns]))
+    def never_cleared(text: str) -> None:
+        if any(pattern.search(text) for pattern in detector.denylist):
+            assert "secret" in PrivateTextScan(PrivateTextRules()).kinds(text)
+
+    never_cleared()
+
+
+def test_usual_texts_do_not_need_the_detectors() -> None:
+    usual = [text for text in CLEAN if "model_digest" not in text and text.isascii()]
+    assert [text for text in usual if may_hold_secret(text)] == []
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.text(alphabet="aB0-/{}\"': @.x", max_size=40))
+def test_clearing_and_the_exact_rules_agree(text: str) -> None:
+    scan = PrivateTextScan(PrivateTextRules())
+    found = scan.kinds(text)
+    assert ("secret" in found) == bool(secret_kinds(text))
+    if not found:
+        assert scan.kinds(text) == ()
