@@ -54,8 +54,8 @@ def serve(
             fields=tuple(fields),
         )
     except (UsageError, BadInputError) as error:
-        kind = "usage" if isinstance(error, UsageError) else "bad_input"
-        _write(sink, encode(Failed(kind, str(error))) + b"\n")
+        failed = Failed("usage" if isinstance(error, UsageError) else "bad_input", str(error))
+        _write(sink, encode(failed) + b"\n")
         return 0
     _write(sink, encode(Ready(target.extras, packages_of(set(sys.modules) - known))) + b"\n")
     answering = _Answering(target, source, sink, max_reply_bytes)
@@ -122,8 +122,11 @@ class _Answering:
                 await self._target.call(ask.call), max_bytes=self._max_reply_bytes
             )
         except TargetError as error:
-            kind = "bad_reply" if error.kind == "bad_reply" else "crash"
-            failure = Failure(kind, _encodable(str(error)), error.retryable)
+            failure = Failure(
+                "bad_reply" if error.kind == "bad_reply" else "crash",
+                _encodable(str(error)),
+                error.retryable,
+            )
             return encode(Answered(ask.number, None, failure)) + b"\n"
         return encode(Answered(ask.number, reply)) + b"\n"
 

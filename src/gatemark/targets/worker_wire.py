@@ -52,5 +52,6 @@ class Answered(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fiel
 
 encode = msgspec.json.Encoder().encode
 decode_ask = msgspec.json.Decoder(Ask).decode
-decode_hello = msgspec.json.Decoder(Ready | Failed).decode
+_hello: msgspec.json.Decoder[Ready | Failed] = msgspec.json.Decoder(Ready | Failed)
+decode_hello = _hello.decode
 decode_answered = msgspec.json.Decoder(Answered).decode
