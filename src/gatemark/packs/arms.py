@@ -27,6 +27,7 @@ from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
+from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
 from gatemark.targets.port import Call, CallError, Target
@@ -103,6 +104,11 @@ class ArmSource(msgspec.Struct, frozen=True):
     reference: AssetRef | None = None
     conditions: dict[str, str] = {}
 
+    def packages(self) -> dict[str, str]:
+        """The versions of the packages that the arm's own processes loaded."""
+        workers = [target for target in self.targets if isinstance(target, PythonWorkerTarget)]
+        return {name: found for worker in workers for name, found in worker.packages.items()}
+
     async def close(self) -> None:
         """Let go of processes, connections and modules."""
         for target in self.targets:
@@ -127,7 +133,7 @@ def open_arm(
         target_for=lambda _suite: target,
         targets=(target,),
         spec=spec,
-        identity=target.identity(),
+        identity=target_identity(spec, target, folder),
         conditions=_conditions(arm, spec, target),
     )
 

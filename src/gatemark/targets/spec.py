@@ -41,8 +41,10 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``stop_after`` calls in a row that could not be asked (default: 10) an endpoint gets no more.
     ``cost`` prices targets that tell no cost themselves. ``fields`` names what a function or a
     command sees of an item besides its input, ``env`` the variables that its process receives.
-    ``isolate`` keeps a function from reading the data and the store; ``in_process`` runs it inside
-    Gatemark for debugging, and such a run never passes.
+    ``files`` are patterns of files in the pack's folder that its answers depend on, and ``version``
+    is a name that people give it: both belong to its identity. ``isolate`` keeps a function from
+    reading the data and the store; ``in_process`` runs it inside Gatemark for debugging, and such a
+    run never passes.
     """
 
     python: str | None = None
@@ -53,6 +55,8 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     send_sample: bool = False
     fields: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
+    files: tuple[str, ...] | None = None
+    version: str | None = None
     isolate: bool = False
     in_process: bool = False
     timeout_s: float | None = None
@@ -84,6 +88,10 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in ("fields", "env"):
             if getattr(self, name) and not runs_code:
                 raise InvalidValueError(f"{name} belongs to python and command targets only")
+        if self.files is not None and not runs_code:
+            raise InvalidValueError("files belongs to python and command targets only")
+        if self.version is not None and not self.version.strip():
+            raise InvalidValueError("version must not be empty")
         for name in ("isolate", "in_process"):
             if getattr(self, name) and self.python is None:
                 raise InvalidValueError(f"{name} belongs to python targets only")
