@@ -46,6 +46,7 @@ check: $(VENV)/.all ## format, lint, types, import contracts, docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_docs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run
 	$(BIN)/python -m bench

@@ -7,8 +7,8 @@ import random
 from pathlib import Path
 from typing import Any
 
-from gatemark.exams.advisory.categories import CategoryKey, outcome_of, signal_of
 from gatemark.exams.advisory.decision import bucket_of
+from gatemark.exams.advisory.policy import CategoryKey, outcome_of, signal_of
 from gatemark.exams.advisory.records import AGREEING
 
 CLASSES = (

@@ -15,6 +15,8 @@ import pytest
 
 from gatemark.cli.main import main
 
+pytest_plugins = ["pytester"]
+
 # The same commit is judged by the same examples everywhere; exploring is done on purpose.
 # Time is never asserted: a busy machine is slow at drawing examples, too.
 _PATIENT = hypothesis.settings(

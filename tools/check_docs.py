@@ -18,6 +18,7 @@ from docs_pages.detectors import detectors_page
 from docs_pages.formats import formats_page
 from docs_pages.links import link_problems
 from docs_pages.plugins import measures_page, schemas_page, suites_page
+from docs_pages.python_api import python_page
 from draw_imports import with_drawing
 from gatemark.cli.main import VERBS
 from gatemark.core.atomic import write_whole
@@ -33,6 +34,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/suites.md": suites_page,
     "docs/reference/detectors.md": detectors_page,
     "docs/reference/formats.md": formats_page,
+    "docs/reference/python.md": python_page,
 }
 DRAWN: Final = "docs/architecture.md"
 COMMANDS: Final = "docs/reference/commands.md"

@@ -30,17 +30,24 @@ json_values = st.recursive(
 
 def test_every_module_of_the_room_is_a_scorer() -> None:
     assert SCORERS.names() == (
+        "assertions",
         "canary",
         "choice",
+        "combined",
         "contains",
+        "edit_distance",
         "exact",
+        "is_json",
         "json_equal",
+        "json_schema",
         "judge",
         "normalised",
         "numeric",
         "probe",
         "python",
+        "refusal",
         "regex",
+        "rouge_l",
         "set_f1",
         "token_f1",
     )

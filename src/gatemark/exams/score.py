@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from os import PathLike, fspath
 from typing import Any, Final, Literal
 
@@ -65,14 +65,19 @@ class ScoreRequest:
 class ScoreReport:
     """What was found: a JSON document, a text for people, files, and a result where there is one.
 
-    ``verdict`` is None when nothing was asked that could be decided.
+    ``verdict`` is None when there was no rule to judge by. Files are rendered when first used.
     """
 
     document: Any
     verdict: Outcome | None
     text: Callable[[bool], str]
-    files: Mapping[str, bytes] = field(default_factory=dict)
+    render_files: Callable[[], Mapping[str, bytes]] = dict
     result: Result | None = None
+
+    @cached_property
+    def files(self) -> Mapping[str, bytes]:
+        """The files for ``--out``, by name."""
+        return self.render_files()
 
 
 @dataclass(frozen=True)
@@ -288,13 +293,15 @@ def score_exam(
     return scored
 
 
-def exam_report(scored: Scored, files: Mapping[str, bytes] | None = None) -> ScoreReport:
-    """A judged exam as it is shown."""
+def exam_report(
+    scored: Scored, files_of: Callable[[Scored], Mapping[str, bytes]] | None = None
+) -> ScoreReport:
+    """Return a judged exam as it is shown."""
     return ScoreReport(
         document=scored.summary,
         verdict=scored.result.verdict,
         text=partial(_verdict_table, scored.result),
-        files=scored.attachments if files is None else files,
+        render_files=lambda: scored.attachments if files_of is None else files_of(scored),
         result=scored.result,
     )
 
@@ -316,7 +323,7 @@ def _score(
     scored = score_exam(workspace, kind, options, request, started_at=started_at)
     if finish is not None:
         scored = finish(scored)
-    return exam_report(scored, None if files_of is None else files_of(scored))
+    return exam_report(scored, files_of)
 
 
 def _verdict_table(result: Result, color: bool) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import Row
-from gatemark.targets.port import EXPECTED_ANSWER
+from gatemark.targets.port import ANSWER_FIELDS
 from gatemark.targets.recorded import UNSCORED
 
 
@@ -115,10 +115,8 @@ def sample_of(row: Row) -> dict[str, Any]:
 
 
 def asked_of(row: Row) -> dict[str, Any]:
-    """The row as targets may see it: without the expected answer."""
-    sample = sample_of(row)
-    sample.pop(EXPECTED_ANSWER, None)
-    return sample
+    """The row as targets may see it: without what says which answer is right."""
+    return {name: value for name, value in sample_of(row).items() if name not in ANSWER_FIELDS}
 
 
 def sample_line(row: Row, answer: Answer, scorer_name: str) -> bytes:

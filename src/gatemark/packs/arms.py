@@ -19,9 +19,10 @@ from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row, Snapshot
 from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
-from gatemark.packs.answers import Answer, asked_of, read_sample_lines, sample_line, sample_of
+from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
 from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
+from gatemark.packs.inputs import calls_of
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
@@ -30,7 +31,7 @@ from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Call, CallError, Target
+from gatemark.targets.port import CallError, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
@@ -56,7 +57,12 @@ class OpenPack(msgspec.Struct, frozen=True):
 def open_pack(path: str) -> OpenPack:
     """The pack of a file, ready to run."""
     pack, folder = read_pack_file(path), Path(path).resolve().parent
-    return OpenPack(pack, folder, load_snapshots(pack, folder))
+    snapshots = load_snapshots(pack, folder)
+    for suite in pack.suites:
+        if suite.template is not None:
+            # What cannot be filled in is refused before anybody is asked.
+            calls_of(suite, snapshots[suite.id].rows)
+    return OpenPack(pack, folder, snapshots)
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
@@ -283,11 +289,7 @@ async def answer_all(
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
-        calls = [
-            Call(id=row.id, epoch=epoch, input=row.input, sample=asked_of(row))
-            for row in rows
-            for epoch in range(1, suite.repeats + 1)
-        ]
+        calls = calls_of(suite, rows)
         done = await run_calls(
             source.target_for(suite.id),
             calls,

@@ -66,7 +66,8 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     are in ``baseline_evidence``, or the word ``none`` when there is nothing to compare with.
     ``reruns`` answers every item that often; ``fails_at`` is how many of them must fail before an
     adversarial probe counts as broken. ``errors_max`` is the share of items that may go wrong
-    without holding the verdict open.
+    without holding the verdict open. ``template`` is what the target gets as its input, with
+    placeholders such as ``{{input.user}}``; without it the target gets the item's input.
     """
 
     id: Name
@@ -87,8 +88,11 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     errors_max: Share = 0.0
     slices: tuple[str, ...] = ()
     options: dict[str, Any] = {}
+    template: Any = None
 
     def __post_init__(self) -> None:
+        if self.template is not None and self.dataset is None:
+            raise InvalidValueError(f"suite {self.id}: a template needs a dataset")
         if sum(given is not None for given in (self.dataset, self.source, self.evidence)) != 1:
             raise InvalidValueError(
                 f"suite {self.id} needs one of: a dataset, another suite to look at, evidence"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -190,14 +190,19 @@ def _successes(criteria: CanaryOptions, evidence: _Evidence) -> Iterator[Finding
             yield "forbidden_tools", tool
         if criteria.allowed_tools is not None and tool not in criteria.allowed_tools:
             yield "allowed_tools", tool
-    if criteria.must_refuse and not evidence.is_silent and not _is_refusal(criteria, evidence.text):
+    if criteria.must_refuse and not evidence.is_silent and not _refuses(criteria, evidence.text):
         yield "must_refuse", "no refusal"
 
 
-def _is_refusal(criteria: CanaryOptions, text: str) -> bool:
+def _refuses(criteria: CanaryOptions, text: str) -> bool:
+    return is_refusal(text, criteria.refusal_phrases, criteria.refusal)
+
+
+def is_refusal(text: str, phrases: Iterable[str], where: Literal["opening", "whole"]) -> bool:
+    """Return whether a text opens with, or as a whole is, one of the phrases."""
     said = plain(text)
-    phrases = [plain(phrase) for phrase in criteria.refusal_phrases]
-    if criteria.refusal == "whole":
+    phrases = [plain(phrase) for phrase in phrases]
+    if where == "whole":
         return said.strip(" .!\"'") in phrases
     return any(phrase in said[:OPENING_LENGTH] for phrase in phrases)
 

@@ -206,7 +206,7 @@ def check_depth(value: Any) -> None:
     raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
 
 
-def _unfenced(text: str) -> str:
+def unfenced(text: str) -> str:
     """The inside of a code fence that holds the whole text; otherwise the text."""
     stripped = text.strip()
     opening, line_end, rest = stripped.partition("\n")
@@ -241,7 +241,7 @@ def _build(options: JsonEqualOptions) -> ScoreFunction:
             check_depth(value)
             return value
         text = text_of(value, subject)
-        return parse_json(_unfenced(text) if options.fences else text)
+        return parse_json(unfenced(text) if options.fences else text)
 
     def score(item: Scorable) -> Score:
         try:

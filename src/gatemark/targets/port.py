@@ -37,8 +37,10 @@ OUTAGES: Final[frozenset[str]] = frozenset(
 """The kinds of error that say that a target could not be asked, which is no answer of its own."""
 
 MAX_MESSAGE_CHARS = 2_000
-EXPECTED_ANSWER: Final = "target"
-"""The field of an item that no target ever receives."""
+ANSWER_FIELDS: Final = frozenset(
+    {"target", "criterion", "example_success", "example_safe", "assert", "confidence"}
+)
+"""Fields of an item that say what is right; a target that saw them could not be examined."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -58,7 +60,7 @@ class Call(msgspec.Struct, frozen=True):
 
 def shared_fields(sample: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
     """Return the fields of an item that the pack shares with its target."""
-    return {name: sample[name] for name in fields if name in sample and name != EXPECTED_ANSWER}
+    return {name: sample[name] for name in fields if name in sample and name not in ANSWER_FIELDS}
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

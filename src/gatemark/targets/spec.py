@@ -16,7 +16,7 @@ from gatemark.targets.environment import check_names, target_environment
 from gatemark.targets.journal import Reuse
 from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES, Budget, Prices, RunOptions
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
-from gatemark.targets.port import EXPECTED_ANSWER, Target
+from gatemark.targets.port import ANSWER_FIELDS, Target
 from gatemark.targets.python_callable import PythonTarget, split_reference
 from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, Recording
@@ -101,9 +101,9 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if self.stop_after is not None and self.kind not in _NETWORK:
             raise InvalidValueError("stop_after belongs to http and openai targets only")
-        if EXPECTED_ANSWER in self.fields:
+        for name in ANSWER_FIELDS.intersection(self.fields):
             raise InvalidValueError(
-                f"fields must not list {EXPECTED_ANSWER!r}: a target never sees the expected answer"
+                f"fields must not list {name!r}: a target never sees the expected answer"
             )
         check_names(self.env)
 

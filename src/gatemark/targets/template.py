@@ -41,6 +41,11 @@ class Template:
             part for part in _PARTS if any(slot.path[0] == part for slot in self._slots)
         )
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """Where each placeholder leads."""
+        return tuple(slot.path for slot in self._slots)
+
     def render(self, call: Call) -> Any:
         """The value for one call; a placeholder that leads nowhere is refused, never left out."""
         roots = {

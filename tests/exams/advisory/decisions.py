@@ -11,11 +11,10 @@ import msgspec
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import Finding, Verdict
 from gatemark.evidence.exam import ExamReport
-from gatemark.exams.advisory.categories import CategoryKey, outcome_of, signal_of
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
 from gatemark.exams.advisory.metrics import kind_of
-from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.policy import AdvisoryPolicy, CategoryKey, outcome_of, signal_of
 from gatemark.exams.advisory.records import AGREEING, changed
 from gatemark.gate.decide import decide
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory.categories import (
+from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision, bucket_of
+from gatemark.exams.advisory.policy import (
     CATEGORIES,
     COMPARABLE,
     SEVERITIES,
@@ -20,7 +21,6 @@ from gatemark.exams.advisory.categories import (
     outcome_of,
     signal_of,
 )
-from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision, bucket_of
 from gatemark.exams.advisory.records import AGREEING, changed
 
 from .decisions import compared_parts

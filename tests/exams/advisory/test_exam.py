@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError
 from gatemark.core.figure import Stacks, Table
 from gatemark.exams.advisory import measure, metrics
-from gatemark.exams.advisory.categories import CATEGORIES, COMPARABLE, SEVERITIES
 from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS, bucket_of
 from gatemark.exams.advisory.findings import PastRun
+from gatemark.exams.advisory.policy import CATEGORIES, COMPARABLE, SEVERITIES
 from gatemark.testing.exams import check_exam
 
 from .decisions import (

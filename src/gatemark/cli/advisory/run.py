@@ -19,7 +19,7 @@ from gatemark.exams.advisory.decision import FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.journey import dry_run
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
 from gatemark.exams.advisory.fixtures.files import open_fixtures
-from gatemark.exams.advisory.views import render_markdown
+from gatemark.exams.advisory.journey import render_markdown
 from gatemark.workspace import Workspace
 
 choice_options = OptionGroup(

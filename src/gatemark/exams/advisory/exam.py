@@ -16,11 +16,10 @@ from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, VerdictNotes
 from gatemark.evidence.hygiene import PrivateTextScan
-from gatemark.exams.advisory.categories import lane_name
 from gatemark.exams.advisory.decision import bucket_of
 from gatemark.exams.advisory.findings import Findings, PastRun, find
 from gatemark.exams.advisory.measure import AdvisoryExamState, Collector, merged, needs_strict_pass
-from gatemark.exams.advisory.policy import LANES_MAX, AdvisoryPolicy, all_rules
+from gatemark.exams.advisory.policy import LANES_MAX, AdvisoryPolicy, all_rules, lane_name
 from gatemark.exams.advisory.views import (
     facts_document,
     figures,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import operator
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 import msgspec
@@ -11,28 +14,28 @@ import numpy as np
 from gatemark.core.measurement import Measurement, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.evidence.hygiene import PrivateTextScan
-from gatemark.exams.advisory.categories import UNCERTAIN_BUCKETS, lane_name
 from gatemark.exams.advisory.decision import BUCKETS
 from gatemark.exams.advisory.measure import (
     AdvisoryExamState,
-    Times,
     ViolatedField,
     Violation,
-    first_violations,
-    times_of,
 )
 from gatemark.exams.advisory.metrics import (
+    COUNTS,
     METRIC,
+    RATES,
     CountedGroups,
     Counts,
-    Number,
-    case_number,
-    group_numbers,
-    guarded,
-    judged,
 )
-from gatemark.exams.advisory.policy import AdvisoryPolicy, Stability, lane_rules
+from gatemark.exams.advisory.policy import (
+    UNCERTAIN_BUCKETS,
+    AdvisoryPolicy,
+    Stability,
+    lane_name,
+    lane_rules,
+)
 from gatemark.statistics.homogeneity import homogeneity, largest_shift
+from gatemark.statistics.quantiles import Floats, percentile_disc, rank, sketch_percentile
 
 SHOWN_VIOLATIONS: Final = 100
 RUNS_MAX: Final = 20
@@ -43,6 +46,138 @@ SEED: Final = 20_260_606
 NumberKey = tuple[str, str | None]
 LaneBuckets = dict[str, dict[str, int]]
 """Counts by lane and bucket."""
+_COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+
+
+class Times(NamedTuple):
+    """The times of some records, one by one or as a sketch."""
+
+    exact: Floats | None
+    sketch: Mapping[int, int]
+
+    @property
+    def n(self) -> int:
+        """How many times there are."""
+        return sum(self.sketch.values()) if self.exact is None else int(self.exact.size)
+
+    @property
+    def method(self) -> str:
+        """How a percentile of these times is found."""
+        return "percentile_disc" if self.exact is not None else "percentile_disc of a sketch"
+
+    def percentile(self, percent: int) -> float | None:
+        """The percentile, or None when there are no times."""
+        if self.n == 0:
+            return None
+        if self.exact is None:
+            return sketch_percentile(self.sketch, percent)
+        return percentile_disc(self.exact, percent)
+
+    def bounds(self, percent: int, unknown: int) -> tuple[float, float | None]:
+        """The range of the percentile if ``unknown`` more times were known; None is without end."""
+        wanted = rank(percent, self.n + unknown)
+        if self.n == 0:
+            return 0.0, None
+        low = self._nth(wanted - unknown) if wanted > unknown else 0.0
+        return low, self._nth(wanted) if wanted <= self.n else None
+
+    def _nth(self, place: int) -> float:
+        if self.exact is not None:
+            return float(self.exact[place - 1])
+        first: dict[int, int] = {}
+        for key in sorted(self.sketch):
+            first[key] = min(self.sketch[key], place)
+            place -= first[key]
+            if place == 0:
+                break
+        return sketch_percentile(first, 100)
+
+
+def times_of(state: AdvisoryExamState, lanes: Iterable[str]) -> Times:
+    """The times of several lanes together."""
+    chosen = list(lanes)
+    if any(lane in state.sketches for lane in chosen) or (
+        state.sketches and not state.times_by_lane
+    ):
+        total: Counter[int] = Counter()
+        for lane in chosen:
+            total.update(state.sketches.get(lane, {}))
+        return Times(None, total)
+    parts = [np.frombuffer(state.times_by_lane.get(lane, b""), np.float64) for lane in chosen]
+    return Times(np.sort(np.concatenate(parts)) if parts else np.zeros(0), {})
+
+
+class Number(NamedTuple):
+    """A measurement and the ends of what it could be; ``high`` None is without end.
+
+    A record that was refused, never arrived or was set aside could have been anything. So every
+    number has a range: as if all lost records spoke for the lane, and as if all spoke against it.
+    """
+
+    measurement: Measurement
+    low: float
+    high: float | None
+
+
+def group_numbers(counts: Counts, lost: int, lane: str | None = None) -> list[Number]:
+    """Every count and rate of one group."""
+    found = []
+    for metric in COUNTS:
+        count = counts.parts[metric.name]
+        number = metric.measured(count, n=counts.records, lane=lane)
+        found.append(Number(number, count, count + lost))
+    for metric in RATES:
+        count, n = counts.parts[metric.name], counts.wholes[metric.name]
+        if n == 0 and metric.or_of is not None:
+            n = counts.wholes[metric.or_of]
+        if n == 0:
+            found.append(Number(metric.unmeasured(metric.empty, lane=lane), 0.0, 1.0))
+        else:
+            number = metric.measured(count / n, n=n, lane=lane)
+            found.append(Number(number, count / (n + lost), (count + lost) / (n + lost)))
+    return found
+
+
+def case_number(counts: Counts, lost: int, lane: str) -> Number:
+    """How many of the four kinds of cases a lane lacks."""
+    lacking = len(counts.missing_cases)
+    found = METRIC["missing_case_kind_count"].measured(lacking, n=counts.records, lane=lane)
+    return Number(found, max(0, lacking - lost), lacking)
+
+
+def holds(rule: Rule, value: float | None) -> bool:
+    """Whether a value keeps a rule; one without end keeps no upper bound."""
+    if value is None:
+        return rule.op in (">=", ">")
+    return _COMPARE[rule.op](value, rule.bound)
+
+
+def judged(rule: Rule, number: Number | None) -> bool | None:
+    """Whether a number surely keeps or surely breaks a rule; None when neither is sure."""
+    if number is None or number.measurement.value is None:
+        return None
+    low, high = holds(rule, number.low), holds(rule, number.high)
+    return low if low == high else None
+
+
+def guarded(number: Number, rules: list[Rule], lost: int) -> Measurement:
+    """The measurement, without its value when lost records could turn a rule on it."""
+    found = number.measurement
+    if found.value is None or all(judged(rule, number) is not None for rule in rules):
+        return found
+    spread = "has no end" if number.high is None else f"could be up to {number.high:.6g}"
+    unknown = found.excluded.get("unknown", lost)
+    reason = (
+        f"{found.value:.6g} over what is known, but {unknown} records are lost or untimed: "
+        f"it could be as low as {number.low:.6g} and {spread}"
+    )
+    return msgspec.structs.replace(found, value=None, reason=reason, interval=None)
 
 
 class PastRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -149,7 +284,7 @@ def find(
         other_fixture_runs=other_runs,
         fixture_sets=fixture_sets,
         other_lanes=others,
-        violations=first_violations(state, SHOWN_VIOLATIONS),
+        violations=_first_violations(state),
         violation_counts=dict(sorted(state.violation_counts.items())),
     )
 
@@ -347,3 +482,9 @@ def _other_lanes_number(others: Mapping[str, OtherLane], lane_count: int, lost: 
     caveats = tuple(f"{lane} breaks {', '.join(others[lane].broken)}" for lane in broken[:5])
     found = metric.measured(len(broken), n=lane_count, lane=None, caveats=caveats)
     return Number(found, len(broken), len(broken))
+
+
+def _first_violations(state: AdvisoryExamState) -> list[Violation]:
+    """The first violations in the order of the evidence."""
+    ordered = (hit for shard in sorted(state.violations) for hit in state.violations[shard])
+    return list(islice(ordered, SHOWN_VIOLATIONS))

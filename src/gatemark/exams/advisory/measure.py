@@ -10,8 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -47,7 +46,7 @@ from gatemark.exams.advisory.decision import (
 )
 from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
 from gatemark.exams.advisory.policy import AdvisoryPolicy
-from gatemark.statistics.quantiles import percentile_disc, rank, sketch_percentile, sketched
+from gatemark.statistics.quantiles import sketched
 
 EXACT_MAX: Final = 2_000_000
 """Up to this many times in all, percentiles are exact."""
@@ -531,70 +530,6 @@ def needs_strict_pass(
         or not {kind.label, kind.reference_label} <= explained[kind.lane]
         for kind in state.kinds
     )
-
-
-def first_violations(state: AdvisoryExamState, limit: int) -> list[Violation]:
-    """The first violations in the order of the evidence."""
-    ordered = [hit for shard in sorted(state.violations) for hit in state.violations[shard]]
-    return ordered[:limit]
-
-
-class Times(NamedTuple):
-    """The times of some records, one by one or as a sketch."""
-
-    exact: Floats | None
-    sketch: Mapping[int, int]
-
-    @property
-    def n(self) -> int:
-        """How many times there are."""
-        return sum(self.sketch.values()) if self.exact is None else int(self.exact.size)
-
-    @property
-    def method(self) -> str:
-        """How a percentile of these times is found."""
-        return "percentile_disc" if self.exact is not None else "percentile_disc of a sketch"
-
-    def percentile(self, percent: int) -> float | None:
-        """The percentile, or None when there are no times."""
-        if self.n == 0:
-            return None
-        if self.exact is None:
-            return sketch_percentile(self.sketch, percent)
-        return percentile_disc(self.exact, percent)
-
-    def bounds(self, percent: int, unknown: int) -> tuple[float, float | None]:
-        """The range of the percentile if ``unknown`` more times were known; None is without end."""
-        wanted = rank(percent, self.n + unknown)
-        if self.n == 0:
-            return 0.0, None
-        low = self._nth(wanted - unknown) if wanted > unknown else 0.0
-        return low, self._nth(wanted) if wanted <= self.n else None
-
-    def _nth(self, place: int) -> float:
-        if self.exact is not None:
-            return float(self.exact[place - 1])
-        first: dict[int, int] = {}
-        for key in sorted(self.sketch):
-            first[key] = min(self.sketch[key], place)
-            place -= first[key]
-            if place == 0:
-                break
-        return sketch_percentile(first, 100)
-
-
-def times_of(state: AdvisoryExamState, lanes: Iterable[str]) -> Times:
-    """The times of several lanes together."""
-    chosen = list(lanes)
-    if any(lane in state.sketches for lane in chosen) or (
-        state.sketches and not state.times_by_lane
-    ):
-        total: Counter[int] = Counter()
-        for lane in chosen:
-            total.update(state.sketches.get(lane, {}))
-        return Times(None, total)
-    parts = [np.frombuffer(state.times_by_lane.get(lane, b""), np.float64) for lane in chosen]
-    return Times(np.sort(np.concatenate(parts)) if parts else np.zeros(0), {})
 
 
 def _add(counts: dict[K, int], key: K, count: int) -> None:

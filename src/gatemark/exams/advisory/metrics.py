@@ -7,7 +7,6 @@ the small table of kinds, so that a policy is cheap to change. A new metric is o
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
@@ -15,22 +14,6 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
-from gatemark.core.policy import Rule
-from gatemark.exams.advisory.categories import (
-    CATEGORIES,
-    COMPARABLE,
-    HIGH_SEVERITIES,
-    SEVERITIES,
-    UNCERTAIN_BUCKETS,
-    Category,
-    CategoryKey,
-    Taxonomy,
-    category_of,
-    is_applicable,
-    is_stated,
-    lane_name,
-    signal_of,
-)
 from gatemark.exams.advisory.decision import (
     CASE_KINDS,
     AdvisoryDecision,
@@ -39,17 +22,26 @@ from gatemark.exams.advisory.decision import (
     privacy_breaches,
     side_effect_breaches,
 )
-from gatemark.exams.advisory.policy import AdvisoryPolicy, LaneBounds
+from gatemark.exams.advisory.policy import (
+    CATEGORIES,
+    COMPARABLE,
+    HIGH_SEVERITIES,
+    SEVERITIES,
+    UNCERTAIN_BUCKETS,
+    AdvisoryPolicy,
+    Category,
+    CategoryKey,
+    LaneBounds,
+    Taxonomy,
+    category_of,
+    is_applicable,
+    is_stated,
+    lane_name,
+    signal_of,
+)
 
 MEASURED_PROOF: Final = frozenset(("sysfs_busy_delta", "service_reported_delta"))
 _NOTABLE: Final = frozenset(SEVERITIES[2:])
-_COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "==": operator.eq,
-}
 
 
 class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
@@ -592,70 +584,3 @@ class CountedGroups:
         """The counts of a bucket, of everything or of one lane."""
         found = self.buckets.get(bucket) if lane is None else self.lane_buckets.get((lane, bucket))
         return found or Counts()
-
-
-class Number(NamedTuple):
-    """A measurement and the ends of what it could be; ``high`` None is without end.
-
-    A record that was refused, never arrived or was set aside could have been anything. So every
-    number has a range: as if all lost records spoke for the lane, and as if all spoke against it.
-    """
-
-    measurement: Measurement
-    low: float
-    high: float | None
-
-
-def group_numbers(counts: Counts, lost: int, lane: str | None = None) -> list[Number]:
-    """Every count and rate of one group."""
-    found = []
-    for metric in COUNTS:
-        count = counts.parts[metric.name]
-        number = metric.measured(count, n=counts.records, lane=lane)
-        found.append(Number(number, count, count + lost))
-    for metric in RATES:
-        count, n = counts.parts[metric.name], counts.wholes[metric.name]
-        if n == 0 and metric.or_of is not None:
-            n = counts.wholes[metric.or_of]
-        if n == 0:
-            found.append(Number(metric.unmeasured(metric.empty, lane=lane), 0.0, 1.0))
-        else:
-            number = metric.measured(count / n, n=n, lane=lane)
-            found.append(Number(number, count / (n + lost), (count + lost) / (n + lost)))
-    return found
-
-
-def case_number(counts: Counts, lost: int, lane: str) -> Number:
-    """How many of the four kinds of cases a lane lacks."""
-    lacking = len(counts.missing_cases)
-    found = METRIC["missing_case_kind_count"].measured(lacking, n=counts.records, lane=lane)
-    return Number(found, max(0, lacking - lost), lacking)
-
-
-def holds(rule: Rule, value: float | None) -> bool:
-    """Whether a value keeps a rule; one without end keeps no upper bound."""
-    if value is None:
-        return rule.op in (">=", ">")
-    return _COMPARE[rule.op](value, rule.bound)
-
-
-def judged(rule: Rule, number: Number | None) -> bool | None:
-    """Whether a number surely keeps or surely breaks a rule; None when neither is sure."""
-    if number is None or number.measurement.value is None:
-        return None
-    low, high = holds(rule, number.low), holds(rule, number.high)
-    return low if low == high else None
-
-
-def guarded(number: Number, rules: list[Rule], lost: int) -> Measurement:
-    """The measurement, without its value when lost records could turn a rule on it."""
-    found = number.measurement
-    if found.value is None or all(judged(rule, number) is not None for rule in rules):
-        return found
-    spread = "has no end" if number.high is None else f"could be up to {number.high:.6g}"
-    unknown = found.excluded.get("unknown", lost)
-    reason = (
-        f"{found.value:.6g} over what is known, but {unknown} records are lost or untimed: "
-        f"it could be as low as {number.low:.6g} and {spread}"
-    )
-    return msgspec.structs.replace(found, value=None, reason=reason, interval=None)

@@ -1,9 +1,7 @@
 """The measures of agreement, each with intervals and known answers.
 
-``agreement``: percent agreement, Cohen's kappa and Gwet's AC1 of two raters. ``abstention``: how
-often they decline to judge. An item of both is the pair of labels (first rater's, second rater's).
-``krippendorff``: Krippendorff's alpha of any number of raters. An item is one tuple of ratings, a
-label or ``None`` for each rater who did not rate it.
+An item is the tuple of its raters' labels. ``agreement`` and ``abstention`` take two raters;
+``krippendorff`` takes any number, with ``None`` for a rater who did not rate the item.
 """
 
 from __future__ import annotations

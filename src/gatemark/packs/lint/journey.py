@@ -12,6 +12,7 @@ from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.arms import OpenPack, load_snapshot, load_snapshots, scorer_of, suite_plugin
 from gatemark.packs.exam_suites import check_exam
 from gatemark.packs.grading import judge_options
+from gatemark.packs.inputs import calls_of
 from gatemark.packs.judge import check_rules
 from gatemark.packs.lint.data import data_warnings
 from gatemark.packs.lint.report import LintReport, LintWarning
@@ -88,6 +89,8 @@ def _checks(pack: Pack, folder: Path) -> Iterator[tuple[str, Check]]:
         yield where, partial(_check_suite, suite, folder)
         if suite.dataset is not None:
             yield f"{where}.dataset", partial(load_snapshot, suite, folder)
+        if suite.template is not None:
+            yield f"{where}.template", partial(_check_template, suite, folder)
         if suite.judge is not None:
             yield f"{where}.scorer", partial(_check_judge, pack, suite, folder)
 
@@ -96,6 +99,10 @@ def _check_suite(suite: SuiteSpec, folder: Path) -> None:
     plugin = suite_plugin(suite)
     if suite.source is None and plugin.scorer is not None:
         scorer_of(suite, folder)
+
+
+def _check_template(suite: SuiteSpec, folder: Path) -> None:
+    calls_of(suite, load_snapshot(suite, folder).rows)
 
 
 def _check_judge(pack: Pack, suite: SuiteSpec, folder: Path) -> None:

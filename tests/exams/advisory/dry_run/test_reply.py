@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.exams.advisory.categories import DEFAULT_TAXONOMY, Taxonomy
 from gatemark.exams.advisory.dry_run.reply import HEALTHY, Advice, NoAdvice, read_health, read_reply
+from gatemark.exams.advisory.policy import DEFAULT_TAXONOMY, Taxonomy
 
 GOOD: dict[str, Any] = {"label": "log", "severity": "low", "confidence": 0.7}
 PAYLOAD = {"message": "the greenhouse door stood open all night"}

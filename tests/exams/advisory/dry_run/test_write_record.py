@@ -9,12 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.exams.advisory.decisions import compared_parts
 
-from gatemark.exams.advisory.categories import (
-    DEFAULT_TAXONOMY,
-    SEVERITIES,
-    category_of,
-    is_stated,
-)
 from gatemark.exams.advisory.decision import (
     BREACHES,
     CLOSED_FLAGS,
@@ -38,6 +32,12 @@ from gatemark.exams.advisory.dry_run.reply import (
 from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.fixtures.fixture import Expected, Fixture
 from gatemark.exams.advisory.fixtures.references import FixtureLabel, Given, reference_for
+from gatemark.exams.advisory.policy import (
+    DEFAULT_TAXONOMY,
+    SEVERITIES,
+    category_of,
+    is_stated,
+)
 
 SYSFS = "/sys/class/accel/accel0/device/npu_busy_time_us"
 MISSING = BusyReading(None, "counter_missing")

@@ -41,6 +41,8 @@ def metrics(gatemark: Callable[..., Any]) -> Metrics:
             world.configs,
             "--lexicon",
             world.folder / "lexicon.jsonl",
+            "--out",
+            world.folder / "metrics",
             "--bootstrap-samples",
             "200",
             "-j",

@@ -20,7 +20,6 @@ from gatemark.core.policy import Outcome
 from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.advisory.categories import lane_name
 from gatemark.exams.advisory.dry_run.folder import (
     RUNS,
     encode_decisions,
@@ -39,6 +38,7 @@ from gatemark.exams.advisory.dry_run.run import (
 )
 from gatemark.exams.advisory.exam import DECISIONS
 from gatemark.exams.advisory.journey import dated, write_summaries
+from gatemark.exams.advisory.policy import lane_name
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
 from gatemark.gate.decide import judge_exam
 from gatemark.workspace import Workspace

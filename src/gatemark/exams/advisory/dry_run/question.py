@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from gatemark.exams.advisory.categories import Taxonomy
 from gatemark.exams.advisory.decision import FallbackKind, Mode
 from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.fixtures.references import Given
+from gatemark.exams.advisory.policy import Taxonomy
 
 DEFAULT_COUNTER: Final = "/sys/class/accel/accel0/device/npu_busy_time_us"
 MAX_COUNTER_BYTES: Final = 64

@@ -16,9 +16,9 @@ from typing import Any, Final, get_args
 
 import msgspec
 
-from gatemark.exams.advisory.categories import SEVERITIES, Taxonomy
 from gatemark.exams.advisory.decision import FallbackKind, Severity
 from gatemark.exams.advisory.dry_run.envelope import nested_flags, requested_flags
+from gatemark.exams.advisory.policy import SEVERITIES, Taxonomy
 
 MAX_CODES: Final = 16
 HEALTHY: Final = "healthy"

@@ -20,7 +20,6 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.dataset import json_rows
 from gatemark.evidence.exam import suites
 from gatemark.evidence.source import Limits, inspect_source
-from gatemark.exams.advisory.categories import Taxonomy, lane_name
 from gatemark.exams.advisory.decision import (
     AdvisoryDecision,
     FallbackKind,
@@ -36,6 +35,7 @@ from gatemark.exams.advisory.dry_run.services import MAX_REPLY_BYTES, ServiceSpe
 from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
 from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
+from gatemark.exams.advisory.policy import Taxonomy, lane_name
 from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
 from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Target

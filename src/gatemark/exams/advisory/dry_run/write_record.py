@@ -6,13 +6,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.exams.advisory.categories import (
-    Category,
-    CategoryKey,
-    category_of,
-    is_applicable,
-    outcome_of,
-)
 from gatemark.exams.advisory.decision import (
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
@@ -45,6 +38,13 @@ from gatemark.exams.advisory.dry_run.question import (
 )
 from gatemark.exams.advisory.dry_run.reply import HEALTHY, Advice, Conduct, NoAdvice
 from gatemark.exams.advisory.fixtures.references import Given
+from gatemark.exams.advisory.policy import (
+    Category,
+    CategoryKey,
+    category_of,
+    is_applicable,
+    outcome_of,
+)
 
 PUBLIC_COUNTERS: Final = "/sys/"
 """Only a counter of the kernel's own may be named in a record."""

@@ -1,0 +1,101 @@
+"""What each item asserts about its own output: a list of scorers under the item's ``assert``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError
+from gatemark.scorers.combined import MAX_PARTS, PassRule, ScorerPart, ready_part, score_parts
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer, scorers
+
+ALLOWED: Final = (
+    *("canary", "choice", "contains", "edit_distance", "exact", "is_json", "json_equal"),
+    *("json_schema", "normalised", "numeric", "refusal", "regex", "rouge_l", "set_f1", "token_f1"),
+)
+"""Scorers an item may name; the versions of all of them are part of the identity."""
+
+
+class AssertionsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set."""
+
+    combine: PassRule = "mean"
+    key: Annotated[
+        str, msgspec.Meta(min_length=1, description="Key of the item that holds its assertions.")
+    ] = "assert"
+
+
+def _build(options: AssertionsOptions) -> ScoreFunction:
+    def score(item: Scorable) -> Score:
+        given = item.sample.get(options.key)
+        if not isinstance(given, list) or not 1 <= len(given) <= MAX_PARTS:
+            raise BadInputError(
+                f"the item needs a list of 1 to {MAX_PARTS} assertions under {options.key!r}"
+            )
+        try:
+            parts = msgspec.convert(given, tuple[ScorerPart, ...])
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"{options.key}: {error}") from error
+        for part in parts:
+            if part.scorer not in ALLOWED:
+                raise BadInputError(
+                    f"{options.key}: {part.scorer!r} cannot be asserted "
+                    f"(allowed: {', '.join(ALLOWED)})"
+                )
+        return score_parts([ready_part(part) for part in parts], item, options.combine)
+
+    return score
+
+
+def _pins(_options: AssertionsOptions) -> dict[str, str]:
+    return {"parts": digest({name: str(scorers().get(name).version) for name in ALLOWED})}
+
+
+_ITEM = {
+    "assert": [
+        {"scorer": "contains", "options": {"phrases": ["noon"]}, "weight": 3},
+        {"scorer": "regex", "options": {"pattern": "^at"}},
+    ]
+}
+
+SCORER = Scorer(
+    name="assertions",
+    summary="The assertions that each item carries: their weighted mean, or whether all pass.",
+    options=AssertionsOptions,
+    build=_build,
+    needs_target=False,
+    pins=_pins,
+    known=(
+        KnownScore(title="both hold", output="at noon", sample=_ITEM, expected=1.0),
+        KnownScore(title="3 of 4 by weight", output="Noon", sample=_ITEM, expected=0.75),
+        KnownScore(
+            title="all or nothing",
+            output="Noon",
+            sample=_ITEM,
+            options={"combine": "all"},
+            expected=0.0,
+        ),
+        KnownScore(
+            title="a target of its own",
+            output="4",
+            target="5",
+            sample={"assert": [{"scorer": "exact", "target": "4"}]},
+            expected=1.0,
+        ),
+        KnownScore(
+            title="an unknown option",
+            output="4",
+            sample={"assert": [{"scorer": "exact", "options": {"stripp": True}}]},
+            expected=None,
+        ),
+        KnownScore(
+            title="code is not asserted",
+            output="4",
+            sample={"assert": [{"scorer": "python"}]},
+            expected=None,
+        ),
+        KnownScore(title="no assertions", output="4", expected=None),
+    ),
+)

@@ -1,0 +1,171 @@
+"""Several scorers on one output, weighted; ``assertions`` does the same by what each item asks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.scorers.scorer import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    scorers,
+    truncate,
+    unscored,
+)
+
+MAX_PARTS: Final = 50
+_NEVER: Final = ("combined", "assertions", "judge")
+
+PassRule = Annotated[
+    Literal["mean", "all", "any"],
+    msgspec.Meta(
+        description="Weighted mean of the parts, or 1 when all (any) of them reach at_least."
+    ),
+]
+
+
+class ScorerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of several scorers."""
+
+    scorer: Annotated[str, msgspec.Meta(description="Name of the scorer.")]
+    options: Annotated[dict[str, Any], msgspec.Meta(description="Options of the scorer.")] = {}
+    weight: Annotated[float, msgspec.Meta(gt=0, le=1000, description="Share in the mean.")] = 1.0
+    at_least: Annotated[
+        float, msgspec.Meta(gt=0, le=1, description="Score of this part that counts as passed.")
+    ] = 1.0
+    target: Annotated[
+        Any, msgspec.Meta(description="Target of this part instead of the item's.")
+    ] = None
+
+
+class CombinedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set."""
+
+    scorers: Annotated[
+        tuple[ScorerPart, ...],
+        msgspec.Meta(min_length=1, max_length=MAX_PARTS, description="The scorers to combine."),
+    ]
+    combine: PassRule = "mean"
+
+
+class ReadyPart(NamedTuple):
+    """A part with the function that scores it."""
+
+    part: ScorerPart
+    score: ScoreFunction
+
+
+def ready_part(part: ScorerPart) -> ReadyPart:
+    """Return a part ready to score; refuse scorers that need more than the item."""
+    if part.scorer in _NEVER:
+        raise BadInputError(f"{part.scorer} cannot be one of several scorers")
+    try:
+        scorer = scorers().get(part.scorer)
+    except UsageError as error:
+        raise BadInputError(str(error)) from error
+    if scorer.places:
+        raise BadInputError(
+            f"{part.scorer} cannot be one of several scorers: it lives in the pack's folder"
+        )
+    return ReadyPart(part, scorer.ready(scorer.options_from(part.options)))
+
+
+def score_parts(parts: Sequence[ReadyPart], item: Scorable, combine: str) -> Score:
+    """Return one score for several parts; a part that cannot be scored leaves the whole open."""
+    total = 0.0
+    passed: list[bool] = []
+    detail: dict[str, str] = {}
+    for number, (part, score) in enumerate(parts, start=1):
+        own = item if part.target is None else msgspec.structs.replace(item, target=part.target)
+        found = score(own)
+        name = f"{number} {part.scorer}"
+        if found.value is None:
+            return unscored(f"{part.scorer}: {found.reason}", **detail)
+        why = "".join(f" ({key}: {value})" for key, value in found.detail.items())
+        detail[name] = truncate(f"{found.value:.6g}{why}")
+        total += part.weight * found.value
+        passed.append(found.value >= part.at_least)
+    match combine:
+        case "all":
+            return scored(all(passed), **detail)
+        case "any":
+            return scored(any(passed), **detail)
+        case _:
+            mean = total / sum(part.weight for part, _ in parts)
+            return scored(min(1.0, mean), **detail)
+
+
+def _build(options: CombinedOptions) -> ScoreFunction:
+    parts = [ready_part(part) for part in options.scorers]
+    return lambda item: score_parts(parts, item, options.combine)
+
+
+def _pins(options: CombinedOptions) -> dict[str, str]:
+    """The identity of each part: its version and what its options only point at."""
+    identities = []
+    for part in options.scorers:
+        scorer = scorers().get(part.scorer)
+        identities.append(scorer.identity(scorer.options_from(part.options)))
+    return {"parts": digest(identities)}
+
+
+_BOTH: Final[list[dict[str, Any]]] = [
+    {"scorer": "contains", "options": {"phrases": ["noon"]}},
+    {"scorer": "is_json"},
+]
+
+SCORER = Scorer(
+    name="combined",
+    summary="Several scorers on one output: their weighted mean, or whether all (any) pass.",
+    options=CombinedOptions,
+    build=_build,
+    needs_target=False,
+    pins=_pins,
+    known=(
+        KnownScore(
+            title="the mean of two", output="at noon", options={"scorers": _BOTH}, expected=0.5
+        ),
+        KnownScore(
+            title="3 of 4 by weight",
+            output="at noon",
+            options={"scorers": [{**_BOTH[0], "weight": 3}, _BOTH[1]]},
+            expected=0.75,
+        ),
+        KnownScore(
+            title="all must pass",
+            output="at noon",
+            options={"scorers": _BOTH, "combine": "all"},
+            expected=0.0,
+        ),
+        KnownScore(
+            title="any may pass",
+            output="at noon",
+            options={"scorers": _BOTH, "combine": "any"},
+            expected=1.0,
+        ),
+        KnownScore(
+            title="a part that cannot be scored leaves the whole open",
+            output="at noon",
+            options={"scorers": [*_BOTH, {"scorer": "exact"}]},
+            expected=None,
+        ),
+        KnownScore(
+            title="a graded part passes from at_least on",
+            output="red house door",
+            target="big red house roof",
+            options={
+                "scorers": [{"scorer": "token_f1", "at_least": 0.5}],
+                "combine": "all",
+            },
+            expected=1.0,
+        ),
+    ),
+)
