@@ -12,6 +12,8 @@ from pathlib import Path
 from gatemark.core.progress import Advance
 from gatemark.drift.verify import drift_rows
 from gatemark.ledger.checks.report import LedgerReport
+from gatemark.ledger.checks.scan import FurtherLook
+from gatemark.ledger.checks.tables import FurtherLooks
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.journey import (
     FurtherChecks,
@@ -23,6 +25,7 @@ from gatemark.ledger.journey import (
 from gatemark.ledger.port import Store
 from gatemark.ledger.store import StoreUpgrade, UpgradeRequest, upgrade_by
 from gatemark.lifecycle.ledger_rules import RuleCheck
+from gatemark.packs.baseline_check import BaselineCheck
 from gatemark.review.verify import review_rows
 from gatemark.workspace import Workspace
 
@@ -33,12 +36,16 @@ def verify(
     """Verify a store, or an export without a store, with every check."""
     if request.export is not None:
         export = ExportStore(Path(request.export))
-        return verify_by(export, request, FurtherChecks(RuleCheck, (), _rescore), on_progress)
+        return verify_by(export, request, FurtherChecks(_rules, (), _rescore), on_progress)
     store = workspace.existing_store()
     with workspace.frozen() as frozen:
         rows = (drift_rows(frozen), review_rows(frozen))
-        further = FurtherChecks(RuleCheck, rows, _rescore, lambda seq: erased_blobs(store, seq))
+        further = FurtherChecks(_rules, rows, _rescore, lambda seq: erased_blobs(store, seq))
         return verify_by(frozen.store, request, further, on_progress)
+
+
+def _rules(store: Store) -> FurtherLook:
+    return FurtherLooks(RuleCheck(store), BaselineCheck())
 
 
 def _rescore(

@@ -311,3 +311,22 @@ def test_an_address_that_does_not_answer_is_told_without_its_secret(
     ran = gatemark("ledger", "verify", "--store", address)
     assert ran.code == 2
     assert "secret" not in ran.err
+
+
+def test_a_ledger_is_anchored_by_what_its_reader_holds(
+    ledger: Run, key: Path, tmp_path: Path
+) -> None:
+    note, public = tmp_path / "note.txt", f"{key}.pub"
+    unanchored = ledger("verify")
+    assert (unanchored.code, unanchored.out[:17]) == (0, "PASS, unanchored ")
+    refused = ledger("verify", "--require-checkpoint", "--json")
+    assert (refused.code, refused.json["verdict"]) == (3, "inconclusive")
+    assert "--since" in refused.json["unjudged"][0]
+    ledger("checkpoint", "--signing-key", key, "-o", note)
+    # Whoever can rewrite the ledger can also sign it anew with a key of their own.
+    assert ledger("verify", "--require-checkpoint").code == 3
+    for held in (("--since", note), ("--key", public)):
+        ran = ledger("verify", "--require-checkpoint", *held)
+        assert (ran.code, ran.out[:6]) == (0, "PASS  "), ran
+        assert ledger("verify", *held, "--json").json["is_anchored"]
+    assert not ledger("verify", "--json").json["is_anchored"]

@@ -16,7 +16,7 @@ from schemathesis.checks import not_a_server_error
 from tests.web.scene import ASSET, Scene, new_scene, serving
 
 import gatemark.packs.starter
-from gatemark.accounts.open_stores import page_runs_of, people_of
+from gatemark.accounts.open_stores import answers_of, page_runs_of, people_of
 from gatemark.accounts.stores.people import SqlPeople
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.commands import GrantRoles
@@ -71,6 +71,32 @@ def test_the_same_key_gives_the_same_answer_and_acts_once(scene: Scene, client: 
     again = client.post("/api/v1/people", json=person, headers=headers)
     assert added.json()["link"]
     assert (again.status_code, again.json()["link"]) == (201, None)
+
+
+def test_a_key_whose_server_died_works_again_after_a_minute(scene: Scene, client: Client) -> None:
+    headers = scene.session(client, "ann") | {"Idempotency-Key": "k-3"}
+    headers["Content-Type"] = "application/json"
+    address = f"{ADDRESS}/versions/1.0.0"
+    body = json.dumps({"kind": "prompt", "digest": digest("x")}).encode()
+    name = digest({"path": address, "body": body.hex()})
+    # A server that is killed after it claimed the key leaves this behind.
+    answers = answers_of(scene.workspace)
+    assert answers.begin("ann", "k-3", name, scene.clock()) is None
+
+    def post() -> Any:
+        return client.post(address, content=body, headers=headers)
+
+    running = post()
+    assert (running.status_code, running.headers["retry-after"]) == (409, "60")
+    scene.clock.now += timedelta(seconds=50)
+    # A server that lives says so, however long a request takes.
+    answers.touch("ann", "k-3", scene.clock())
+    scene.clock.now += timedelta(seconds=50)
+    assert post().status_code == 409
+    scene.clock.now += timedelta(seconds=11)
+    first, second = post(), post()
+    assert (first.status_code, first.json()) == (200, second.json())
+    assert second.headers["idempotency-replayed"] == "true"
 
 
 def test_a_refused_request_may_come_again_with_its_key(scene: Scene, client: Client) -> None:

@@ -88,6 +88,8 @@ def moment(value: int) -> datetime:
 
 MIN_PASSWORD: Final = 12
 MAX_PASSWORD: Final = 256
+ALIVE_S: Final = 60
+"""A request whose server has been silent for this long is taken over by its repetition."""
 TOKEN_PREFIX: Final = "gm_"  # noqa: S105 - a mark by which leaked tokens are found
 _NOBODY: Final = (
     "$argon2id$v=19$m=65536,t=3,p=4$pcB8vxPdrf/7aZdf8"

@@ -9,8 +9,10 @@ from gatemark.cli.options import (
     FiniteRange,
     ForeignLog,
     OptionGroup,
+    actor_option,
     foreign_log_options,
     max_errors_option,
+    store_option,
 )
 from gatemark.cli.outputs import Outputs, output_options
 from gatemark.cli.screen import byte_progress, wants_color
@@ -67,6 +69,11 @@ settings_options = OptionGroup(
 @click.option(
     "--cand-arm", metavar="NAME|NUMBER", help="Experiment of CAND to read, by name or number."
 )
+@click.option(
+    "--seal", "sealing", is_flag=True, help="Seal the comparison as a result that can be cited."
+)
+@actor_option
+@store_option
 @foreign_log_options
 @settings_options
 @max_errors_option
@@ -82,6 +89,9 @@ def compare_command(
     cluster: str | None,
     base_arm: str | None,
     cand_arm: str | None,
+    sealing: bool,
+    actor: str | None,
+    store: str,
     max_errors: int,
 ) -> int:
     """Compare a candidate's samples with a baseline's, item by item.
@@ -95,6 +105,9 @@ def compare_command(
     when a drop of 0.05 is ruled out or the candidate is significantly better. With --margin: pass
     when a larger drop is ruled out, fail when the drop is larger and not by chance. Otherwise
     inconclusive; and errors, missing scores and unpaired items never pass.
+
+    With --seal the samples of both sides and the verdict are kept as a result, which says who
+    scored. It can be cited, but it is not the full pack that a promotion needs.
 
     Exit 0 pass, 1 fail, 2 bad input, 3 inconclusive.
 
@@ -117,10 +130,13 @@ def compare_command(
         cand_arm=cand_arm,
         settings=settings,
     )
-    with byte_progress("comparing") as progress:
-        compared = compare_files(
-            request, ReadingChoices(max_errors=max_errors), on_progress=progress
-        )
+    if sealing:
+        compared = _sealed(request, store, actor)
+    else:
+        with byte_progress("comparing") as progress:
+            compared = compare_files(
+                request, ReadingChoices(max_errors=max_errors), on_progress=progress
+            )
     outputs.write(
         {".json": lambda: render_json(compared), ".md": lambda: render_markdown(compared)}
     )
@@ -128,8 +144,19 @@ def compare_command(
     return EXIT_BY_OUTCOME[compared.verdict]
 
 
+def _sealed(request: CompareRequest, store: str, actor: str | None) -> ComparisonReport:
+    # Comparing alone needs no store.
+    from gatemark.packs.seal_compare import seal_comparison  # noqa: PLC0415
+    from gatemark.workspace import Workspace  # noqa: PLC0415
+
+    workspace = Workspace(store=store, actor=actor)
+    _, compared = seal_comparison(workspace, request, started_at=workspace.clock())
+    return compared
+
+
 def _text(compared: ComparisonReport) -> str:
     word = VERDICT_WORDS[compared.verdict]
     if wants_color():
         word = click.style(word, fg=COLORS[compared.verdict], bold=True)
-    return f"{word}  {plain_text(compared)}"
+    sealed = "" if compared.result_id is None else f"\nsealed: {compared.result_id}"
+    return f"{word}  {plain_text(compared)}{sealed}"

@@ -31,6 +31,11 @@ preparation_options = OptionGroup(
     dedupe=click.option(
         "--dedupe", is_flag=True, help="Keep the first of samples with the same input."
     ),
+    answered=click.option(
+        "--answered",
+        is_flag=True,
+        help="Keep only samples with an output and no error, for a replay suite.",
+    ),
     take=click.option(
         "--take", type=click.IntRange(1), metavar="N", help="Number of samples to draw."
     ),
@@ -155,6 +160,7 @@ def _check_decisions(prepared: Preparation, arm: str | None, id_path: str | None
         "arm": arm,
         "id": id_path,
         "dedupe": prepared.dedupe,
+        "answered": prepared.answered,
         "take": prepared.take,
         "stratify": prepared.stratify,
     }
@@ -201,6 +207,7 @@ def _lines(summary: ImportSummary) -> Iterator[str]:
         yield "\n  ".join(map(one_line, lines))
     for count, words in (
         (summary.redacted, "samples were redacted"),
+        (summary.unanswered, "have no output or an error and were left out"),
         (summary.repeats, "repeated another's input and were left out"),
         (summary.not_drawn, "were not drawn"),
     ):

@@ -33,6 +33,11 @@ VERBS: dict[str, tuple[str, str]] = {
     "lint": ("gatemark.cli.lint", "Check a pack before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
     "gate": ("gatemark.cli.run", "Judge recorded evidence again by a pack; calls no target."),
+    "baseline": (
+        "gatemark.cli.baseline",
+        "Name the sealed results that candidates are compared with.",
+    ),
+    "bless": ("gatemark.cli.baseline", "Accept a sealed result as a baseline, with a reason."),
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": (
@@ -105,6 +110,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "Run evaluations when they are due, each by exactly one worker.",
     ),
     "serve": ("gatemark.cli.serve", "Serve the page: dashboards, approvals, runs, the ledger."),
+    "doctor": (
+        "gatemark.cli.doctor",
+        "Check this installation: versions, extras, store, temporary folder.",
+    ),
     "demo": ("gatemark.cli.demo", "Walk through the gate on bundled synthetic data."),
 }
 SECTIONS: dict[str, tuple[str, ...]] = {
@@ -113,7 +122,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Packs and results": ("lint", "gate", "list", "show", "report", "comment", "calibration"),
     "Release": ("asset", "promote", "approve", "canary", "route", "why", "rollback", "demote"),
     "Watch": ("drift", "schedule", "review", "attribute", "serve"),
-    "Audit and settings": ("ledger", "store", "role", "policy"),
+    "Audit and settings": ("ledger", "store", "role", "policy", "doctor"),
 }
 EPILOG = """\b
 Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 does not verify.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from gatemark.cli.call_progress import call_progress
 from gatemark.cli.options import (
     OptionGroup,
     actor_option,
@@ -22,16 +21,8 @@ from gatemark.cli.outputs import Reports, report_options
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
-from gatemark.packs.arms import OnProgress
 from gatemark.packs.run import RunChoices, rejudge, run_pack
-from gatemark.targets.runner import RunProgress
 from gatemark.workspace import EngineName, Workspace
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-_SHORT_ID = re.compile(r"[0-9a-f]{8,64}")
-"""The beginning of a result's id, as ``gatemark list`` prints it."""
 
 
 def _waivers(file: str | None) -> Sequence[Waiver]:
@@ -47,7 +38,10 @@ waiver_options = OptionGroup(
 @click.argument("pack")
 @click.option("--candidate", metavar="SAMPLES", help="Recorded samples to judge as the candidate.")
 @click.option(
-    "--baseline", metavar="SAMPLES|RESULT", help="Recorded samples, or the id of a sealed result."
+    "--baseline",
+    metavar="SAMPLES|RESULT|NAME",
+    help="Recorded samples, the id of a sealed result, last-pass, git:REF, or a name that "
+    "'gatemark baseline set' gave.",
 )
 @click.option(
     "-j",
@@ -108,6 +102,7 @@ def run_command(
     Examples:
       gatemark run packs/support-triage.yaml -j 8 -o report.html
       gatemark run packs/support-triage.yaml --resume
+      gatemark run packs/support-triage.yaml --baseline last-pass
     """
     workspace = Workspace(store=store, engine=engine, actor=actor)
     choices = RunChoices(
@@ -120,7 +115,7 @@ def run_command(
         names=_names(workspace, candidate=as_version, baseline=against),
     )
     # What a Python target prints must not get between a script and the JSON document.
-    with _call_progress() as progress, redirect_stdout(sys.stderr):
+    with call_progress() as progress, redirect_stdout(sys.stderr):
         result = run_pack(
             workspace,
             pack,
@@ -165,53 +160,12 @@ def _names(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:
 
 
 def _baseline(text: str | None) -> dict[str, str] | str | None:
-    if text is None or text.startswith("sha256:"):
+    """Return a target for a file that is there; anything else names a sealed result."""
+    if text is None or text.startswith("sha256:") or not Path(text).exists():
         return text
-    short_id = _SHORT_ID.fullmatch(text) is not None and not Path(text).exists()
-    return text if short_id else _recorded(text)
+    return _recorded(text)
 
 
 def _recorded(path: str) -> dict[str, str]:
     """Return a target that answers from a file, relative to this folder and not to the pack."""
     return {"recorded": str(Path(path).resolve())}
-
-
-@contextmanager
-def _call_progress() -> Iterator[OnProgress | None]:
-    """A line per suite and arm with counts and the time left, when a person is looking."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console  # noqa: PLC0415 - only people on a terminal pay for it
-    from rich.progress import (  # noqa: PLC0415
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[counts]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def update(name: str, progress: RunProgress) -> None:
-            if name not in tasks:
-                tasks[name] = bars.add_task(name, total=progress.total, counts="")
-            counts = f"{progress.error} errors, {progress.retry} retries"
-            if progress.passed is None:
-                counts = f"{progress.ok} ok, {counts}"
-            else:
-                failed = progress.ok - progress.passed
-                counts = f"{progress.passed} pass, {failed} fail, {counts}"
-            if progress.cached:
-                counts += f", {progress.cached} from the journal"
-            bars.update(tasks[name], completed=progress.done, counts=counts)
-
-        yield update

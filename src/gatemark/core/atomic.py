@@ -2,32 +2,46 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
 from gatemark.core.errors import BadInputError
 
+logger = logging.getLogger(__name__)
+
+
+TEMPORARY: Final = ".gatemark-tmp"
+"""How the names of temporary files and folders end; nobody else's are ever removed."""
+STALE_S: Final = 86_400
+"""After this time without a change, the command that made a temporary file is not running."""
+
 
 @contextmanager
-def replacing(target: Path, *, sync_folder: bool = True) -> Iterator[BinaryIO]:
-    """A stream whose content appears under ``target`` only if the block ends well.
+def replacing(
+    target: Path, *, sync_folder: bool = True, is_private: bool = False
+) -> Iterator[BinaryIO]:
+    """Yield a stream whose content appears under ``target`` only if the block ends well.
 
-    Who writes many files into one folder may leave the folder to ``sync_folders`` at the end.
+    ``is_private`` makes a file that only its owner can read. Whoever writes many files into one
+    folder may leave the folder to ``sync_folders`` at the end.
     """
     try:
-        descriptor, temporary = _beside(target)
+        descriptor, temporary = _beside(target, is_private=is_private)
     except OSError as error:
         raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
     try:
         with os.fdopen(descriptor, "wb") as stream:
             yield stream
             stream.flush()
-            os.fchmod(stream.fileno(), 0o666 & ~_umask())
+            os.fchmod(stream.fileno(), 0o600 if is_private else 0o666 & ~_umask())
             os.fsync(stream.fileno())
         os.replace(temporary, target)  # noqa: PTH105 - many small files are written this way
         if sync_folder:
@@ -40,23 +54,54 @@ def replacing(target: Path, *, sync_folder: bool = True) -> Iterator[BinaryIO]:
         raise
 
 
-def _beside(target: Path) -> tuple[int, str]:
-    """A new file in the folder of another, which is made if it is not there."""
+def _beside(target: Path, *, is_private: bool = False) -> tuple[int, str]:
+    """Make a temporary file beside another; its folder is made if needed."""
     folder, prefix = target.parent, f".{target.name}."
+    _sweep(folder)
     try:
-        return tempfile.mkstemp(dir=folder, prefix=prefix)
+        return tempfile.mkstemp(TEMPORARY, prefix, folder)
     except FileNotFoundError:
-        folder.mkdir(parents=True, exist_ok=True)
-        return tempfile.mkstemp(dir=folder, prefix=prefix)
+        if is_private:
+            make_private_folder(folder)
+        else:
+            folder.mkdir(parents=True, exist_ok=True)
+        return tempfile.mkstemp(TEMPORARY, prefix, folder)
+
+
+def make_private_folder(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, for their owner alone."""
+    if not folder.is_dir():
+        if not folder.parent.is_dir():
+            make_private_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+@cache
+def _sweep(folder: Path) -> None:
+    """Remove what commands that were killed left in a folder; once per folder and process."""
+    try:
+        found = [one for one in os.scandir(folder) if one.name.endswith(TEMPORARY)]
+        for one in found:
+            if time.time() - one.stat(follow_symlinks=False).st_mtime < STALE_S:
+                continue
+            if one.is_dir(follow_symlinks=False):
+                shutil.rmtree(one, ignore_errors=True)
+            else:
+                Path(one).unlink(missing_ok=True)
+    except OSError as error:
+        # Sweeping is a courtesy. Whether the folder can be written, the caller will see.
+        logger.debug("not swept", extra={"reason": error.strerror})
 
 
 def _remove(temporary: str) -> None:
     Path(temporary).unlink(missing_ok=True)
 
 
-def write_whole(target: Path, pieces: Iterable[bytes], *, sync_folder: bool = True) -> None:
-    """Write a file in one act."""
-    with replacing(target, sync_folder=sync_folder) as stream:
+def write_whole(
+    target: Path, pieces: Iterable[bytes], *, sync_folder: bool = True, is_private: bool = False
+) -> None:
+    """Write a whole file, or none."""
+    with replacing(target, sync_folder=sync_folder, is_private=is_private) as stream:
         for piece in pieces:
             stream.write(piece)
 
@@ -77,8 +122,8 @@ def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
 
 
 @contextmanager
-def replacing_folder(target: Path) -> Iterator[Path]:
-    """A folder to fill, which appears as ``target`` only if the block ends well.
+def replacing_folder(target: Path, *, is_private: bool = False) -> Iterator[Path]:
+    """Yield a folder to fill, which appears as ``target`` only if the block ends well.
 
     The target must not be there yet, or be an empty folder.
     """
@@ -88,14 +133,15 @@ def replacing_folder(target: Path) -> Iterator[Path]:
         )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+        _sweep(target.parent)
+        temporary = Path(tempfile.mkdtemp(TEMPORARY, f".{target.name}.", target.parent))
     except OSError as error:
         raise BadInputError(f"{target}: cannot be written: {error.strerror or error}") from error
     try:
         yield temporary
         for path in sorted(temporary.rglob("*")):
             _sync(path)
-        temporary.chmod(0o777 & ~_umask())
+        temporary.chmod(0o700 if is_private else 0o777 & ~_umask())
         temporary.replace(target)
         _sync(target.parent)
     except OSError as error:

@@ -87,7 +87,7 @@ class FactsKeeper:
             f"{kept.byte_count}-{kept.digest.removeprefix(DIGEST_PREFIX)}-{_short(kept.key)}.facts"
         )
         try:
-            write_whole(self._folder / name, [hashlib.sha256(data).digest(), data])
+            write_whole(self._folder / name, [hashlib.sha256(data).digest(), data], is_private=True)
         except BadInputError:
             return
 

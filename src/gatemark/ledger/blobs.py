@@ -15,17 +15,21 @@ PIECE_BYTES: Final = 1 << 20
 
 
 class FolderBlobs:
-    """A folder of files, each named by its digest; files are only added."""
+    """A folder of files, each named by its digest; files are only added.
 
-    def __init__(self, folder: Path) -> None:
+    Files of a private folder can be read by their owner alone.
+    """
+
+    def __init__(self, folder: Path, *, is_private: bool = False) -> None:
         self._folder = folder
+        self._is_private = is_private
 
     def put(self, data: bytes) -> str:
         """Store bytes and return their digest; the same bytes are stored once."""
         name = digest_bytes(data)
         target = self._path(name)
         if not target.exists():
-            write_whole(target, [data])
+            write_whole(target, [data], is_private=self._is_private)
         return name
 
     def put_file(self, source: Path, expected: str) -> str:
@@ -41,7 +45,7 @@ class FolderBlobs:
         if target.exists():
             return
         seen = hashlib.sha256()
-        with replacing(target) as out:
+        with replacing(target, is_private=self._is_private) as out:
             for piece in pieces:
                 seen.update(piece)
                 out.write(piece)

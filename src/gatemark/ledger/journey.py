@@ -37,6 +37,7 @@ class VerifyRequest(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     since: tuple[str, ...] = ()
     rescore: bool = False
+    require_checkpoint: bool = False
 
 
 class RescoredResult(Protocol):
@@ -79,6 +80,7 @@ def verify_by(
         trusted=tuple(read_public_key(key) for key in request.keys),
         since=tuple(small_text(path) for path in request.since),
         has_tree=tables is not None,
+        require_checkpoint=request.require_checkpoint,
         erased_later=further.erased_later,
     )
     rules = further.rules(store)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import secrets
 import stat
-from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -13,7 +12,13 @@ from typing import Final
 import msgspec
 
 from gatemark.core.atomic import write_secret, write_whole
-from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
+from gatemark.core.errors import (
+    BadInputError,
+    GatemarkError,
+    IntegrityError,
+    RefusedError,
+    UsageError,
+)
 from gatemark.ledger.chain import checked
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import EventDraft, Head
@@ -96,13 +101,29 @@ def _told(
     context: LedgerContext, key: SigningKey, path: Path, draft: EventDraft, head: Head
 ) -> KeyMade:
     """Add the event of a key, unless the ledger changed since it was read."""
-    with ExitStack() as unless_told:
-        # A key that no event tells of is worth nothing and would only confuse.
-        for file in (path, _public(path)):
-            unless_told.callback(file.unlink, missing_ok=True)
+    try:
         (event,) = context.events.append((draft,), expected=head)
-        unless_told.pop_all()
+    except BaseException as error:
+        # The event may be stored all the same: the connection can go right after the commit.
+        _remove_unannounced(context, key, path, error)
+        raise
     return KeyMade(str(key.verifier), str(path), str(_public(path)), event.seq)
+
+
+def _remove_unannounced(
+    context: LedgerContext, key: SigningKey, path: Path, error: BaseException
+) -> None:
+    """Remove the files of a key that no event announces; keep them if nobody can say."""
+    try:
+        announced = [tenure.key for tenure in keyring_of(context.events).tenures]
+    except GatemarkError:
+        raise BadInputError(
+            f"{error}; the event of the new key may have been stored, so {path} was kept: "
+            "remove it if 'gatemark ledger log' shows no event of it"
+        ) from error
+    if key.verifier not in announced:
+        path.unlink(missing_ok=True)
+        _public(path).unlink(missing_ok=True)
 
 
 def _write_new(path: Path, name: str) -> SigningKey:

@@ -258,7 +258,7 @@ def _restore_folder(
 ) -> BackupManifest:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise RefusedError(f"{folder}: is not empty; name another place with --store")
-    with replacing_folder(folder) as temporary:
+    with replacing_folder(folder, is_private=True) as temporary:
         place = folder_place(temporary)
         try:
             return restore_backup(backup, place, on_progress)

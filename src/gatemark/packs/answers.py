@@ -27,6 +27,8 @@ class Answer(msgspec.Struct, frozen=True):
     latency_ms: float | None = None
     cluster: str | None = None
     tags: dict[str, str] = {}
+    scored_by: str | None = None
+    """The tool that gave the score, where it was not Gatemark."""
 
 
 class ItemScore(NamedTuple):
@@ -100,14 +102,37 @@ def paired(
 
 
 FIRST_EPOCH = 1
+REPLAY = "replay"
+ItemKey = tuple[str, int]
+_SAMPLE_SCHEMA = "gatemark.sample/1"
+_ANSWERED = ("output", "scores", "error", "latency_ms", "origin", "recorded")
+"""What a row that was a sample once says about somebody's answer, and not about the item."""
+
+
+def asked_rows(kind: str, rows: Iterable[Row]) -> tuple[Row, ...]:
+    """The rows as a suite asks them; in a replay, what production said is the reference of change.
+
+    A row of a replay that has a target keeps it.
+    """
+    if kind != REPLAY:
+        return tuple(rows)
+    return tuple(
+        msgspec.structs.replace(row, target=row.extra.get("output"))
+        if row.target is None and row.extra.get("schema") == _SAMPLE_SCHEMA
+        else row
+        for row in rows
+    )
 
 
 def sample_of(row: Row) -> dict[str, Any]:
     """The row as it was written, for scorers that look beyond its input.
 
-    A confidence is the candidate's own to state, so the one of the data set stays behind.
+    A confidence is the candidate's own to state, so the one of the data set stays behind, and so
+    does what an imported sample says about an earlier answer.
     """
-    sample: dict[str, Any] = {**row.extra, "id": row.id, "input": row.input, "tags": row.tags}
+    hidden = _ANSWERED if row.extra.get("schema") == _SAMPLE_SCHEMA else ("recorded",)
+    extra = {name: value for name, value in row.extra.items() if name not in hidden}
+    sample: dict[str, Any] = {**extra, "id": row.id, "input": row.input, "tags": row.tags}
     for name in ("target", "cluster"):
         if (value := getattr(row, name)) is not None:
             sample[name] = value
@@ -119,20 +144,30 @@ def asked_of(row: Row) -> dict[str, Any]:
     return {name: value for name, value in sample_of(row).items() if name not in ANSWER_FIELDS}
 
 
-def sample_line(row: Row, answer: Answer, scorer_name: str) -> bytes:
-    """An answer as one ``gatemark.sample/1`` line, the same bytes every time."""
+def sample_line(
+    row: Row,
+    answer: Answer,
+    scorer_name: str,
+    recorded: Mapping[str, float | None] | None = None,
+    origin: Mapping[str, object] | None = None,
+) -> bytes:
+    """An answer as one ``gatemark.sample/1`` line, the same bytes every time.
+
+    ``recorded`` are the scores that another tool gave, kept so that the score can be derived again.
+    """
     failed = answer.error is not None or answer.score is None
     kind = answer.error or UNSCORED
     return (
         canonical_bytes(
             {
+                **({"origin": origin} if origin else {}),
                 "schema": "gatemark.sample/1",
                 "id": row.id,
                 "epoch": answer.epoch,
                 "input": row.input,
                 "target": row.target,
                 "output": answer.output,
-                "scores": {} if failed else {scorer_name: answer.score},
+                "scores": {} if failed else {**(recorded or {}), scorer_name: answer.score},
                 "confidence": answer.confidence,
                 "error": {"kind": kind, "message": answer.reason or kind} if failed else None,
                 "latency_ms": answer.latency_ms,

@@ -12,21 +12,28 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.canonical import digest_bytes
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import UsageError
 from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row, Snapshot
-from gatemark.evidence.source import Limits, inspect_source, read_blocks, split_sources
-from gatemark.packs.answers import Answer, read_sample_lines, sample_line, sample_of
+from gatemark.packs.answers import (
+    Answer,
+    ItemKey,
+    asked_rows,
+    read_sample_lines,
+    sample_line,
+    sample_of,
+)
 from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
-from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders, ItemKey
+from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.inputs import calls_of
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
+from gatemark.packs.recordings import RecordedScores, recorded_rows, scores_of
 from gatemark.packs.suites.suite import PackSuite
+from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journal, Reuse
@@ -109,6 +116,8 @@ class ArmSource(msgspec.Struct, frozen=True):
     identity: Mapping[str, Any]
     reference: AssetRef | None = None
     conditions: dict[str, str] = {}
+    scores_for: Callable[[str], Mapping[ItemKey, RecordedScores]] = lambda _suite: {}
+    """What other tools scored, by suite; a live target has no scores of its own."""
 
     def packages(self) -> dict[str, str]:
         """The versions of the packages that the arm's own processes loaded."""
@@ -126,13 +135,20 @@ def open_arm(
 ) -> ArmSource:
     """The arm that a pack describes; an isolated one cannot read the data or the store."""
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
+    scores: dict[ItemKey, RecordedScores] = {}
+
+    def open_scored(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+        rows, name = recorded_rows(path)
+        scores.update(scores_of(rows))
+        return recording_from_samples(rows), name
+
     target = build(
         spec,
         folder,
         clock=time.monotonic,
         environ=os.environ,
         concurrency=jobs,
-        open_recording=open_recording,
+        open_recording=open_scored,
         hidden=hidden_paths(pack, folder, store),
     )
     return ArmSource(
@@ -141,6 +157,7 @@ def open_arm(
         spec=spec,
         identity=target_identity(spec, target, folder),
         conditions=_conditions(arm, spec, target),
+        scores_for=lambda _suite: scores,
     )
 
 
@@ -177,12 +194,12 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
     stored = {blob.name: blob for blob in result.blobs if blob.name.endswith(f".{arm}.jsonl")}
     if not stored or reference is None:
         raise UsageError(f"result {result.id} holds no answers of a {arm}")
-    targets = {}
+    targets, scores = {}, {}
     for name, blob in stored.items():
         rows = read_sample_lines(workspace.blobs.get(blob.digest), name)
-        targets[name.removesuffix(f".{arm}.jsonl")] = RecordedTarget(
-            recording_from_samples(rows), digest=blob.digest
-        )
+        suite_id = name.removesuffix(f".{arm}.jsonl")
+        targets[suite_id] = RecordedTarget(recording_from_samples(rows), digest=blob.digest)
+        scores[suite_id] = scores_of(rows, sealed=True)
 
     def target_for(suite: str) -> Target:
         if suite not in targets:
@@ -197,20 +214,14 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
         identity=identity,
         reference=reference,
         conditions=conditions_of(result),
+        scores_for=lambda suite: scores.get(suite, {}),
     )
 
 
 def open_recording(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
-    """Recorded samples of a file, plain or packed."""
-    source = inspect_source(str(path))
-    (shard,) = split_sources((source,), parts=1, min_bytes=1)
-    blocks = []
-    for block in read_blocks(shard, Limits()):
-        if block.overlong:
-            raise BadInputError(f"{path}: has a line that is too long")
-        blocks.append(block.data)
-    data = b"".join(blocks)
-    return recording_from_samples(read_sample_lines(data, str(path))), digest_bytes(data)
+    """Recorded samples of a file: our own, or another tool's log."""
+    rows, name = recorded_rows(path)
+    return recording_from_samples(rows), name
 
 
 OnProgress = Callable[[str, RunProgress], None]
@@ -285,11 +296,13 @@ async def answer_all(
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
-        rows = opened.snapshots[suite.id].rows[:limit]
+        rows = asked_rows(suite.kind, opened.snapshots[suite.id].rows[:limit])
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
-        calls = calls_of(suite, rows)
+        recorded = source.scores_for(suite.id) if identity["scorer"] == RECORDED_SCORER else {}
+        # What production said is the reference of a replay, and no business of a target.
+        calls = calls_of(suite, opened.snapshots[suite.id].rows[:limit])
         done = await run_calls(
             source.target_for(suite.id),
             calls,
@@ -300,7 +313,7 @@ async def answer_all(
             rng=random.Random(0),  # noqa: S311 - spreads retries, guards nothing
             on_progress=None if on_progress is None else _named(on_progress, suite.id),
             spent=spent,
-            passes=None if suite.judge is not None else _keeping(found, score, by_id),
+            passes=None if suite.judge is not None else _keeping(found, score, by_id, recorded),
         )
         outcomes.extend(done)
         unasked: dict[ItemKey, CallError] = {}
@@ -316,12 +329,14 @@ async def answer_all(
                 if key not in unasked:
                     found[key] = score(with_replies(item, graded[suite.id], key))
         told = [
-            _scored(by_id[outcome.id], outcome, found.get(outcome.key), unasked.get(outcome.key))
-            for outcome in done
+            _unjudged(by_id[done_one.id], done_one, unasked[done_one.key])
+            if done_one.key in unasked
+            else _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
+            for done_one in done
         ]
         answers[suite.id] = tuple(told)
         lines[suite.id] = b"".join(
-            sample_line(by_id[answer.id], answer, identity["scorer"]) for answer in told
+            _line(by_id[answer.id], answer, identity["scorer"], recorded) for answer in told
         )
     for suite in opened.pack.suites:
         if suite.source is not None:
@@ -346,15 +361,29 @@ def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
     return None if None in costs else float(sum(cost or 0.0 for cost in costs))
 
 
+def _line(
+    row: Row, answer: Answer, scorer_name: str, recorded: Mapping[ItemKey, RecordedScores]
+) -> bytes:
+    kept = recorded.get((answer.id, answer.epoch))
+    if kept is None:
+        return sample_line(row, answer, scorer_name)
+    origin = None if kept.origin is None else msgspec.to_builtins(kept.origin)
+    return sample_line(row, answer, scorer_name, kept.scores, origin)
+
+
 def _keeping(
-    found: dict[ItemKey, Score], score: ScoreFunction, rows: Mapping[str, Row]
+    found: dict[ItemKey, Score],
+    score: ScoreFunction,
+    rows: Mapping[str, Row],
+    recorded: Mapping[ItemKey, RecordedScores],
 ) -> Callable[[CallOutcome], bool]:
     """Scores each reply as it comes in and keeps the score; tells whether it is a full one."""
 
     def passes(outcome: CallOutcome) -> bool:
         if outcome.reply is None:
             return False
-        found[outcome.key] = score(_scorable(rows[outcome.id], outcome.reply.output))
+        item = _scorable(rows[outcome.id], outcome.reply.output)
+        found[outcome.key] = score(with_recorded(item, recorded.get(outcome.key)))
         return found[outcome.key].value == 1.0
 
     return passes
@@ -368,27 +397,39 @@ def _scorable(row: Row, output: Any) -> Scorable:
     return Scorable(row.id, row.input, row.target, output, sample_of(row))
 
 
+def with_recorded(item: Scorable, kept: RecordedScores | None) -> Scorable:
+    """An item with the scores that its log holds, as the scorer ``recorded`` reads them."""
+    if kept is None:
+        return item
+    return msgspec.structs.replace(item, sample={**item.sample, RECORDED_SCORER: kept.sample()})
+
+
 def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
     """An item with what its judge replied, as the judge's scorer reads it."""
     recorded = {"replies": msgspec.to_builtins(graded.replies[key])}
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
 
 
+def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
+    """An answer whose judge could not be asked."""
+    return Answer(
+        id=row.id,
+        epoch=outcome.epoch,
+        output=None if outcome.reply is None else outcome.reply.output,
+        score=None,
+        reason=f"the judge could not be asked: {why.message}",
+        error=why.kind,
+        cluster=row.cluster,
+        tags=row.tags,
+    )
+
+
 def _scored(
-    row: Row, outcome: CallOutcome, found: Score | None, unasked: CallError | None
+    row: Row,
+    outcome: CallOutcome,
+    found: Score | None,
+    recorded: Mapping[ItemKey, RecordedScores],
 ) -> Answer:
-    """The answer of one call; ``unasked`` is why its judge could not be asked."""
-    if outcome.reply is not None and unasked is not None:
-        return Answer(
-            id=row.id,
-            epoch=outcome.epoch,
-            output=outcome.reply.output,
-            score=None,
-            reason=f"the judge could not be asked: {unasked.message}",
-            error=unasked.kind,
-            cluster=row.cluster,
-            tags=row.tags,
-        )
     if outcome.reply is None or found is None:
         error = outcome.error
         kind, message = (error.kind, error.message) if error else ("missing", "no reply")
@@ -403,6 +444,7 @@ def _scored(
             tags=row.tags,
         )
     reply = outcome.reply
+    kept = recorded.get(outcome.key)
     return Answer(
         id=row.id,
         epoch=outcome.epoch,
@@ -413,4 +455,5 @@ def _scored(
         latency_ms=reply.latency_ms,
         cluster=row.cluster,
         tags=row.tags,
+        scored_by=None if kept is None or found.value is None else kept.scored_by,
     )

@@ -82,5 +82,6 @@ def _held(number: Measurement, objection: str) -> Measurement:
         direction=number.direction,
         unit=number.unit,
         n=number.n,
+        version=number.version,
         lane=number.lane,
     )

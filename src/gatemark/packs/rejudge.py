@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
-from gatemark.core.errors import IncomparableError, IntegrityError
+from gatemark.core.errors import IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
 from gatemark.evidence.dataset import read_dataset
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.answers import Answer, read_sample_lines, sample_of
-from gatemark.packs.arms import OpenPack, scorer_of, suite_plugin, with_replies
+from gatemark.packs.answers import Answer, ItemKey, asked_rows, read_sample_lines, sample_of
+from gatemark.packs.arms import OpenPack, scorer_of, suite_plugin, with_recorded, with_replies
 from gatemark.packs.conditions import conditions_of
 from gatemark.packs.exam_suites import (
     BASELINE,
@@ -30,14 +30,24 @@ from gatemark.packs.exam_suites import (
 )
 from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
-from gatemark.packs.pack import JudgeSpec, ScorerSpec, SuiteSpec, read_pack
+from gatemark.packs.pack import (
+    FIRST_RULES,
+    RULES,
+    RULES_SETTING,
+    JudgeSpec,
+    ScorerSpec,
+    SuiteSpec,
+    read_pack,
+)
 from gatemark.packs.qualification import (
     LabelledSet,
     SuiteQualification,
     labelled_set,
     qualify_judges,
 )
+from gatemark.packs.recordings import RecordedScores, scores_of
 from gatemark.scorers.judge.grading import JudgeOptions
+from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.recorded import UNSCORED
 from gatemark.workspace import Workspace
@@ -78,6 +88,16 @@ def limit_of(result: Result) -> int | None:
     return limit if isinstance(limit, int) else None
 
 
+def _rules_of(result: Result) -> int:
+    """The version of the rules that judged a result; the first one did not name itself."""
+    version = result.policy.settings.get(RULES_SETTING, FIRST_RULES)
+    if not isinstance(version, int) or version < FIRST_RULES:
+        raise IntegrityError(f"its policy names rules {version!r}, which never were")
+    if version > RULES:
+        raise NewerFormatError(f"it was judged by rules {version}, this build knows up to {RULES}")
+    return version
+
+
 def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     """Judge the kept answers by the kept pack; targets are not called."""
     data = {blob.name: blobs.get(blob.digest) for blob in result.blobs}
@@ -102,7 +122,13 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
         limit=limit_of(result),
         conditions=conditions_of(result),
     )
-    judged = judge_pack(opened, gathered, waivers=result.waivers, now=result.finished_at)
+    judged = judge_pack(
+        opened,
+        gathered,
+        waivers=result.waivers,
+        now=result.finished_at,
+        rules=_rules_of(result),
+    )
     return JudgedAgain(judged, tuple(differences), tuple(unjudged))
 
 
@@ -118,16 +144,33 @@ def _arm(
         if suite.dataset is None:
             continue
         name = f"{suite.id}.{arm}.jsonl"
-        rows = {row.id: row for row in opened.snapshots[suite.id].rows}
-        told[suite.id] = _answers(data.get(name, b""), name, rows)
+        samples = read_sample_lines(data.get(name, b""), name)
+        rows = _rows_asked(suite, opened.snapshots[suite.id], samples)
+        recorded = scores_of(samples, sealed=True) if _is_recorded(suite) else {}
+        told[suite.id] = _answers(samples, name, rows, recorded)
         graded = _kept_replies(suite, arm, data)
-        found, open_items = _scored_again(suite, told[suite.id], rows, graded)
+        found, open_items = _scored_again(suite, told[suite.id], rows, graded, recorded)
         differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
         unjudged.extend(f"{name}: {why}" for why in open_items)
     for suite in opened.pack.suites:
         if suite.source is not None:
             told[suite.id] = told[suite.source]
     return told
+
+
+def _is_recorded(suite: SuiteSpec) -> bool:
+    spec = suite.scorer
+    return (spec.name if isinstance(spec, ScorerSpec) else spec) == RECORDED_SCORER
+
+
+def _rows_asked(
+    suite: SuiteSpec, snapshot: Snapshot, samples: Sequence[Mapping[str, Any]]
+) -> dict[str, Row]:
+    """The rows as they were asked; before production was the reference they had no target."""
+    asked = {row.id: row for row in asked_rows(suite.kind, snapshot.rows)}
+    if any(sample.get("target") is not None for sample in samples):
+        return asked
+    return {row.id: row for row in snapshot.rows}
 
 
 def _kept_replies(suite: SuiteSpec, place: str, data: Mapping[str, bytes]) -> Graded | None:
@@ -201,27 +244,35 @@ def _stored_rows(name: str, lines: bytes, place: str) -> Snapshot:
         raise IntegrityError(f"{place}: cannot be read: {error}") from error
 
 
-def _answers(data: bytes, place: str, rows: Mapping[str, Row]) -> tuple[Answer, ...]:
+def _answers(
+    samples: Sequence[Mapping[str, Any]],
+    place: str,
+    rows: Mapping[str, Row],
+    recorded: Mapping[ItemKey, RecordedScores],
+) -> tuple[Answer, ...]:
     answers = []
-    for sample in read_sample_lines(data, place):
+    for sample in samples:
         if sample["id"] not in rows:
             raise IntegrityError(f"{place}: answers {sample['id']!r}, which is no row")
         row = rows[sample["id"]]
         error = sample["error"]
         kind = None if error is None else error["kind"]
         scores = sample["scores"]
+        kept = recorded.get((row.id, sample["epoch"])) if scores else None
+        score = scores.get(RECORDED_SCORER) if kept else next(iter(scores.values()), None)
         answers.append(
             Answer(
                 id=row.id,
                 epoch=sample["epoch"],
                 output=sample["output"],
-                score=next(iter(scores.values())) if scores else None,
+                score=score,
                 reason=None if error is None else error["message"],
                 error=None if kind == UNSCORED else kind,
                 confidence=sample["confidence"],
                 latency_ms=sample["latency_ms"],
                 cluster=row.cluster,
                 tags=row.tags,
+                scored_by=None if kept is None else kept.scored_by,
             )
         )
     return tuple(answers)
@@ -232,6 +283,7 @@ def _scored_again(
     answers: tuple[Answer, ...],
     rows: Mapping[str, Row],
     graded: Graded | None,
+    recorded: Mapping[ItemKey, RecordedScores],
 ) -> tuple[list[str], list[str]]:
     """Scores that their answers do not give, and what could not be scored again."""
     spec = suite.scorer or suite_plugin(suite).scorer
@@ -247,7 +299,7 @@ def _scored_again(
         item = Scorable(row.id, row.input, row.target, answer.output, sample_of(row))
         if graded is not None:
             item = with_replies(item, graded, (answer.id, answer.epoch))
-        found = function(item)
+        found = function(with_recorded(item, recorded.get((answer.id, answer.epoch))))
         if found.value == answer.score:
             continue
         if _has_number(answer.output):

@@ -35,6 +35,7 @@ from gatemark.evidence.source import ReadingChoices, read_expected_ids
 from gatemark.gate.decide import decide
 from gatemark.ledger.port import BlobStore, Store
 from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
+from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
 
 SCORE_PACK: Final = "score-"
 """Begins the name of the pack of a result that comes from one exam."""
@@ -84,6 +85,8 @@ def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], 
             anew = _exam(blobs, result, inputs)
         elif PACK_BLOB in kept:
             anew = _pack(blobs, result)
+        elif COMPARE_BLOB in kept:
+            anew = _comparison(blobs, result)
         else:
             return Rescored(unjudged=("cannot be derived again: no pack was kept with it",))
     except (IncomparableError, NewerFormatError) as error:
@@ -142,6 +145,16 @@ def _pack(blobs: BlobStore, result: Result) -> _Anew:
         policy_digest=judged.policy.digest,
         differences=again.differences,
         unjudged=again.unjudged,
+    )
+
+
+def _comparison(blobs: BlobStore, result: Result) -> _Anew:
+    judged = compare_again(blobs, result)
+    return _Anew(
+        evidence=judged.evidence,
+        measurements=judged.measurements,
+        verdict=judged.verdict,
+        policy_digest=judged.policy.digest,
     )
 
 

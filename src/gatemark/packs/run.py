@@ -35,6 +35,7 @@ from gatemark.packs.arms import (
     reopen_arm,
     scoring_of,
 )
+from gatemark.packs.baselines import choose_baseline
 from gatemark.packs.conditions import ASKED, CACHED, conditions_of
 from gatemark.packs.exam_suites import (
     BASELINE,
@@ -49,7 +50,7 @@ from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
 from gatemark.packs.judge import check_rules
 from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
 from gatemark.packs.rejudge import limit_of
-from gatemark.packs.seal import PackRun, seal_run
+from gatemark.packs.seal import BASELINE_CHOSEN, PackRun, seal_run
 from gatemark.targets.identity import refuse_unpinned
 from gatemark.targets.journal import Journals
 from gatemark.targets.spec import parse_spec
@@ -72,6 +73,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     baseline: Mapping[str, Any] | str | None = None
     names: dict[str, AssetRef] = {}
     """What an arm is known as, where whoever runs the pack vouches for it."""
+    baseline_how: str | None = None
+    """How a baseline other than the pack's own was chosen."""
 
 
 def run_pack(
@@ -86,6 +89,9 @@ def run_pack(
     """Run a pack's targets and seal what came out."""
     started_at = workspace.clock()
     opened = open_pack(path)
+    if isinstance(choices.baseline, str) and choices.baseline != "none":
+        chosen = choose_baseline(workspace, opened.pack, opened.folder, choices.baseline)
+        choices = msgspec.structs.replace(choices, baseline=chosen.result, baseline_how=chosen.how)
     check_rules(
         opened.pack,
         has_baseline=_wanted_baseline(opened, choices) != "none",
@@ -143,11 +149,16 @@ def rejudge(
         graders = RecordedGraders(earlier, workspace.blobs)
         return _finished(
             workspace,
-            _Session(opened, arms, graders, RunChoices(limit=limit_of(earlier)), None, None),
+            _Session(opened, arms, graders, _recorded_choices(earlier, arms), None, None),
             exams,
             waivers=waivers,
             started_at=started_at,
         )
+
+
+def _recorded_choices(earlier: Result, arms: Mapping[str, ArmSource]) -> RunChoices:
+    how = earlier.runtime.get(BASELINE_CHOSEN) if BASELINE in arms else None
+    return RunChoices(limit=limit_of(earlier), baseline_how=how)
 
 
 class _Session(msgspec.Struct, frozen=True):
@@ -180,6 +191,7 @@ def _finished(
         limit=session.choices.limit,
         conditions=_conditions(session.arms, arm_answers),
         names=session.choices.names,
+        baseline_how=session.choices.baseline_how,
     )
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 

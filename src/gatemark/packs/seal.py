@@ -23,6 +23,7 @@ from gatemark.packs.rejudge import kept_definition
 from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
+BASELINE_CHOSEN = "baseline.chosen"
 EVIDENCE_TYPE = "application/octet-stream"
 _MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
 
@@ -39,6 +40,8 @@ class PackRun(msgspec.Struct, frozen=True):
     limit: int | None
     conditions: dict[str, str] = {}
     names: dict[str, AssetRef] = {}
+    baseline_how: str | None = None
+    """How a baseline other than the pack's own was chosen."""
 
     def written(self) -> dict[str, bytes]:
         """The files that this run wrote itself, by name."""
@@ -92,6 +95,11 @@ def seal_run(
     )
     finished_at = workspace.clock()
     judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)
+    if run.baseline_how is not None:
+        # A baseline decides what counts as a regression, so the first page says who chose it.
+        caveat = f"baseline {run.baseline_how}"
+        verdict = msgspec.structs.replace(judged.verdict, caveats=(*judged.verdict.caveats, caveat))
+        judged = msgspec.structs.replace(judged, verdict=verdict)
     references = _references(run)
     result = result_of(
         run.opened,
@@ -107,6 +115,7 @@ def seal_run(
             **_cached(arm_answers),
             **_scoring(run),
             **_identities(run),
+            **({BASELINE_CHOSEN: run.baseline_how} if run.baseline_how is not None else {}),
         },
         waivers=waivers,
         started_at=started_at,

@@ -67,6 +67,7 @@ class ImportSummary(msgspec.Struct, frozen=True):
     redacted: int = 0
     repeats: int = 0
     not_drawn: int = 0
+    unanswered: int = 0
     recipe: Preparation = Preparation()
     snapshot: str | None = None
     """What a pack's result will cite the written samples by, where they are made for replay."""
@@ -117,6 +118,7 @@ def import_logs(
         redacted=made.redacted,
         repeats=made.repeats,
         not_drawn=made.not_drawn,
+        unanswered=made.unanswered,
         recipe=recipe,
         snapshot=_snapshot(made.samples) if written and _is_replay(logs, recipe) else None,
     )

@@ -21,12 +21,15 @@ class Preparation(msgspec.Struct, frozen=True):
     """What to do with samples before they are written.
 
     ``redact`` replaces every text that shows personal data or a secret by what it showed and a
-    digest; ``dedupe`` keeps the first of samples with the same input; ``take`` draws that many;
+    digest; ``dedupe`` keeps the first of samples with the same input; ``answered`` keeps only
+    those that have an output and no error, which a replay can be compared with; ``take`` draws
+    that many;
     with ``stratify`` the values of that tag keep their shares.
     """
 
     redact: bool = False
     dedupe: bool = False
+    answered: bool = False
     take: int | None = None
     seed: int = 0
     stratify: str | None = None
@@ -39,6 +42,7 @@ class Prepared(msgspec.Struct, frozen=True):
     redacted: int
     repeats: int
     not_drawn: int
+    unanswered: int = 0
 
 
 def prepare(samples: Sequence[ForeignSample], wanted: Preparation) -> Prepared:
@@ -52,13 +56,17 @@ def prepare(samples: Sequence[ForeignSample], wanted: Preparation) -> Prepared:
         redacted = sum(new != old for new, old in zip(cleaned, left, strict=True))
         left = cleaned
     before = len(left)
+    if wanted.answered:
+        left = [one for one in left if one.error is None and one.output is not None]
+    unanswered = before - len(left)
+    before = len(left)
     if wanted.dedupe:
         left = _without_repeats(left)
     repeats = before - len(left)
     before = len(left)
     if wanted.take is not None:
         left = _drawn(left, wanted.take, wanted)
-    return Prepared(tuple(left), redacted, repeats, before - len(left))
+    return Prepared(tuple(left), redacted, repeats, before - len(left), unanswered)
 
 
 def _redacted(sample: ForeignSample) -> ForeignSample:

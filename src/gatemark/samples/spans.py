@@ -70,6 +70,21 @@ _CARRIERS: Final = frozenset(
 _MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _TOOLS: Final = ("gen_ai.tool.name", "tool.name")
 _SOURCES: Final = ("gen_ai.data_source.id", "retrieval.source")
+MAX_TAGS: Final = 40
+TAG_CHARS: Final = 200
+_AROUND: Final = {
+    "service.name": "service",
+    "service.version": "service.version",
+    "deployment.environment": "environment",
+    "deployment.environment.name": "environment",
+}
+"""Attributes of a resource that are tags, and what the tags are called."""
+_SPOKEN: Final = (
+    *("gen_ai.", "llm.", "input.", "output.", "retrieval.", "tool.", "embedding."),
+    *("evaluation.", "document.", "exception.", "openinference."),
+)
+"""How attributes begin that hold what was said, counted or scored, or that say so already."""
+_SAID: Final = (".content", ".messages", ".arguments", ".value", ".prompt", ".completion")
 
 
 Told = Sequence[tuple[str, Mapping[str, Any]]]
@@ -203,6 +218,24 @@ def opened(value: Any) -> Any:
         except (msgspec.DecodeError, RecursionError):
             return value
     return value
+
+
+def tags_of(attributes: Mapping[str, object], around: Mapping[str, object]) -> dict[str, str]:
+    """Attributes of a span and its resource as tags: short plain values, never what was said."""
+    tags = {}
+    for key, name in _AROUND.items():
+        value = around.get(key)
+        if isinstance(value, str) and value:
+            tags[name] = value
+    for key in sorted(attributes):
+        value = attributes[key]
+        if key.startswith(_SPOKEN) or key.endswith(_SAID) or len(tags) >= MAX_TAGS:
+            continue
+        if isinstance(value, str) and 0 < len(value) <= TAG_CHARS:
+            tags.setdefault(key, value)
+        elif isinstance(value, bool | int):
+            tags.setdefault(key, msgspec.json.encode(value).decode())
+    return tags
 
 
 def by_trace(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:

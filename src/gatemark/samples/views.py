@@ -131,6 +131,8 @@ class ComparisonReport(msgspec.Struct, frozen=True, kw_only=True):
     error_ids: SideNames
     unscored_ids: SideNames
     unpaired_ids: SideNames
+    result_id: str | None = None
+    """The sealed result, where one was asked for."""
 
 
 def render_json(compared: ComparisonReport) -> bytes:

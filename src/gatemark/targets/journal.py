@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, Final, Literal, Self
 
 import msgspec
 
+from gatemark.core.atomic import make_private_folder
 from gatemark.core.canonical import DIGEST_PREFIX, digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.targets.port import Call, CallError, CallPart, Reply
@@ -227,7 +228,7 @@ class Journal:
 
 
 def _open_alone(path: Path) -> int:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(path.parent)
     new = not path.exists()
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -288,5 +289,5 @@ class Journals:
         else:
             pins = digest(dict(identity)).removeprefix(DIGEST_PREFIX)[:32]
             path = self._cache / f"{name}-{pins}.journal"
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         return Journal(path, clock=time.monotonic)

@@ -171,10 +171,42 @@ def test_a_looser_budget_on_the_command_line_needs_words(gatemark: Run, tmp_path
     assert "### Overrides of the profile" in page.read_text()
 
 
+def test_a_looser_profile_needs_words_however_it_is_chosen(
+    gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.2)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("profile: dev\n")
+    for chosen in (("--profile", "dev"), ("--policy", policy)):
+        refused = gatemark("score", "overhead", *arms, *chosen)
+        assert (refused.code, refused.out) == (2, "")
+        assert "profile dev is looser than release" in refused.err
+    monkeypatch.setenv("GATEMARK_SCORE_OVERHEAD_PROFILE", "dev")
+    assert gatemark("score", "overhead", *arms).code == 2
+    words = ("--reason", "pilot", "--owner", "ada", "--evidence", "runs/7")
+    ran = gatemark("score", "overhead", *arms, *words, "--json")
+    (override,) = ran.json["policy_provenance"]["overrides"]
+    assert (ran.code, override["field"], override["value"]) == (0, "profile", "dev")
+    assert (override["profile_value"], override["loosens"]) == ("release", True)
+    assert ran.json["resolved_policy"]["settings"]["override.profile.owner"] == "ada"
+
+
+def test_a_policy_file_may_justify_its_profile(gatemark: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.2)
+    policy = tmp_path / "policy.yaml"
+    why = "{field: profile, value: dev, reason: r, owner: o, evidence: e}"
+    policy.write_text(f"profile: dev\noverrides: [{why}]\n")
+    assert gatemark("score", "overhead", *arms, "--policy", policy).code == 0
+    policy.write_text(f"profile: ci\noverrides: [{why}]\n")
+    refused = gatemark("score", "overhead", *arms, "--policy", policy)
+    assert (refused.code, "override of profile must be ci" in refused.err) == (2, True)
+
+
 def test_the_profile_decides_what_is_looser(gatemark: Run, tmp_path: Path) -> None:
     arms = ppl_pair(tmp_path, 10, 10.2)
-    assert gatemark("score", "overhead", *arms, "--profile", "dev").code == 0
-    assert gatemark("score", "overhead", *arms, "--profile", "dev", "--budget", 0.03).code == 0
+    words = ("--profile", "dev", "--reason", "pilot", "--owner", "ada", "--evidence", "runs/7")
+    assert gatemark("score", "overhead", *arms, *words).code == 0
+    assert gatemark("score", "overhead", *arms, *words, "--budget", 0.03).code == 0
     assert gatemark("score", "overhead", *arms, "--profile", "ci").code == 1
     assert gatemark("score", "overhead", *arms, "--profile", "ci", "--budget", 0.01).code == 1
 

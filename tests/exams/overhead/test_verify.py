@@ -9,9 +9,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import rfc8785
@@ -23,8 +25,10 @@ from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead import plain_check
 from gatemark.exams.overhead.arms import read_arm
 from gatemark.exams.overhead.costs import schedule_digest
+from gatemark.exams.overhead.exam import examine_overhead
 from gatemark.exams.overhead.policy import PolicyRequest
 from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead
+from gatemark.gate.decide import judge_exam
 from gatemark.workspace import Workspace
 
 from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write
@@ -141,7 +145,11 @@ def test_every_name_of_a_check_can_fail(made: Any) -> None:
         for mark in test_an_edited_report_is_caught_under_a_stable_name.pytestmark  # type: ignore[attr-defined]
         for index in range(len(mark.args[1]))
     }
-    elsewhere = {"policy.overrides", "policy.provenance", "arm.noise", "costs"}
+    elsewhere = {
+        *("policy.overrides", "policy.provenance", "arm.noise", "costs"),
+        # With a second guarded run: targets/test_runner.py.
+        *("arm.repeat", "value.repeat"),
+    }
     assert tried | elsewhere == set(CHECKS)
 
 
@@ -280,7 +288,8 @@ def rich(gatemark: Run, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Path]
     )
     policy = tmp_path / "policy.yaml"
     policy.write_text(
-        "profile: dev\noverrides:\n- {field: budget, value: 0.06, reason: r, owner: o, "
+        "profile: dev\noverrides:\n- {field: profile, value: dev, reason: r, owner: o, "
+        "evidence: e}\n- {field: budget, value: 0.06, reason: r, owner: o, "
         "evidence: e, expires_at: 2999-01-01T00:00:00Z}\n- {field: latency_budget, value: 1}\n"
     )
     flags = [text for role, path in files.items() for text in (f"--{role}", path)]
@@ -380,7 +389,31 @@ def test_the_verifier_may_bring_its_own_policy(made: Any, verify: Run, tmp_path:
     assert stricter.json["checks"]["policy.budget"] == "fail"
     profiled = verify(report, *arms, "--profile", "release")
     assert (profiled.code, profiled.json["policy_source"]) == (0, "profile")
-    assert verify(report, *arms, "--profile", "dev").code == 4
+    refused = verify(report, *arms, "--profile", "dev")
+    assert (refused.code, "profile dev is looser than release" in refused.err) == (2, True)
+    assert verify(report, *arms, "--profile", "dev", "--accept-overrides").code == 4
+
+
+def test_a_looser_profile_is_refused_unless_accepted(
+    gatemark: Run, verify: Run, tmp_path: Path
+) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.2)
+    why = ["--profile", "dev", "--reason", "pilot", "--owner", "ada", "--evidence", "runs/7"]
+    report = gatemark("score", "overhead", *arms, *why, "--json").json
+    assert report["verdict"] == "pass"
+    refused = verify(report, *arms)
+    assert (refused.code, refused.json["checks"]["policy.overrides"]) == (4, "fail")
+    assert verify(report, *arms, "--accept-overrides").code == 0
+    # A report of a build that asked for no reason.
+    found = examine_overhead(
+        {"bare": str(arms[1]), "guarded": str(arms[3])}, {"profile": "dev"}, ReadingChoices()
+    )
+    now = datetime.now(UTC)
+    scored = judge_exam("overhead", found, actor="ada", started_at=now, finished_at=now)
+    older = msgspec.to_builtins(scored.summary)
+    refused = verify(older, *arms)
+    assert (refused.code, refused.json["checks"]["policy.overrides"]) == (4, "fail")
+    assert verify(older, *arms, "--accept-overrides").code == 0
 
 
 def test_overrides_are_refused_unless_accepted(gatemark: Run, verify: Run, tmp_path: Path) -> None:

@@ -323,23 +323,20 @@ def test_a_missing_trace_is_a_failed_case_and_a_stranger_is_a_warning(
     assert "case-x.trace.jsonl.gz: is not in the manifest and was left out" in ran.err
     checked = gatemark("runlog", "validate", traces, copy / "manifests")
     assert checked.code == 2
-    assert (
-        "case-incident-0001.trace.jsonl.gz: is listed in the manifest and was not found"
-        in checked.err
-    )
+    assert "case-incident-0001.trace.jsonl.gz: listed in the manifest, but not found" in checked.err
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (("--variant", "V7"), "unknown variant 'V7' (known: V0, V1, V2, V3, V4)"),
-        (("--case", "nobody"), "no case of the manifest holds 'nobody'"),
+        (("--case", "nobody"), "no case id of the manifest contains 'nobody'"),
         (("--eval-run-id", "eval-V0-x"), "--eval-run-id must match"),
         (("--created-at", "today"), "--created-at must be a date and time"),
         (("--configs", "gone"), "gone: holds no variant configurations"),
         (("--manifest", "gone.jsonl"), "gone.jsonl: No such file"),
         (("--model", "gone.yaml"), "gone.yaml: No such file"),
-        (("--traces", "gone"), "gone: is no folder of traces"),
+        (("--traces", "gone"), "gone: expected a folder of traces"),
     ],
 )
 def test_a_call_that_makes_no_sense_writes_nothing(
@@ -639,11 +636,11 @@ def test_run_meta_can_name_the_extractor_and_the_stoplists_of_the_metrics(
     (lists / "stoplists_metadata.json").write_text(made)
     named = (*run, "--extractor", "lexicon", "--output", tmp_path / "o")
     refused = gatemark(*named, "--stoplists", undated)
-    assert (refused.code, "does not tell when" in refused.err) == (2, True)
+    assert (refused.code, "has no time of generation" in refused.err) == (2, True)
     assert gatemark(*named, "--stoplists", lists).code == 0
     meta = lines_of(tmp_path / "o" / "V1" / "case-clinical-0000.jsonl.gz")[0]
     assert meta["concept_extractor"]["linker_name"] != "none"
     assert meta["concept_extractor"]["stop_entities_count"] == 1
     assert meta["stoplists_provenance"]["stoplists_generated_at"] == "2024-01-01T00:00:00Z"
     alone = gatemark(*run, "--stoplists", lists, "--output", tmp_path / "p")
-    assert (alone.code, "belong to an extractor" in alone.err) == (2, True)
+    assert (alone.code, "--stoplists needs --extractor" in alone.err) == (2, True)

@@ -121,7 +121,7 @@ def test_a_suffix_in_the_case_id_is_refused_where_it_stands(
     ran = gatemark("validate", write_jsonl("a.jsonl", json.loads(text)))
     assert ran.code == 2
     assert '"case-synth-000.trace" does not match ^case-[a-zA-Z0-9-]+$ at $.case_id' in ran.err
-    assert "6 rejected" in ran.out
+    assert "8 rejected" in ran.out
 
 
 def test_published_logs_with_a_suffix_are_read_without_it(write_jsonl: Write) -> None:
@@ -195,9 +195,9 @@ def test_a_record_of_an_unknown_kind_is_told_with_what_is_allowed(
         "validate", write_jsonl("a.jsonl", [*RUN, {"record_type": "note"}, {"x": 1}, "[]", "3"])
     )
     assert ran.code == 2
-    assert 'a.jsonl:7: got "note", allowed: "run_meta", "tokengate_flush"' in ran.err
-    assert 'a.jsonl:8: key "record_type" is missing' in ran.err
-    assert "a.jsonl:9: got [], expected object" in ran.err
+    assert 'a.jsonl:9: got "note", allowed: "run_meta", "tokengate_flush"' in ran.err
+    assert 'a.jsonl:10: key "record_type" is missing' in ran.err
+    assert "a.jsonl:11: got [], expected object" in ran.err
     assert "4 rejected" in ran.out
 
 
@@ -222,7 +222,7 @@ def test_many_problems_are_counted_and_not_all_listed(gatemark: Run, write_jsonl
     ran = gatemark("validate", "--max-errors", 5, write_jsonl("a.jsonl", [RUN[0], *flushes]))
     assert ran.code == 2
     assert ran.err.count("indices count from 0") == 5
-    assert "and at least 44 more problems" in ran.err
+    assert "and at least 45 more problems" in ran.err
 
 
 def test_a_repeated_key_is_refused_in_a_mixed_file(gatemark: Run, write_jsonl: Write) -> None:

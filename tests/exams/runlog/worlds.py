@@ -253,7 +253,7 @@ class World:
             "schema_ok": True,
             "summary_semantics_text": text,
             "summary_ctu": names.ctu(text),
-            "trigger_type": "buffer_agent",
+            "trigger_type": "turn_end" if variant == "V1" else "buffer_agent",
             "summary_history_event_ids": [],
             "summarizer_input_hash": digest_bytes(b""),
             "limits_ok": True,

@@ -270,6 +270,7 @@ def test_the_snapshot_is_what_a_pack_reads_and_the_recipe_is_told(
     assert ran.json["recipe"] == {
         "redact": False,
         "dedupe": True,
+        "answered": False,
         "take": 4,
         "seed": 3,
         "stratify": None,

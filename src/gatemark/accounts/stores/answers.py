@@ -7,7 +7,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from gatemark.accounts.nouns import KeptAnswer, PageRun, RunState, moment, seconds
+from gatemark.accounts.nouns import ALIVE_S, KeptAnswer, PageRun, RunState, moment, seconds
 from gatemark.accounts.stores.tables import ANSWERS, PAGE_RUNS
 from gatemark.ledger.database import Database
 
@@ -22,12 +22,21 @@ class SqlAnswers:
         self._database = database
 
     def begin(self, person: str, key: str, request: str, now: datetime) -> KeptAnswer | None:
-        """Claim a new request and return None; return what is known of a repeated one."""
-        query = sa.select(ANSWERS).where(ANSWERS.c.person == person, ANSWERS.c.key == key)
+        """Claim a new request and return None; return what is known of a repeated one.
+
+        A request that is running belongs to the server that claimed it, as long as that server
+        calls ``touch``. If it died, the same request claims the key again.
+        """
+        mine = (ANSWERS.c.person == person, ANSWERS.c.key == key)
+        query = sa.select(ANSWERS).where(*mine)
         with self._database.writing() as connection:
             old = seconds(now - timedelta(hours=KEPT_HOURS))
             connection.execute(sa.delete(ANSWERS).where(ANSWERS.c.kept_s < old))
             row = connection.execute(query).first()
+            is_dead = row is not None and row.status is None and row.kept_s < seconds(now) - ALIVE_S
+            if row is not None and is_dead and row.request == request:
+                connection.execute(sa.update(ANSWERS).where(*mine).values(kept_s=seconds(now)))
+                return None
             if row is not None:
                 return KeptAnswer(row.request, row.status, row.body or b"")
             fresh = {"person": person, "key": key, "request": request, "kept_s": seconds(now)}
@@ -37,6 +46,10 @@ class SqlAnswers:
     def keep(self, person: str, key: str, status: int, body: bytes) -> None:
         """Store an answer."""
         self._change(person, key, {"status": status, "body": body})
+
+    def touch(self, person: str, key: str, now: datetime) -> None:
+        """Say that a request is still running."""
+        self._change(person, key, {"kept_s": seconds(now)})
 
     def forget(self, person: str, key: str) -> None:
         """Allow a failed request to be repeated."""

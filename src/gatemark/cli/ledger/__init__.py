@@ -38,6 +38,12 @@ def ledger_command() -> None:
     metavar="CHECKPOINT",
     help="Checkpoint that was kept elsewhere. Repeatable.",
 )
+@click.option(
+    "--require-checkpoint",
+    is_flag=True,
+    help="End with 3 unless a checkpoint that you hold (--since), or one signed by a key that you "
+    "hold (--key), was checked.",
+)
 @store_option
 @json_option
 def verify_command(
@@ -46,6 +52,7 @@ def verify_command(
     rescore: bool,
     keys: tuple[str, ...],
     since: tuple[str, ...],
+    require_checkpoint: bool,
     store: str,
     json: bool,
 ) -> int:
@@ -56,13 +63,22 @@ def verify_command(
     needed. Ends with exit code 4 and the first bad sequence number when something does not
     verify, with 3 when something could not be checked.
 
+    "PASS, unanchored" means that the ledger is consistent in itself, but nothing that you hold
+    was compared with it: somebody who can write the store could have rewritten all of it.
+
     \b
     Examples:
       gatemark ledger verify
       gatemark ledger verify --rescore --key ledger.key.pub --since checkpoint.txt
       gatemark ledger verify exported --key ledger.key.pub
     """
-    request = VerifyRequest(export=folder, keys=keys, since=since, rescore=rescore)
+    request = VerifyRequest(
+        export=folder,
+        keys=keys,
+        since=since,
+        rescore=rescore,
+        require_checkpoint=require_checkpoint,
+    )
     with running_count("events checked") as progress:
         report = verify(Workspace(store=store), request, progress)
     show(report, verified_text, json=json)

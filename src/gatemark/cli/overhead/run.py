@@ -57,8 +57,10 @@ def run(
 
     CONFIG is YAML: the target (a built-in example, or a function of your own), its options,
     the seeds and the folder to write to. Before every pass the state is restored, its hash is
-    compared and every seed is set again. Writes bare.jsonl, guarded.jsonl and noise.jsonl (the
-    second bare pass), costs.json with time and memory, and report.json.
+    compared and every seed is set again. The first bare pass runs
+    before any guard is switched on. Writes bare.jsonl, guarded.jsonl, noise.jsonl and
+    repeat.jsonl (the second bare and guarded pass), costs.json with time and memory, and
+    report.json.
 
     Exit 0 pass, 1 fail, 2 bad input or a target that raises, 3 inconclusive.
 

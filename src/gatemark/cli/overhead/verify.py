@@ -26,6 +26,9 @@ from gatemark.workspace import Workspace
 @click.option(
     "--noise", metavar="FILE", help="Windows of the second bare run, if the report uses one."
 )
+@click.option(
+    "--repeat", metavar="FILE", help="Windows of the second guarded run, if the report uses one."
+)
 @click.option("--costs", metavar="FILE", help="Recorded time and memory, if the report has them.")
 @click.option("--policy", metavar="FILE", help="Policy to judge by (default: that of the report).")
 @click.option(
@@ -47,6 +50,7 @@ def verify(
     bare: str | None,
     guarded: str | None,
     noise: str | None,
+    repeat: str | None,
     costs: str | None,
     policy: str | None,
     profile: Literal["release", "ci", "dev"] | None,
@@ -59,7 +63,7 @@ def verify(
     ratios and flags are not trusted. Overrides that loosen a profile are refused unless you
     accept them or judge by your own --policy.
 
-    Both arms are needed, unless the report says that one was missing. The second bare run and the
+    Both arms are needed, unless the report says that one was missing. The second runs and the
     costs are found beside the report if they keep their names.
 
     Exit 0 the report is true and passes, 1 true and fails, 3 true and inconclusive, 4 it
@@ -72,7 +76,13 @@ def verify(
     """
     request = VerifyReportRequest(
         report=report,
-        paths={"bare": bare, "guarded": guarded, "noise": noise, "costs": costs},
+        paths={
+            "bare": bare,
+            "guarded": guarded,
+            "noise": noise,
+            "repeat": repeat,
+            "costs": costs,
+        },
         policy=PolicyRequest(profile=profile, file=policy),
         accept_overrides=accept_overrides,
     )

@@ -96,10 +96,10 @@ def errors_command(
         for analysis in found.analyses
     ]
     lines = [f"{len(flagged)} of {found.case_count} rows stand out: {written}"]
-    lines += [
-        f"  {entry['case_id']} {entry['variant_id']}: {', '.join(entry['outlier_flags'])}"
-        for entry in flagged
-    ]
+    for entry in flagged:
+        flags = entry["outlier_flags"]
+        names = ", ".join(flags) if isinstance(flags, list) else ""
+        lines.append(f"  {entry['case_id']} {entry['variant_id']}: {names}")
     show(
         {"case_count": found.case_count, "flagged": flagged, "files": [str(written)]},
         lambda _: lines,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import click
 import msgspec
@@ -32,7 +32,7 @@ class Gate(click.ParamType[tuple[str, float]]):
     name = "METRIC=BOUND"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, float]:
         metric, found, bound = str(value).partition("=")
         if not (found and metric and bound):

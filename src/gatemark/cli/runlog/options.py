@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import click
 import msgspec
@@ -13,7 +13,7 @@ from gatemark.cli.options import FiniteRange, OptionGroup
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, extractor_spec
 from gatemark.exams.runlog.records.names import moment_text
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 class ExtractorOptions(msgspec.Struct, frozen=True):

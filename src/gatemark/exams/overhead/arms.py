@@ -29,7 +29,7 @@ from gatemark.evidence.source import (
 )
 from gatemark.exams.overhead.records import NAME, ArmMeta, CountWindow, LossWindow
 
-Role = Literal["bare", "guarded", "noise"]
+Role = Literal["bare", "guarded", "noise", "repeat"]
 SHOWN_IDS: Final = 20
 LISTED_IDS: Final = 3
 """A message names a few windows; the list beside it has more."""

@@ -6,6 +6,7 @@ the schedule ties that file to the windows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -19,7 +20,7 @@ from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.evidence.source import inspect_source
 from gatemark.evidence.strict_json import parse_strictly
-from gatemark.exams.overhead.arms import ArmFile
+from gatemark.exams.overhead.arms import ArmFile, Defect, defect
 from gatemark.exams.overhead.measure import Resampling, smallest_reaching, time_overhead
 from gatemark.exams.overhead.policy import LATENCY, MEMORY
 
@@ -109,6 +110,18 @@ def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> Overhea
         bare=_arm_cost(before, sides[0]),
         guarded=_arm_cost(after, sides[1]),
     )
+
+
+def restore_defects(costs: Costs | None, snapshot_hash: str) -> Iterator[Defect]:
+    """Yield a defect if a recorded pass did not start from, or come back to, the snapshot."""
+    for number, one in enumerate(() if costs is None else costs.passes, start=1):
+        for word, found in (("before", one.before), ("restored after", one.restored)):
+            if found != snapshot_hash:
+                yield defect(
+                    "arm.restored",
+                    f"the state {word} pass {number} ({one.arm}) is {found}, "
+                    f"the snapshot is {snapshot_hash}",
+                )
 
 
 def unknown_costs(reason: str) -> OverheadCosts:

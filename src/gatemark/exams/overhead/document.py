@@ -28,12 +28,12 @@ from gatemark.exams.overhead.measure import (
 from gatemark.exams.overhead.policy import (
     LATENCY,
     MEMORY,
-    PROFILES,
     Mode,
     OverheadOptions,
     OverheadSettings,
     Setting,
-    loosens,
+    is_loosened,
+    profile_value,
     resolve,
 )
 
@@ -114,6 +114,7 @@ class GuardOverhead(_Closed, frozen=True):
     errors: tuple[Defect, ...]
     warnings: tuple[str, ...]
     schedule_digest: str | None
+    repeat: Noise | None = None
 
 
 class Axis(_Closed, frozen=True):
@@ -173,6 +174,7 @@ class MetaPart(_Closed, frozen=True):
     guarded: ArmPart
     noise: ArmPart | None
     costs: CostsPart | None
+    repeat: ArmPart | None = None
 
 
 class ToldOverride(_Closed, frozen=True):
@@ -257,6 +259,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     noise: Measurement | None
     noise_overhead: float | None
     costs: CostsPart | None
+    repeat: Measurement | None = None
+    repeat_overhead: float | None = None
 
 
 Numbers = dict[str, Measurement]
@@ -266,6 +270,7 @@ PASSED_RULES: Final = (
     "overhead.quality",
     "overhead.plausible",
     "overhead.noise",
+    "overhead.repeat",
 )
 """The rules that ``passed`` depends on."""
 
@@ -302,7 +307,7 @@ def summary_document(
         policy_provenance=PolicyProvenance(
             policy_digest=policy.digest,
             profile=options.profile,
-            overrides=_overrides(options, settings),
+            overrides=_overrides(options),
             canonical_form="RFC 8785",
             hash="SHA-256",
         ),
@@ -313,8 +318,11 @@ def summary_document(
         caveats=verdict.caveats,
         checks=evidence.checks,
     )
-    plain: dict[str, object] = msgspec.to_builtins(document)
-    return plain
+    plain: dict[str, dict[str, object]] = msgspec.to_builtins(document)
+    if facts.repeat is None:
+        # Reports without a second guarded run stay as they always were.
+        del plain["guard_overhead"]["repeat"], plain["meta"]["repeat"]
+    return dict(plain)
 
 
 def _guard_overhead(
@@ -365,6 +373,14 @@ def _guard_overhead(
         errors=facts.defects,
         warnings=overhead.caveats,
         schedule_digest=facts.schedule,
+        repeat=None
+        if facts.repeat is None
+        else Noise(
+            given=True,
+            overhead=facts.repeat_overhead,
+            floor=facts.repeat.value,
+            reason=facts.repeat.reason,
+        ),
     )
 
 
@@ -431,17 +447,17 @@ def _meta(facts: Facts) -> MetaPart:
         guarded=guarded,
         noise=facts.arms.get("noise"),
         costs=facts.costs,
+        repeat=facts.arms.get("repeat"),
     )
 
 
-def _overrides(options: OverheadOptions, settings: OverheadSettings) -> tuple[ToldOverride, ...]:
-    base = PROFILES[options.profile]
+def _overrides(options: OverheadOptions) -> tuple[ToldOverride, ...]:
     return tuple(
         ToldOverride(
             field=override.field,
-            profile_value=getattr(base, override.field),
+            profile_value=profile_value(options, override.field),
             value=override.value,
-            loosens=loosens(base, settings, override.field),
+            loosens=is_loosened(options, override.field),
             reason=override.reason,
             owner=override.owner,
             evidence=override.evidence,

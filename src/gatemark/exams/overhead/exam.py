@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -37,6 +37,7 @@ from gatemark.exams.overhead.costs import (
     Costs,
     OverheadCosts,
     read_costs,
+    restore_defects,
     schedule_digest,
     spent,
     unknown_costs,
@@ -63,10 +64,12 @@ from gatemark.exams.overhead.pairing import WindowPairing, prove
 from gatemark.exams.overhead.policy import (
     DEFECTS,
     NOISE,
-    PROFILES,
+    PROFILE,
+    REPEAT,
     OverheadOptions,
+    is_loosened,
+    is_looser_profile,
     judging_policy,
-    loosens,
     resolve,
 )
 from gatemark.exams.overhead.views import figures_of
@@ -76,12 +79,14 @@ WORST_WINDOWS: Final = 10
 FOLD_BATCH: Final = 4_096
 _STATED: Final = ("metric_kind", "seeds", "device", "snapshot_hash", "plan", "guards")
 UNPAIRED: Final = "the arms do not pair"
-FILES: Final = ("bare", "guarded", "noise", "costs")
+FILES: Final = ("bare", "guarded", "noise", "repeat", "costs")
 """The roles of files, in the order of the evidence account."""
+SecondRun = Literal["noise", "repeat"]
+SECOND_RUNS: Final[tuple[SecondRun, ...]] = ("noise", "repeat")
 
 
 class WindowPair(NamedTuple):
-    """One window on both arms, and on a second bare run where there is one."""
+    """One window on both arms, and on a second run of each where there is one."""
 
     basis: Basis
     window_id: str
@@ -89,6 +94,7 @@ class WindowPair(NamedTuple):
     bare: float
     guarded: float
     noise: float | None = None
+    repeat: float | None = None
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -103,6 +109,7 @@ class Header(msgspec.Struct, frozen=True):
     spent: OverheadCosts
     costs: CostsPart | None = None
     repeated_contents: int = 0
+    repeat_defects: tuple[Defect, ...] = ()
 
 
 class OverheadExamState(msgspec.Struct):
@@ -139,17 +146,23 @@ class OverheadExam(Exam[OverheadExamState]):
         costs_file: CostsPart | None = None,
     ) -> ComparedArms:
         """Pair the arms; there are no rows unless every check of the pairing passes."""
-        bare, guarded, noise = arms["bare"], arms["guarded"], arms.get("noise")
+        bare, guarded = arms["bare"], arms["guarded"]
         pairing = prove(bare, guarded)
-        noise_defects: tuple[Defect, ...] = ()
-        if noise is not None and not pairing.defects:
-            noise_defects = prove(bare, noise, "noise").defects
+        if bare.meta is not None:
+            restored = tuple(restore_defects(costs, bare.meta.snapshot_hash))
+            pairing = pairing._replace(defects=(*pairing.defects, *restored))
+        again: dict[Role, tuple[Defect, ...]] = {
+            role: prove(bare, arms[role], role).defects
+            for role in SECOND_RUNS
+            if role in arms and not pairing.defects
+        }
         resampling = self._resampling(bare.meta.seeds.bootstrap if bare.meta else None)
         header = Header(
             kind=None if bare.meta is None else bare.meta.metric_kind,
             arms={role: _arm_part(arm) for role, arm in arms.items()},
             defects=pairing.defects,
-            noise_defects=noise_defects,
+            noise_defects=again.get("noise", ()),
+            repeat_defects=again.get("repeat", ()),
             expected=pairing.expected_count,
             schedule=schedule_digest(bare),
             spent=unknown_costs(UNPAIRED) if pairing.defects else spent(costs, bare, resampling),
@@ -158,8 +171,8 @@ class OverheadExam(Exam[OverheadExamState]):
         )
         rows: Sequence[WindowPair] = ()
         if not pairing.defects:
-            usable_noise = noise if noise is not None and not noise_defects else None
-            rows = _rows(bare, guarded, usable_noise)
+            usable = {role: arms[role] for role, found in again.items() if not found}
+            rows = _rows(bare, guarded, usable)
         return ComparedArms(OverheadExamState(shard=-1, header=header), rows, pairing)
 
     def title(self, report: ExamReport) -> str:
@@ -171,12 +184,10 @@ class OverheadExam(Exam[OverheadExamState]):
             why = headline(defects, is_brief=True) if defects else overhead.reason
             return truncate(f"guard overhead not measured: {why}")
         unit = "%" if bare.unit == "perplexity" else "points"
-        base = PROFILES[self.options.profile]
-        loosened = [
-            override.field
-            for override in self.options.overrides
-            if loosens(base, self.settings, override.field)
-        ]
+        fields = [override.field for override in self.options.overrides]
+        loosened = [field for field in fields if is_loosened(self.options, field)]
+        if PROFILE not in fields and is_looser_profile(self.options.profile):
+            loosened.insert(0, PROFILE)
         waived = f"; loosened by hand: {', '.join(loosened)}" if loosened else ""
         return truncate(
             f"guard overhead {overhead.value * 100:+.3f} {unit} "
@@ -217,8 +228,13 @@ class OverheadExam(Exam[OverheadExamState]):
         noise: Measurement | None = None
         noise_overhead: float | None = None
         if self.options.noise:
-            noise, noise_overhead = _noise_floor(rows, header, resampling)
+            noise, noise_overhead = _floor("noise", rows, header, resampling)
             numbers.append(noise)
+        repeat: Measurement | None = None
+        repeat_overhead: float | None = None
+        if self.options.repeat:
+            repeat, repeat_overhead = _floor("repeat", rows, header, resampling)
+            numbers.append(repeat)
         facts = Facts(
             kind=header.kind if header else None,
             basis=rows[0].basis if rows else None,
@@ -232,6 +248,8 @@ class OverheadExam(Exam[OverheadExamState]):
             resampling=resampling,
             noise=noise,
             noise_overhead=noise_overhead,
+            repeat=repeat,
+            repeat_overhead=repeat_overhead,
             costs=header.costs if header else None,
         )
         return ExamReport(
@@ -303,11 +321,12 @@ def _doubts(bare: ArmPart, repeated_contents: int) -> list[str]:
     return doubts
 
 
-def _rows(bare: ArmFile, guarded: ArmFile, noise: ArmFile | None) -> list[WindowPair]:
+def _rows(bare: ArmFile, guarded: ArmFile, again: Mapping[Role, ArmFile]) -> list[WindowPair]:
     is_accuracy = bare.meta is not None and bare.meta.metric_kind == "accuracy"
     basis: Basis = "count" if is_accuracy else "loss"
-    again: Sequence[float | None] = [None] * len(bare.ids) if noise is None else noise.values
-    columns = (bare.ids, bare.weights, bare.values, guarded.values, again)
+    missing = [None] * len(bare.ids)
+    second = [again[role].values if role in again else missing for role in SECOND_RUNS]
+    columns = (bare.ids, bare.weights, bare.values, guarded.values, *second)
     return [WindowPair(basis, *row) for row in zip(*columns, strict=True)]
 
 
@@ -321,7 +340,9 @@ def _arm_part(arm: ArmFile) -> ArmPart:
 
 def _defects(header: Header | None, quality: Quality, windows: int) -> tuple[Defect, ...]:
     """Return every defect, in the order of the checks."""
-    found = () if header is None else (*header.defects, *header.noise_defects)
+    found: tuple[Defect, ...] = ()
+    if header is not None:
+        found = (*header.defects, *header.noise_defects, *header.repeat_defects)
     if windows and quality.found is None:
         found = (*found, defect("value.range", str(quality.measurements[0].reason)))
     return found
@@ -336,29 +357,31 @@ def _defect_count(header: Header | None, windows: int) -> Measurement:
     return measured(DEFECTS, total, n=n, direction="lower_is_better", unit="count")
 
 
-def _noise_floor(
-    rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
+def _floor(
+    role: SecondRun, rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
 ) -> tuple[Measurement, float | None]:
-    """Return how far a second bare run is off: the outer end of its interval, and its middle."""
-    reason = "no second bare run that pairs"
-    if header and header.noise_defects:
-        first = header.noise_defects[0]
-        reason = f"the second bare run does not pair: {first.check}: {first.message}"
-    if not rows or any(row.noise is None for row in rows):
-        return unmeasured(NOISE, reason, direction="lower_is_better"), None
+    """Return how far a second run is off: the outer end of its interval, and its middle."""
+    name, arm = (NOISE, "bare") if role == "noise" else (REPEAT, "guarded")
+    reason = f"no second {arm} run that pairs"
+    defects = () if header is None else getattr(header, f"{role}_defects")
+    if defects:
+        reason = f"the second {arm} run does not pair: {defects[0].check}: {defects[0].message}"
+    again = [row.noise if role == "noise" else row.repeat for row in rows]
+    if not rows or None in again:
+        return unmeasured(name, reason, direction="lower_is_better"), None
     weights = np.array([row.weight for row in rows])
-    bare = np.array([row.bare for row in rows])
-    noise = np.array([row.noise for row in rows])
-    found = measure_quality(rows[0].basis, weights, bare, noise, resampling).found
+    first = np.array([row.bare if role == "noise" else row.guarded for row in rows])
+    second = np.array(again, dtype=np.float64)
+    found = measure_quality(rows[0].basis, weights, first, second, resampling).found
     if found is None:
-        reason = "the second bare run has no value"
-        return unmeasured(NOISE, reason, direction="lower_is_better"), None
+        reason = f"the second {arm} run has no value"
+        return unmeasured(name, reason, direction="lower_is_better"), None
     ends = [abs(found.overhead)]
     # What repeats to the last digit has no noise; a bound for the unseen is not about noise.
     interval = next(iter(found.other_intervals), found.interval)
     if interval is not None and np.any(found.shifts):
         ends += [abs(interval.low), abs(interval.high)]
-    floor = measured(NOISE, max(ends), n=len(rows), direction="lower_is_better")
+    floor = measured(name, max(ends), n=len(rows), direction="lower_is_better")
     return floor, found.overhead
 
 
@@ -398,10 +421,10 @@ def examine_overhead(
     *,
     on_progress: Progress | None = None,
 ) -> ExamOutcome:
-    """Run the exam over ``bare`` and ``guarded``, and ``noise`` and ``costs`` where given.
+    """Run the exam over ``bare`` and ``guarded``, and the other roles where given.
 
-    ``noise`` is a second bare run; ``costs`` has recorded time and memory. Without an arm nothing
-    is measured.
+    ``noise`` is a second bare run, ``repeat`` a second guarded one, ``costs`` has recorded time
+    and memory. Without an arm nothing is measured.
     """
     unknown = sorted(set(paths) - set(FILES))
     if unknown:
@@ -410,10 +433,10 @@ def examine_overhead(
         raise UsageError("give --bare and --guarded")
     if STDIN in paths.values():
         raise UsageError("arms must be files, not standard input: they may be read twice")
-    has_noise = paths.get("noise") is not None
-    exam = _exam({**options, "noise": has_noise})
+    second = [role for role in SECOND_RUNS if paths.get(role) is not None]
+    exam = _exam({**options, **{role: role in second for role in SECOND_RUNS}})
     tick = _ticker(paths, on_progress)
-    roles: tuple[Role, ...] = ("bare", "guarded", "noise") if has_noise else ("bare", "guarded")
+    roles: tuple[Role, ...] = ("bare", "guarded", *second)
     arms = {role: read_arm(role, paths.get(role), choices, tick) for role in roles}
     costs, part, costs_file = None, None, None
     if path := paths.get("costs"):
@@ -500,10 +523,11 @@ SUITE = ExamSuite(
         EvidenceRole("bare", "The arm without guards.", required=True),
         EvidenceRole("guarded", "The arm with the whole guard chain.", required=True),
         EvidenceRole("noise", "A second bare run, for the noise floor."),
+        EvidenceRole("repeat", "A second guarded run, which must repeat the first."),
         EvidenceRole("costs", "Recorded time and memory, as the runner writes it."),
     ),
     examine=_examine,
-    role_options=lambda roles: {"noise": "noise" in roles},
+    role_options=lambda roles: {role: role in roles for role in SECOND_RUNS},
     documents=(
         DocumentType(
             "gatemark.overhead-report/1",

@@ -82,7 +82,7 @@ def _whole(arm: ArmFile, role: Role) -> list[Defect]:
     if arm.meta is None:
         return [defect("arm.missing", f"{role} arm: {arm.absent}")]
     found = []
-    side = "bare" if role == "noise" else role
+    side = {"noise": "bare", "repeat": "guarded"}.get(role, role)
     if arm.meta.arm != side:
         found.append(
             defect("arm.role", f"{arm.label} was given as {role} but says it is {arm.meta.arm}")

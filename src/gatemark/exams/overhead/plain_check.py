@@ -70,10 +70,10 @@ def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) ->
     values = None if defects else _values(kind, bare[1], guarded[1])
     if not defects and values is None:
         defects = ["value.range"]
-    has_noise = bool(stored["noise"]["given"])
+    has_noise = bool(stored["noise"]["given"] or stored.get("repeat"))
     checks = {
         **_policy_checks(report, limit),
-        # Defects of a second bare run are listed too; this program does not read that file.
+        # Defects of second runs are listed too; this program does not read those files.
         "pairing": bool(stored["errors"]) if defects else has_noise or not stored["errors"],
         "flag.evaluated": stored["evaluated"] is (values is not None),
     }

@@ -28,10 +28,14 @@ MAX_TOLERANCE: Final = 1e-6
 INTERVAL_WINDOWS: Final = 8
 """Minimum number of windows for a verdict by interval."""
 MAX_POLICY_BYTES: Final = 1024 * 1024
+STRICTEST: Final = "release"
+PROFILE: Final = "profile"
+"""The override that justifies a profile looser than ``release``."""
 DEFECTS: Final = "pairing_defect_count"
 LATENCY: Final = "latency_overhead"
 MEMORY: Final = "memory_overhead"
 NOISE: Final = "noise_floor"
+REPEAT: Final = "repeat_floor"
 
 
 def _within(name: str, value: float | None, low: float, high: float) -> None:
@@ -105,7 +109,7 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        if self.field not in OverheadSettings.__struct_fields__:
+        if self.field != PROFILE and self.field not in OverheadSettings.__struct_fields__:
             known = ", ".join(OverheadSettings.__struct_fields__)
             raise InvalidValueError(f"unknown setting {self.field!r} (known: {known})")
         if self.expires_at is not None and self.expires_at.tzinfo is None:
@@ -118,17 +122,23 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 
 class OverheadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of the exam; ``noise`` is set when there is a second bare run."""
+    """Options of the exam; ``noise`` and ``repeat`` are set by a second run of an arm."""
 
     profile: ProfileName = "release"
     overrides: tuple[Override, ...] = ()
     noise: bool = False
+    repeat: bool = False
 
     def __post_init__(self) -> None:
         fields = [override.field for override in self.overrides]
         repeated = sorted({field for field in fields if fields.count(field) > 1})
         if repeated:
             raise InvalidValueError(f"{repeated[0]} is overridden more than once")
+        for override in self.overrides:
+            if override.field == PROFILE and override.value != self.profile:
+                raise InvalidValueError(
+                    f"override of profile must be {self.profile}, got {override.value}"
+                )
         resolve(self)
 
 
@@ -136,13 +146,14 @@ def resolve(options: OverheadOptions) -> OverheadSettings:
     """Return the settings after all overrides; refuse a looser one without justification."""
     base = PROFILES[options.profile]
     values: dict[str, Setting] = msgspec.to_builtins(base)
-    for override in options.overrides:
+    overrides = [override for override in options.overrides if override.field != PROFILE]
+    for override in overrides:
         values[override.field] = override.value
     try:
         settings = msgspec.convert(values, OverheadSettings)
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"policy: {error}") from error
-    for override in options.overrides:
+    for override in overrides:
         if not override.is_justified and loosens(base, settings, override.field):
             raise InvalidValueError(
                 f"{override.field} {getattr(settings, override.field)} loosens profile "
@@ -150,6 +161,33 @@ def resolve(options: OverheadOptions) -> OverheadSettings:
                 "and an evidence reference"
             )
     return settings
+
+
+def is_looser_profile(profile: str) -> bool:
+    """Whether a profile could pass what ``release`` would not.
+
+    Fewer resamples alone do not count: they make an interval coarser, not narrower.
+    """
+    found, strictest = PROFILES[_profile_name(profile)], PROFILES[STRICTEST]
+    fields = set(OverheadSettings.__struct_fields__) - {"resamples"}
+    return any(loosens(strictest, found, field) for field in fields)
+
+
+def _profile_name(name: str) -> ProfileName:
+    return next(known for known in PROFILES if known == name)
+
+
+def profile_value(options: OverheadOptions, field: str) -> Setting:
+    """Return the value of a setting before any override."""
+    value: Setting = STRICTEST if field == PROFILE else getattr(PROFILES[options.profile], field)
+    return value
+
+
+def is_loosened(options: OverheadOptions, field: str) -> bool:
+    """Whether the override of a field could pass what the profile would not."""
+    if field == PROFILE:
+        return is_looser_profile(options.profile)
+    return loosens(PROFILES[options.profile], resolve(options), field)
 
 
 def loosens(base: OverheadSettings, settings: OverheadSettings, field: str) -> bool:
@@ -186,7 +224,7 @@ def judging_policy(options: OverheadOptions) -> Policy:
     settings = resolve(options)
     return Policy(
         name="overhead",
-        rules=tuple(_rules(settings, noise=options.noise)),
+        rules=tuple(_rules(settings, noise=options.noise, repeat=options.repeat)),
         settings={
             "profile": options.profile,
             **msgspec.to_builtins(settings),
@@ -198,7 +236,7 @@ def judging_policy(options: OverheadOptions) -> Policy:
     )
 
 
-def _rules(settings: OverheadSettings, *, noise: bool) -> list[Rule]:
+def _rules(settings: OverheadSettings, *, noise: bool, repeat: bool) -> list[Rule]:
     is_interval = settings.mode == "interval"
     against: Against = "interval" if is_interval else "value"
     windows = max(settings.min_windows, INTERVAL_WINDOWS if is_interval else 1)
@@ -235,15 +273,16 @@ def _rules(settings: OverheadSettings, *, noise: bool) -> list[Rule]:
         rules.append(Rule("overhead.latency", LATENCY, "<=", bound, against=against))
     if noise:
         rules.append(Rule("overhead.noise", NOISE, "<=", settings.budget, severity="hold"))
+    if repeat:
+        rules.append(Rule("overhead.repeat", REPEAT, "<=", settings.budget, severity="hold"))
     return rules
 
 
 def _override_settings(options: OverheadOptions) -> dict[str, Setting]:
-    base = PROFILES[options.profile]
     documented: dict[str, Setting] = {}
     for override in options.overrides:
         name = f"override.{override.field}"
-        documented[f"{name}.from"] = getattr(base, override.field)
+        documented[f"{name}.from"] = profile_value(options, override.field)
         documented[f"{name}.to"] = override.value
         for word in ("reason", "owner", "evidence"):
             if text := getattr(override, word):
@@ -269,12 +308,24 @@ def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]
     options = _options(request)
     settings = resolve(options)
     overrides = list(options.overrides)
+    why = (request.reason, request.owner, request.evidence)
+    if is_looser_profile(options.profile):
+        stated = next((one for one in overrides if one.field == PROFILE), None)
+        if stated is None:
+            stated = Override(PROFILE, options.profile, *why)
+            overrides.insert(0, stated)
+        if not stated.is_justified:
+            raise UsageError(
+                f"profile {options.profile} is looser than {STRICTEST}: it needs a reason, an "
+                "owner and an evidence reference (--reason, --owner, --evidence, or an override "
+                "of the field profile in the policy file)"
+            )
     for field, value in request.changes.items():
         if value is None or value == getattr(settings, field):
             continue
         if any(override.field == field for override in overrides):
             raise UsageError(f"{request.file} already overrides {field}; change it there")
-        overrides.append(Override(field, value, request.reason, request.owner, request.evidence))
+        overrides.append(Override(field, value, *why))
     try:
         changed = msgspec.structs.replace(options, overrides=tuple(overrides))
     except InvalidValueError as error:
@@ -294,8 +345,11 @@ def _options(request: PolicyRequest) -> OverheadOptions:
         options = msgspec.convert(value, OverheadOptions)
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise BadInputError(f"{request.file}: {error}" if request.file else str(error)) from error
-    if options.noise:
-        raise BadInputError(f"{request.file}: noise cannot be set; give a second bare run instead")
+    for name, arm in (("noise", "bare"), ("repeat", "guarded")):
+        if getattr(options, name):
+            raise BadInputError(
+                f"{request.file}: {name} cannot be set; give a second {arm} run instead"
+            )
     if profile is not None and profile != options.profile:
         raise UsageError(f"{request.file} is for profile {options.profile}, not for {profile}")
     return options

@@ -40,6 +40,7 @@ FILES: Final = {
     "bare": "bare.jsonl",
     "guarded": "guarded.jsonl",
     "noise": "noise.jsonl",
+    "repeat": "repeat.jsonl",
     "costs": "costs.json",
 }
 REPORT: Final = "report.json"
@@ -118,6 +119,7 @@ def write_run(run: OverheadRun, folder: Path) -> tuple[Path, ...]:
         FILES["bare"]: b"".join(arm_lines(run, bare[0])),
         FILES["guarded"]: b"".join(arm_lines(run, guarded[0])),
         FILES["noise"]: b"".join(arm_lines(run, bare[-1])),
+        FILES["repeat"]: b"".join(arm_lines(run, guarded[-1])),
     }
     for name, data in rendered.items():
         write_whole(folder / name, [data])

@@ -22,8 +22,12 @@ from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import examine_overhead
 from gatemark.exams.overhead.policy import (
+    PROFILE,
+    PROFILES,
+    STRICTEST,
     OverheadOptions,
     PolicyRequest,
+    is_looser_profile,
     overhead_options,
     refuse_expired,
 )
@@ -45,6 +49,7 @@ PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("guard_overhead.interval", "value.interval"),
     ("guard_overhead.tail", "value.tail"),
     ("guard_overhead.noise", "value.noise"),
+    ("guard_overhead.repeat", "value.repeat"),
     ("guard_overhead.checks", "findings"),
     ("guard_overhead.errors", "pairing"),
     ("guard_overhead.warnings", "words"),
@@ -65,6 +70,7 @@ PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("meta.bare", "arm.bare"),
     ("meta.guarded", "arm.guarded"),
     ("meta.noise", "arm.noise"),
+    ("meta.repeat", "arm.repeat"),
     ("meta.costs", "costs"),
     ("meta", "meta"),
     ("resolved_policy", "policy.resolved"),
@@ -89,6 +95,7 @@ EXACT: Final = ("budget", "bound", "level")
 """Ends of paths whose numbers are copied, not computed; they must be equal exactly."""
 
 MISSING: Final = "(no such key)"
+ACCEPTED: Final = dict.fromkeys(("reason", "owner", "evidence"), "accepted by the verifier")
 
 State = Literal["pass", "fail", "not checked"]
 PolicySource = Literal["report", "file", "profile"]
@@ -191,6 +198,7 @@ def _all_paths(request: VerifyReportRequest, stored: OverheadReport) -> dict[str
             raise UsageError(f"the report uses a {role} arm; give the file with --{role}")
     for role, part, stated in (
         ("noise", meta.noise, "uses a second bare run"),
+        ("repeat", meta.repeat, "uses a second guarded run"),
         ("costs", meta.costs, "has time or memory"),
     ):
         if part is None or paths.get(role) is not None:
@@ -221,10 +229,20 @@ def _options(
     workspace: Workspace, request: VerifyReportRequest, stored: OverheadReport
 ) -> tuple[dict[str, object], list[Disagreement]]:
     """Return the options to recompute with, and disagreements about the report's own."""
-    if request.policy.file is not None or request.policy.profile is not None:
-        return overhead_options(request.policy, workspace.clock()), []
+    profile = request.policy.profile
+    if request.policy.file is not None or profile is not None:
+        if profile is not None and is_looser_profile(profile) and not request.accept_overrides:
+            raise UsageError(
+                f"profile {profile} is looser than {STRICTEST}; to judge by it, "
+                "add --accept-overrides"
+            )
+        policy = msgspec.structs.replace(request.policy, **ACCEPTED) if profile else request.policy
+        return overhead_options(policy, workspace.clock()), []
     stated = stored.policy_provenance.overrides
     loosening = [override.field for override in stated if override.loosens]
+    own = stored.policy_provenance.profile
+    if PROFILE not in loosening and own in PROFILES and is_looser_profile(own):
+        loosening.insert(0, PROFILE)
     found = []
     if loosening and not request.accept_overrides:
         found.append(

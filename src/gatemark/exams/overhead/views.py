@@ -13,7 +13,13 @@ from gatemark.core.measurement import Measurement
 from gatemark.exams.overhead.arms import LISTED_IDS, SHOWN_IDS
 from gatemark.exams.overhead.document import ArmPart, Facts
 from gatemark.exams.overhead.measure import BARE, GUARDED, OVERHEAD, PairedOverhead
-from gatemark.exams.overhead.policy import LATENCY, MEMORY, PROFILES, OverheadOptions, resolve
+from gatemark.exams.overhead.policy import (
+    LATENCY,
+    MEMORY,
+    OverheadOptions,
+    profile_value,
+    resolve,
+)
 
 SHOWN_BINS: Final = 240
 SHOWN_HASH: Final = 20
@@ -154,11 +160,10 @@ def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOption
 
 
 def _overrides(options: OverheadOptions) -> Table | None:
-    base = PROFILES[options.profile]
     rows = tuple(
         (
             override.field,
-            str(getattr(base, override.field)),
+            str(profile_value(options, override.field)),
             str(override.value),
             override.reason or "stricter than the profile",
             override.owner or "not named",

@@ -1,4 +1,4 @@
-"""The exam: a fold over per-case records, rules that users name, and one oriented score."""
+"""The run-log exam: a fold over per-case records, rules from options, and one score."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from gatemark.exams.runlog.measure import (
     variant_document,
 )
 from gatemark.exams.runlog.read_rows import examine_metrics
+from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
 
@@ -37,9 +38,9 @@ VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
 
 
 class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set.
+    """Options of the exam.
 
-    ``gates`` bound metrics of the judged variant: at least so much where higher is better, at most
+    ``gates`` bound metrics of the judged variant: a minimum where higher is better, else a
     so much where lower is.
     """
 
@@ -56,10 +57,10 @@ class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name, bound in self.gates.items():
             if name not in METRICS:
                 raise InvalidValueError(
-                    f"gates: no metric is called {name!r} (known: {', '.join(METRICS)})"
+                    f"gates: unknown metric {name!r} (known: {', '.join(METRICS)})"
                 )
             if METRICS[name].direction == "neutral":
-                raise InvalidValueError(f"gates: {name} has no better side to gate on")
+                raise InvalidValueError(f"gates: {name} cannot be gated: neither side is better")
             if METRICS[name].unit == "ratio" and not 0 <= bound <= 1:
                 raise InvalidValueError(
                     f"gates: {name} is a share, so its bound must be in [0, 1], got {bound:g}"
@@ -73,7 +74,7 @@ class RunlogExamState(msgspec.Struct):
 
 
 class RunlogExam(Exam[RunlogExamState]):
-    """Metrics of every variant; the one that is named is judged and scored."""
+    """Measure every variant; judge and score the named one."""
 
     schema = "exaid.metrics"
     form = "per_case"
@@ -85,7 +86,7 @@ class RunlogExam(Exam[RunlogExamState]):
     def zero(self, shard: int) -> RunlogExamState:  # noqa: ARG002 - rows carry their own names
         return RunlogExamState()
 
-    def step(self, state: RunlogExamState, batch: Sequence[Any]) -> RunlogExamState:
+    def step(self, state: RunlogExamState, batch: Sequence[PerCaseMetrics]) -> RunlogExamState:
         for record in batch:
             row = row_of(record)
             state.rows[row.variant_id, row.case_id] = row
@@ -156,13 +157,15 @@ class RunlogExam(Exam[RunlogExamState]):
                     variant: variant_document(rows, found[variant])
                     for variant, rows in cases.items()
                 },
-                "paired": compared,
+                "paired": msgspec.to_builtins(compared),
                 "n_cases": {variant: len(rows) for variant, rows in cases.items()},
             },
             score=_score(shown, self.options),
         )
 
-    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+    def summary(
+        self, report: ExamReport, evidence: Evidence, verdict: Verdict
+    ) -> dict[str, object]:
         score = report.score
         return {
             "verdict": verdict.outcome,
@@ -219,7 +222,7 @@ def _measurement(
 
 
 def _event_count(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Measurement:
-    """How many summaries the judged variant made; a variant that is not there has none to judge."""
+    """Return the number of summaries of the judged variant."""
     if judged not in cases:
         return unmeasured(
             EVENT_COUNT,
@@ -242,7 +245,7 @@ def _event_count(cases: Mapping[str, Sequence[RunRow]], judged: str) -> Measurem
 def _score(
     found: Mapping[str, Mapping[str, VariantEstimate]], options: RunlogOptions
 ) -> Measurement:
-    """The named metric turned so that 1 is best."""
+    """Return the named metric, oriented so that 1 is best."""
     metric = METRICS[options.score]
     if options.variant not in found:
         return unmeasured(

@@ -1,4 +1,4 @@
-"""``gatemark score runlog``: per-case metrics that were computed before, judged."""
+"""``gatemark score runlog``: judge per-case metrics that were computed before."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The journey of ``gatemark runlog stoplists``: what nearly every trace says."""
+"""``gatemark runlog stoplists``: list the concepts that nearly every trace has."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,7 @@ FEW_TRACES = 50
 
 
 class StoplistRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which traces to look at, and how common a concept must be to be stopped."""
+    """The traces, and the share of traces from which a concept is stopped."""
 
     traces: str
     threshold: float = DEFAULT_THRESHOLD
@@ -39,14 +38,14 @@ class StoplistRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoplistsMade(msgspec.Struct, frozen=True):
-    """What was found, and the files that say it."""
+    """The stopped concepts, and the files to write."""
 
     case_count: int
     cutoff: int
     threshold: float
     stopped: dict[str, list[str]]
     counted: int
-    extractor: dict[str, Any]
+    extractor: dict[str, object]
     files: dict[str, bytes]
 
 
@@ -55,7 +54,7 @@ class _Found(msgspec.Struct, frozen=True):
     cuis: list[str]
     surfaces: list[str]
     end_ms: int
-    extractor: dict[str, Any]
+    extractor: dict[str, object]
 
 
 def make_stoplists(
@@ -63,13 +62,13 @@ def make_stoplists(
 ) -> StoplistsMade:
     """Count in how many traces each concept occurs, with every stoplist off."""
     if request.extractor.stoplists is not None:
-        raise UsageError("stoplists are made with stoplists off; leave --stoplists out")
+        raise UsageError("stoplists are made without stoplists; remove --stoplists")
     refuse_no_moment(request.generated_at, "--generated-at")
     find_extractor(request.extractor)
     paths = [str(path) for path in find_traces(request.traces)]
     found: dict[str, tuple[list[str], list[str]]] = {}
     end_ms = 0
-    extractor: dict[str, Any] = {}
+    extractor: dict[str, object] = {}
     engine = workspace.engine_for(len(paths), FEW_TRACES)
     for data in engine.run(partial(_look, request), paths):
         case = msgspec.msgpack.decode(data, type=_Found)

@@ -1,4 +1,4 @@
-"""Making synthetic traces: cases chosen, traces written, and a manifest that pins them."""
+"""Make synthetic traces: choose cases, write traces, and write a manifest that pins them."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TracesRequest(msgspec.Struct, frozen=True):
 
 
 class TracesMade(msgspec.Struct, frozen=True):
-    """What was written; without traces after a dry run."""
+    """The files that were written; no traces after a dry run."""
 
     dataset_id: str
     mas_run_id: str
@@ -100,16 +100,16 @@ class _TraceJob(msgspec.Struct, frozen=True):
 
 
 def read_synthetic_settings(path: str | None, **given: object) -> SyntheticSettings:
-    """Settings from a file, each of them overruled by what was given beside it."""
+    """Read settings from a file; values given as options win."""
     raw = {} if path is None else read_settings(path)
     if not isinstance(raw, dict):
-        raise BadInputError(f"{path}: is no mapping of settings")
+        raise BadInputError(f"{path}: expected a mapping of settings")
     chosen = {key: value for key, value in given.items() if value is not None}
     return synthetic_settings({**raw, **chosen}, path or "options")
 
 
 def read_case_choice(path: str | None) -> CaseChoice:
-    """Which cases a file asks for; all of them without one."""
+    """Read a case selection; without a file, select all cases."""
     if path is None:
         return CaseChoice()
     try:
@@ -119,7 +119,7 @@ def read_case_choice(path: str | None) -> CaseChoice:
 
 
 def read_case_list(path: str) -> tuple[str, ...]:
-    """The cases of a list: lines with a ``case_id``, or bare names."""
+    """Read a list of cases: lines with a ``case_id``, or bare names."""
     source = inspect_source(path)
     names = []
     text = Path(source.path).read_text(encoding="utf-8-sig")
@@ -217,7 +217,7 @@ def _write_trace(job: _TraceJob, case_id: str) -> TraceEntry:
 
 
 def _config_hash(request: TracesRequest) -> str:
-    """Of the configuration files in the order of their paths, and of settings they do not hold."""
+    """Hash the configuration files in the order of their paths, and settings given as options."""
     files = [Path(path).read_bytes() for path in sorted(request.config_files)]
     if not files or request.is_overruled:
         files.append(compact_json(msgspec.to_builtins(request.settings)))

@@ -1,4 +1,4 @@
-"""From per-case records to one report per variant: rows, the catalogue of metrics, means, pairs.
+"""Make one report per variant from per-case records: rows, metrics, means, paired differences.
 
 M3, M8 and M10 are pooled over all events of all cases; the others are means over cases. An
 interval resamples cases: 10,000 times from numpy's legacy generator, seeded again per metric.
@@ -7,13 +7,13 @@ interval resamples cases: 10,000 times from numpy's legacy generator, seeded aga
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from gatemark.core.measurement import Direction
-from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS
+from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS, PerCaseMetrics
 from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.paired.permutation import signed_rank_p_value
 from gatemark.statistics.quantiles import distribution
@@ -27,14 +27,15 @@ BUDGET_KEYS = {f"ctu_{budget}": budget for budget in BUDGETS}
 THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
 
 
+T = TypeVar("T")
 Needs = Literal["nothing", "said", "trace"]
 
 
 class RunMetric(NamedTuple):
-    """One number per case: its name, what it says, which way is better, and its unit.
+    """One number per case: its name, label, better side and unit.
 
     ``pooled`` metrics are aggregated over all events of all cases, the others over cases.
-    ``needs`` says whose concepts a metric is about: where nobody has any, its 0 says nothing.
+    ``needs`` names the side that must have concepts; without any, a 0 means nothing.
     """
 
     name: str
@@ -110,7 +111,7 @@ SCORES = tuple(
     for name, metric in METRICS.items()
     if metric.unit == "ratio" and metric.direction != "neutral"
 )
-"""The metrics that lie in [0, 1] and have a better side, so that a score can be made of them."""
+"""Metrics in [0, 1] with a better side, which can become a score."""
 
 
 class RunRow(msgspec.Struct, frozen=True):
@@ -142,52 +143,49 @@ class RunRow(msgspec.Struct, frozen=True):
     flags: tuple[str, ...]
 
 
-def row_of(record: Any) -> RunRow:
-    """A row from anything that has the attributes of a per-case record."""
-
-    def get(name: str, default: Any = None) -> Any:
-        value = getattr(record, name, default)
-        return default if value is UNSET or value is None else value
-
-    budgets: Mapping[str, float] = _plain(record.m7b_coverage_by_budget)
+def row_of(record: PerCaseMetrics) -> RunRow:
+    """Return the row of a per-case record."""
+    budgets: Mapping[str, float] = msgspec.to_builtins(record.m7b_coverage_by_budget)
     values: dict[str, float | None] = {
-        name: budgets.get(name.removeprefix("m7b_")) if name.startswith("m7b_") else get(name)
+        name: budgets.get(name.removeprefix("m7b_"))
+        if name.startswith("m7b_")
+        else _known(getattr(record, name))
         for name in METRICS
     }
     return RunRow(
         case_id=record.case_id,
         variant_id=record.variant_id,
         values=values,
-        jaccards=_numbers(get("m3_jaccards")),
-        summary_latencies=_numbers(get("m8_summary_latencies_ms")),
-        decision_latencies=_numbers(get("m8_buffer_decision_latencies_ms")),
-        flush_sizes=_numbers(get("flush_accumulated_ctus")),
-        flush_intervals=_numbers(get("flush_intervals_ms")),
-        flush_count=get("flush_count", 0),
-        flush_reasons=dict(_plain(get("flush_reason_counts", {}))),
+        jaccards=_numbers(record.m3_jaccards),
+        summary_latencies=_numbers(record.m8_summary_latencies_ms),
+        decision_latencies=_numbers(record.m8_buffer_decision_latencies_ms),
+        flush_sizes=_numbers(record.flush_accumulated_ctus),
+        flush_intervals=_numbers(record.flush_intervals_ms),
+        flush_count=_known(record.flush_count) or 0,
+        flush_reasons=dict(_known(record.flush_reason_counts) or {}),
         events=record.m1_update_count,
         failures=record.m10_schema_failure_count,
         valid_events=record.faithfulness_valid_event_count,
         excluded_events=record.excluded_from_faithfulness_count,
         trace_concepts=record.m4_trace_cui_count,
         said_concepts=record.m4_summary_cui_count,
-        control_ms=get("control_plane_latency_ms", 0.0),
-        content_ms=get("content_plane_latency_ms", 0.0),
-        duration_ms=get("virtual_time_duration_ms"),
-        trace_ctu=get("trace_ctu"),
-        trace_ctu_per_s=get("trace_ctu_per_s"),
-        summary_ctu_per_s=get("summary_ctu_per_s"),
-        is_stub=get("stub_trace_detected", False),
+        control_ms=_known(record.control_plane_latency_ms) or 0.0,
+        content_ms=_known(record.content_plane_latency_ms) or 0.0,
+        duration_ms=_known(record.virtual_time_duration_ms),
+        trace_ctu=_known(record.trace_ctu),
+        trace_ctu_per_s=_known(record.trace_ctu_per_s),
+        summary_ctu_per_s=_known(record.summary_ctu_per_s),
+        is_stub=record.stub_trace_detected is True,
         flags=tuple(record.outlier_flags),
     )
 
 
-def _numbers(values: Any) -> tuple[float, ...] | None:
-    return None if values is None else tuple(float(value) for value in values)
+def _known(value: T | UnsetType | None) -> T | None:
+    return None if value is UNSET else value
 
 
-def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value)
+def _numbers(values: Sequence[float] | UnsetType) -> tuple[float, ...] | None:
+    return None if values is UNSET else tuple(map(float, values))
 
 
 _NOTHING_FOUND: Mapping[Needs, str] = {
@@ -197,7 +195,7 @@ _NOTHING_FOUND: Mapping[Needs, str] = {
 
 
 def has_substance(name: str, rows: Iterable[RunRow]) -> bool:
-    """Whether anybody has the concepts that a metric is about."""
+    """Whether any row has the concepts that a metric needs."""
     needs = METRICS[name].needs
     if needs == "said":
         return any(row.said_concepts for row in rows)
@@ -207,7 +205,7 @@ def has_substance(name: str, rows: Iterable[RunRow]) -> bool:
 def substantiated(
     found: Mapping[str, VariantEstimate], rows: Sequence[RunRow]
 ) -> dict[str, VariantEstimate]:
-    """The estimates, without those of metrics that nobody has concepts for."""
+    """Return the estimates, without metrics for which no concepts were found."""
     return {
         name: estimate
         if has_substance(name, rows)
@@ -217,7 +215,7 @@ def substantiated(
 
 
 def caveats(rows: Sequence[RunRow]) -> Iterator[str]:
-    """What a reader of one variant's numbers should know before believing them."""
+    """Yield caveats about the numbers of one variant."""
     count = len(rows)
     without_trace = sum(row.trace_concepts == 0 for row in rows)
     mute = sum(row.valid_events == 0 for row in rows)
@@ -249,8 +247,25 @@ Rows = Mapping[str, Mapping[str, RunRow]]
 """Rows by variant and case."""
 
 
-def paired_comparisons(rows: Rows, reference: str, draws: Draws) -> list[dict[str, Any]]:
-    """Every metric of the reference minus that of each other variant, case by case.
+class PairedComparison(msgspec.Struct, frozen=True):
+    """One metric of the reference minus that of another variant, over shared cases."""
+
+    metric: str
+    variant: str
+    reference: str
+    direction: Direction
+    n_pairs: int
+    unpaired_cases: int
+    null_pairs: int
+    mean_difference: float | None
+    ci_low: float | None
+    ci_high: float | None
+    wilcoxon_p_value: float | None
+    wilcoxon_p_value_holm: float | None = None
+
+
+def paired_comparisons(rows: Rows, reference: str, draws: Draws) -> list[PairedComparison]:
+    """Compare every metric of the reference with each other variant, case by case.
 
     P-values of one metric are corrected over the variants it is compared with (Holm).
     """
@@ -259,18 +274,14 @@ def paired_comparisons(rows: Rows, reference: str, draws: Draws) -> list[dict[st
         return []
     found = []
     for name in METRICS:
-        compared = [
-            _compared(name, rows[reference], rows[other], draws)
-            | {"metric": name, "variant": other, "reference": reference}
-            for other in others
-        ]
-        found += _corrected(compared)
+        found += _corrected([_compared(name, rows, reference, other, draws) for other in others])
     return found
 
 
 def _compared(
-    name: str, reference: Mapping[str, RunRow], other: Mapping[str, RunRow], draws: Draws
-) -> dict[str, Any]:
+    name: str, by_variant: Rows, judged: str, variant: str, draws: Draws
+) -> PairedComparison:
+    reference, other = by_variant[judged], by_variant[variant]
     shared = sorted(set(reference) & set(other))
     is_sound = all(has_substance(name, rows.values()) for rows in (reference, other))
     differences = [
@@ -281,38 +292,40 @@ def _compared(
         and (right := other[case].values[name]) is not None
     ]
     found = percentile_mean(differences, **draws._asdict())
-    return {
-        "direction": METRICS[name].direction,
-        "n_pairs": len(differences),
-        "unpaired_cases": len(set(reference) ^ set(other)),
-        "null_pairs": len(shared) - len(differences),
-        "mean_difference": None if found is None else found.mean,
-        "ci_low": None if found is None else found.low,
-        "ci_high": None if found is None else found.high,
-        "wilcoxon_p_value": signed_rank_p_value(differences),
-    }
+    return PairedComparison(
+        metric=name,
+        variant=variant,
+        reference=judged,
+        direction=METRICS[name].direction,
+        n_pairs=len(differences),
+        unpaired_cases=len(set(reference) ^ set(other)),
+        null_pairs=len(shared) - len(differences),
+        mean_difference=None if found is None else found.mean,
+        ci_low=None if found is None else found.low,
+        ci_high=None if found is None else found.high,
+        wilcoxon_p_value=signed_rank_p_value(differences),
+    )
 
 
-def _corrected(compared: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    tested = [entry for entry in compared if entry["wilcoxon_p_value"] is not None]
-    corrected = holm([entry["wilcoxon_p_value"] for entry in tested]) if tested else ()
-    by_variant = {
-        entry["variant"]: float(value) for entry, value in zip(tested, corrected, strict=True)
-    }
+def _corrected(compared: Sequence[PairedComparison]) -> list[PairedComparison]:
+    tested = {entry.variant: p for entry in compared if (p := entry.wilcoxon_p_value) is not None}
+    corrected = map(float, holm(list(tested.values()))) if tested else ()
+    by_variant = dict(zip(tested, corrected, strict=True))
     return [
-        entry | {"wilcoxon_p_value_holm": by_variant.get(entry["variant"])} for entry in compared
+        msgspec.structs.replace(entry, wilcoxon_p_value_holm=by_variant.get(entry.variant))
+        for entry in compared
     ]
 
 
 class Draws(NamedTuple):
-    """How intervals are drawn."""
+    """Seed and number of resamples of the intervals."""
 
     seed: int
     resamples: int
 
 
 class VariantEstimate(NamedTuple):
-    """A variant's number for one metric: an estimate, or the reason why there is none."""
+    """An estimate of one metric of a variant, or the reason why there is none."""
 
     found: MeanInterval | None
     reason: str
@@ -320,7 +333,7 @@ class VariantEstimate(NamedTuple):
 
 
 def estimates(rows: Sequence[RunRow], draws: Draws) -> dict[str, VariantEstimate]:
-    """Every metric of one variant."""
+    """Return every metric of one variant."""
     return {name: _estimate(name, rows, draws) for name in METRICS}
 
 
@@ -344,7 +357,7 @@ def _estimate(name: str, rows: Sequence[RunRow], draws: Draws) -> VariantEstimat
 
 
 def _pool(name: str, row: RunRow) -> tuple[float, float] | None:
-    """The sum and the count that one case adds to a pooled metric."""
+    """Return the sum and the count that one case adds to a pooled metric."""
     if name == "m10_schema_failure_rate":
         return row.failures, row.events
     if name == "m10_compliance_rate":
@@ -357,8 +370,10 @@ def _pool(name: str, row: RunRow) -> tuple[float, float] | None:
     return None if values is None else (sum(values), len(values))
 
 
-def variant_document(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> dict[str, Any]:
-    """One variant's part of an ``exaid.metrics`` aggregate; extras stand beside its own keys."""
+def variant_document(
+    rows: Sequence[RunRow], found: dict[str, VariantEstimate]
+) -> dict[str, object]:
+    """Return one variant's part of an ``exaid.metrics`` aggregate, with extra keys."""
     return {
         "n_cases": len(rows),
         **_metric_parts(rows, found),
@@ -373,8 +388,8 @@ def variant_document(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) 
     }
 
 
-def _metric_parts(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> dict[str, Any]:
-    """M1 to M10 under the keys of the schema."""
+def _metric_parts(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> dict[str, object]:
+    """Return M1 to M10 under the keys of the schema."""
     failure_rate = _mean(found, "m10_schema_failure_rate")
     return {
         "m1_update_count_mean": _mean(found, "m1_update_count"),
@@ -414,8 +429,8 @@ def _metric_parts(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> 
     }
 
 
-def _run_parts(rows: Sequence[RunRow]) -> dict[str, Any]:
-    """Flushes, throughput in virtual time, and where the latency went."""
+def _run_parts(rows: Sequence[RunRow]) -> dict[str, object]:
+    """Return flushes, throughput in virtual time, and the split of latency."""
     return {
         "flush_statistics": {
             "flush_count_mean": sum(row.flush_count for row in rows) / len(rows),
@@ -444,8 +459,8 @@ def _threshold_rates(jaccards: Sequence[float]) -> dict[str, float | None]:
     }
 
 
-def _intervals(found: dict[str, VariantEstimate]) -> dict[str, Any]:
-    """Every metric's interval, those that the schema does not ask for included."""
+def _intervals(found: dict[str, VariantEstimate]) -> dict[str, object]:
+    """Return the interval of every metric, also of those not in the schema."""
     return {
         name: {
             "mean": estimate.found.mean,
@@ -461,7 +476,7 @@ def _intervals(found: dict[str, VariantEstimate]) -> dict[str, Any]:
 
 
 def reason_means(rows: Sequence[RunRow]) -> dict[str, float]:
-    """How often each reason flushed per case; a case without it counts as 0."""
+    """Return the mean number of flushes per case, by reason."""
     names = sorted({name for row in rows for name in row.flush_reasons})
     return {name: sum(row.flush_reasons.get(name, 0) for row in rows) / len(rows) for name in names}
 

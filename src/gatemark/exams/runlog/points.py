@@ -1,4 +1,4 @@
-"""What a run log tells about watched metrics."""
+"""Observations of watched metrics from run logs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _read(
 
 
 def _observations(log: RunLog) -> Iterator[Observation]:
-    """Texts that were held back are blocks; summaries that fail their schema are rejections."""
+    """Yield held-back texts as blocks, and summaries that fail their schema as rejections."""
     for decision in log.decisions:
         hit = Hit(decision.decision != "summarize")
         moment = datetime.fromisoformat(decision.timestamp)

@@ -1,11 +1,11 @@
-"""Metrics that were computed before: reading their rows, and sitting the exam on them."""
+"""Read files of per-case metrics and run the exam over them."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
@@ -14,26 +14,26 @@ from gatemark.evidence.exam import ExamOutcome, ExamRun, schemas
 from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices, Source, digest_source, find_sources
 from gatemark.evidence.whole_file import read_tagged
-from gatemark.exams.runlog.records.metrics import PerCaseMetrics
+from gatemark.exams.runlog.records.metrics import MetricsRecord, PerCaseMetrics
 from gatemark.exams.runlog.records.metrics_rules import MetricsRules
 
 METRICS: Final = "metrics"
 
 
 class _Rows(MetricsRules):
-    """The rules of a metrics file, which also keep its rows."""
+    """The rules of a metrics file; keeps the rows."""
 
     def __init__(self) -> None:
         super().__init__(strict=True)
         self.rows: list[PerCaseMetrics] = []
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[MetricsRecord]) -> Iterator[Remark]:
         self.rows.extend(record for record in records if isinstance(record, PerCaseMetrics))
         return super().see(lines, records)
 
 
 def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
-    """The per-case records of a metrics file, or every reason why it is not one."""
+    """Return the per-case records of a metrics file, or raise with every problem."""
     rules = _Rows()
     reading = read_tagged(source, schemas().get("exaid.metrics"), rules, choices)
     if not reading.is_valid:
@@ -46,7 +46,7 @@ def read_rows(source: Source, choices: ReadingChoices) -> list[PerCaseMetrics]:
 def examine_metrics(run: ExamRun) -> ExamOutcome:
     """Run the exam over files of per-case metrics."""
     if set(run.roles) != {METRICS}:
-        raise UsageError(f"runlog reads one file, under the name {METRICS!r}")
+        raise UsageError(f"runlog reads files of one role, {METRICS!r}")
     return examine_metrics_files(
         run.paths, dict(run.options), run.reading, expected_ids=run.expected_ids
     )
@@ -54,12 +54,12 @@ def examine_metrics(run: ExamRun) -> ExamOutcome:
 
 def examine_metrics_files(
     paths: Sequence[str],
-    options: dict[str, Any],
+    options: dict[str, object],
     choices: ReadingChoices,
     *,
     expected_ids: frozenset[str] | None = None,
 ) -> ExamOutcome:
-    """Sit the run-log exam on per-case metrics; a case may come once per variant.
+    """Run the exam over per-case metrics; a case may occur once per variant.
 
     ``expected_ids`` are the cases that every variant must have; without them, those that any
     variant has.

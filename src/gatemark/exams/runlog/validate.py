@@ -1,10 +1,9 @@
-"""Checking traces, manifests and run logs: each file alone, and each against the others."""
+"""Check traces, manifests and run logs, each alone and against the others."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -16,7 +15,7 @@ from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.records.fields import moment_ms
 from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
 from gatemark.exams.runlog.records.names import case_of_trace_file, ctu, plain_case_id, text_hash
-from gatemark.exams.runlog.records.run import SEMANTIC_FIELDS, RunLog
+from gatemark.exams.runlog.records.run import SEMANTIC_FIELDS, RunLog, VersionedRecord
 from gatemark.exams.runlog.records.trace import StreamDelta
 from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, Mode
 from gatemark.exams.runlog.replay.moments import FALLBACK_STEP_MS
@@ -34,12 +33,12 @@ from gatemark.exams.runlog.traces.trace import Trace, moment_of
 
 
 def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -> Iterator[Remark]:
-    """Every way in which a log does not fit its trace; lines count the records of the log.
+    """Yield every mismatch of a log and its trace; lines count the records of the log.
 
     Hashes name this trace and this data set, windows lie inside the trace, timestamps come from
     it, flushed text is what one agent said in the window, and summaries are as large as they say.
     """
-    meta: Any = log.meta
+    meta: VersionedRecord = log.meta
     for name, stated, expected in (
         ("case_id", meta.case_id, trace.meta.case_id),
         ("mas_run_id", meta.mas_run_id, trace.meta.mas_run_id),
@@ -66,7 +65,7 @@ def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -
     yield from _summary_remarks(log)
 
 
-def _window_remarks(line: int, record: Any, last_seq: int) -> Iterator[Remark]:
+def _window_remarks(line: int, record: VersionedRecord, last_seq: int) -> Iterator[Remark]:
     for field in ("start_seq", "end_seq"):
         seq = getattr(record, field)
         if isinstance(seq, int) and not 0 <= seq <= last_seq:
@@ -75,15 +74,15 @@ def _window_remarks(line: int, record: Any, last_seq: int) -> Iterator[Remark]:
 
 
 class _Times:
-    """When each ``seq`` of a trace was captured, and what a made-up time would be."""
+    """The time of each ``seq`` of a trace, and the fallback time of a ``seq`` without one."""
 
     def __init__(self, trace: Trace) -> None:
         self._known = {record.seq: moment_of(record) for record in trace.records}
         first = next((one for one in trace.records if isinstance(one, StreamDelta)), None)
         self._start_ms = trace.meta.t0_emitted_ms if first is None else first.t_emitted_ms
 
-    def check(self, line: int, record: Any) -> tuple[Remark | None, bool]:
-        """What is wrong with a timestamp, and whether it is the made-up one."""
+    def check(self, line: int, record: VersionedRecord) -> tuple[Remark | None, bool]:
+        """Return the problem of a timestamp, and whether it is the fallback time."""
         seq, stated = record.end_seq, record.timestamp
         if not isinstance(seq, int) or not isinstance(stated, str):
             return None, False
@@ -97,7 +96,7 @@ class _Times:
 
 
 def _flush_remarks(log: RunLog, trace: Trace) -> Iterator[Remark]:
-    """Flushed text must be what one agent said between the ends of the window."""
+    """Check that flushed text is what one agent said in the window."""
     content = trace.content_turns
     said: dict[str, list[StreamDelta]] = {}
     for delta in trace.deltas:
@@ -120,7 +119,7 @@ def _flush_remarks(log: RunLog, trace: Trace) -> Iterator[Remark]:
 
 
 def _summary_remarks(log: RunLog) -> Iterator[Remark]:
-    """A summary's size is that of its semantics text, and that text is made of its fields."""
+    """Check that a summary's size fits its semantics text, and the text its fields."""
     first_line = len(log.records()) - len(log.events) + 1
     for line, event in enumerate(log.events, start=first_line):
         text: str = event.summary_semantics_text
@@ -140,7 +139,7 @@ RUN_ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 
 
 class TraceStats(msgspec.Struct, frozen=True):
-    """What a trace holds, when it could be read."""
+    """Counts of a trace that could be read."""
 
     case_id: str
     deltas: int
@@ -152,7 +151,7 @@ class TraceStats(msgspec.Struct, frozen=True):
 
 
 class CheckedFile(msgspec.Struct, frozen=True):
-    """One file and everything that was found in it."""
+    """One file and its problems and warnings."""
 
     file: str
     kind: str
@@ -164,7 +163,7 @@ class CheckedFile(msgspec.Struct, frozen=True):
 
 
 class RunlogReport(msgspec.Struct, frozen=True):
-    """What validation found: files, how often each rule of traces was broken, and stubs."""
+    """The outcome of a validation: files, violations by rule, and stubs."""
 
     mode: str
     valid: bool
@@ -176,7 +175,7 @@ class RunlogReport(msgspec.Struct, frozen=True):
 
 
 class ValidateRequest(msgspec.Struct, frozen=True):
-    """Which files to check, and against what."""
+    """The files to check, and the manifest and traces to check against."""
 
     paths: tuple[str, ...]
     mode: Mode = "strict"
@@ -188,7 +187,7 @@ class ValidateRequest(msgspec.Struct, frozen=True):
 def validate_runlogs(
     request: ValidateRequest, on_progress: Callable[[int, int], None] | None = None
 ) -> RunlogReport:
-    """Check files and folders; a folder stands for the traces, manifests and logs inside."""
+    """Check files, and the traces, manifests and logs in folders."""
     files = _found(request.paths)
     checker = _Checker(request, _pinning_manifest(request, files))
     checked: list[CheckedFile] = []
@@ -230,7 +229,7 @@ def _found(places: Sequence[str]) -> list[Path]:
 
 
 def _pinning_manifest(request: ValidateRequest, files: Sequence[Path]) -> RunManifest | None:
-    """The manifest that was named, or the only one among the files."""
+    """Return the named manifest, or the only one among the files."""
     if request.manifest is not None:
         return read_manifest(request.manifest)
     among = [path for path in files if path.name.endswith(MANIFEST_END)]
@@ -239,12 +238,12 @@ def _pinning_manifest(request: ValidateRequest, files: Sequence[Path]) -> RunMan
     try:
         return read_manifest(str(among[0]))
     except GatemarkError:
-        # The file itself is among those to be checked, and its check tells what is wrong.
+        # The file is checked with the others, which reports the problem.
         return None
 
 
 class _Checker:
-    """Checks one file after the other, and remembers what only shows over all of them."""
+    """Check files one by one, and keep what concerns all of them."""
 
     def __init__(self, request: ValidateRequest, manifest: RunManifest | None) -> None:
         self._mode: Mode = request.mode
@@ -258,7 +257,7 @@ class _Checker:
         self.rules = dict.fromkeys(TRACE_RULES, 0)
 
     def check(self, path: Path) -> CheckedFile:
-        """One file, by what its name says it is."""
+        """Check one file, by the kind that its name says."""
         if case_of_trace_file(path.name) is not None:
             return self._check_trace(path)
         (checked,) = validate_files([str(path)], None, self._choices)
@@ -276,12 +275,12 @@ class _Checker:
         )
 
     def missing(self) -> Iterator[CheckedFile]:
-        """Traces that the manifest lists and nobody brought, if traces were brought at all."""
+        """Yield traces of the manifest that are missing, if any traces were given."""
         if not self._seen:
             return
         for case_id in sorted(set(self._entries) - self._seen):
             file = self._entries[case_id].file
-            problem = f"{file}: is listed in the manifest and was not found"
+            problem = f"{file}: listed in the manifest, but not found"
             yield CheckedFile(file, "exaid.trace", valid=False, problems=(problem,), warnings=())
 
     def _check_trace(self, path: Path) -> CheckedFile:
@@ -305,7 +304,7 @@ class _Checker:
         )
 
     def _miscounts(self, path: Path, stats: TraceStats | None) -> Iterator[str]:
-        """Where the manifest counts other deltas or turns than a trace has."""
+        """Yield counts of deltas and turns that differ from the manifest."""
         entry = None if stats is None else self._entries.get(stats.case_id)
         if stats is None or entry is None:
             return
@@ -348,7 +347,7 @@ class _Checker:
 
 
 def _trace_of(log: RunLog, traces: Path) -> Path | None:
-    """The trace of a log's case, whichever of its names the file has."""
+    """Find the trace of a log's case under any of its names."""
     for name in (log.meta.case_id, f"{log.meta.case_id}.trace"):
         for end in (".trace.jsonl.gz", ".trace.jsonl", ".jsonl.gz"):
             path = traces / f"{name}{end}"

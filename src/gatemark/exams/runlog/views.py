@@ -1,9 +1,8 @@
-"""What a page shows of run-log metrics: variants side by side, curves, and where time went."""
+"""Figures of run-log metrics: variants side by side, curves, and the split of latency."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from gatemark.core.figure import (
     Curves,
@@ -23,6 +22,7 @@ from gatemark.exams.runlog.measure import (
     BUDGET_KEYS,
     METRICS,
     SCORES,
+    PairedComparison,
     RunRow,
     VariantEstimate,
     reason_means,
@@ -36,7 +36,7 @@ FLUSHES, DECISIONS, SUMMARIES = "gate", "decisions", "summaries"
 
 
 def case_timeline(log: RunLog, trace: Trace) -> Timeline | None:
-    """Turns per agent, then flushes, decisions and summary windows; None of an empty trace."""
+    """Return a timeline of turns, flushes, decisions and summaries; None for an empty trace."""
     moments = {record.seq: record.t_rel_ms / 1000 for record in trace.records}
     if not moments:
         return None
@@ -93,7 +93,7 @@ def _summaries(log: RunLog, moments: dict[int, float]) -> Iterator[TimelineSpan]
 
 
 def _at(seq: int, moments: dict[int, float]) -> float:
-    """When a record was captured; a window that leaves the trace ends with it."""
+    """Return the time of a record; a window beyond the trace ends with the trace."""
     return moments.get(seq, max(moments.values()))
 
 
@@ -109,7 +109,7 @@ HEADLINES = frozenset(
         "m10_schema_failure_rate",
     }
 )
-"""The shares that are drawn; the others are in the table."""
+"""The metrics that are drawn; the others are in the table."""
 DIRECTIONS: dict[Direction, str] = {
     "higher_is_better": "higher",
     "lower_is_better": "lower",
@@ -120,9 +120,9 @@ Found = Mapping[str, Mapping[str, VariantEstimate]]
 
 
 def figures(
-    rows: Mapping[str, Sequence[RunRow]], found: Found, compared: Sequence[Mapping[str, Any]]
+    rows: Mapping[str, Sequence[RunRow]], found: Found, compared: Sequence[PairedComparison]
 ) -> tuple[Figure, ...]:
-    """Every table and picture, in the order of a page."""
+    """Return every table and chart, in order."""
     return (
         *forest(found),
         side_by_side(found),
@@ -135,7 +135,7 @@ def figures(
 
 
 def side_by_side(found: Found) -> Table:
-    """One line per metric, one column per variant; the better side stands next to the name."""
+    """Return one line per metric and one column per variant, with the better side."""
     lines = tuple(
         (
             metric.label,
@@ -164,7 +164,7 @@ def _words(estimate: VariantEstimate, unit: str) -> str:
 
 
 def forest(found: Found) -> Iterator[Figure]:
-    """The shares among the metrics, variants side by side on one scale."""
+    """Draw the variants side by side, for metrics that are shares."""
     groups = []
     for name in SCORES:
         metric = METRICS[name]
@@ -181,7 +181,7 @@ def forest(found: Found) -> Iterator[Figure]:
 
 
 def coverage_curves(found: Found) -> Iterator[Figure]:
-    """M7b over its budgets; nothing when no variant has it."""
+    """Draw M7b over its budgets, if any variant has it."""
     lines = []
     for variant, estimates in found.items():
         points = [
@@ -201,7 +201,7 @@ def coverage_curves(found: Found) -> Iterator[Figure]:
 
 
 def flush_reasons(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
-    """Why the token gate flushed; nothing when no variant has a gate."""
+    """Draw the reasons of flushes, if any variant has a token gate."""
     means = {variant: reason_means(cases) for variant, cases in rows.items()}
     reasons = tuple(sorted({reason for counts in means.values() for reason in counts}))
     if reasons:
@@ -217,7 +217,7 @@ def flush_reasons(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
 
 
 def latency_split(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
-    """Where model time went; nothing when no latency was recorded."""
+    """Draw the split of model latency, if any was recorded."""
     bars = tuple(
         Stack(
             variant,
@@ -237,16 +237,16 @@ def latency_split(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
         )
 
 
-def differences(compared: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
-    """The paired differences; nothing when there is only one variant."""
+def differences(compared: Sequence[PairedComparison]) -> Iterator[Figure]:
+    """List the paired differences, if there are several variants."""
     lines = tuple(
         (
-            METRICS[entry["metric"]].label,
-            DIRECTIONS[entry["direction"]],
-            f"{entry['reference']} - {entry['variant']}",
+            METRICS[entry.metric].label,
+            DIRECTIONS[entry.direction],
+            f"{entry.reference} - {entry.variant}",
             _difference_words(entry),
-            entry["wilcoxon_p_value_holm"],
-            entry["n_pairs"],
+            entry.wilcoxon_p_value_holm,
+            entry.n_pairs,
         )
         for entry in compared
     )
@@ -259,18 +259,18 @@ def differences(compared: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
         )
 
 
-def _difference_words(entry: Mapping[str, Any]) -> str:
-    if entry["mean_difference"] is None:
+def _difference_words(entry: PairedComparison) -> str:
+    if entry.mean_difference is None:
         return "none"
-    digits = 3 if METRICS[entry["metric"]].unit == "ratio" else 1
-    mean, low, high = (
-        f"{entry[key]:+,.{digits}f}" for key in ("mean_difference", "ci_low", "ci_high")
+    digits = 3 if METRICS[entry.metric].unit == "ratio" else 1
+    return (
+        f"{entry.mean_difference:+,.{digits}f} "
+        f"[{entry.ci_low:+,.{digits}f}, {entry.ci_high:+,.{digits}f}]"
     )
-    return f"{mean} [{low}, {high}]"
 
 
 def outliers(rows: Mapping[str, Sequence[RunRow]]) -> Iterator[Figure]:
-    """The cases that stand out; nothing when none does."""
+    """List the cases that stand out, if any do."""
     lines = tuple(
         (row.case_id, variant, ", ".join(row.flags))
         for variant, cases in rows.items()

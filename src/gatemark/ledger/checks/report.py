@@ -64,6 +64,8 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
     troubles_unlisted: int
     unjudged: tuple[str, ...]
     caveats: tuple[str, ...]
+    is_anchored: bool = False
+    """Whether a checkpoint or key that the reader holds vouches for the ledger, not only itself."""
 
     @property
     def exit_code(self) -> ExitCode:
@@ -126,7 +128,9 @@ def verified_text(report: LedgerReport) -> str:
 
 
 def _lines(report: LedgerReport) -> Iterator[str]:
-    yield f"{report.verdict.upper()}  {_counts(report)}"
+    is_unanchored = report.verdict == "pass" and not report.is_anchored
+    anchor = ", unanchored" if is_unanchored else ""
+    yield f"{report.verdict.upper()}{anchor}  {_counts(report)}"
     if report.troubles:
         first = report.first_bad_seq
         yield f"first bad sequence number: {'none' if first is None else first}"

@@ -33,6 +33,12 @@ NO_CHECKPOINT = (
 )
 
 
+NOT_ANCHORED = (
+    "no checkpoint was checked that you hold: give one that was kept elsewhere with --since, "
+    "or the public key of the ledger with --key"
+)
+
+
 class VerifyOptions(NamedTuple):
     """Keys to trust, and checkpoints that were kept elsewhere.
 
@@ -42,6 +48,7 @@ class VerifyOptions(NamedTuple):
     trusted: tuple[VerifierKey, ...] = ()
     since: tuple[str, ...] = ()
     has_tree: bool = True
+    require_checkpoint: bool = False
     erased_later: Callable[[int], Collection[str]] = lambda _: ()
 
 
@@ -53,6 +60,7 @@ class _Signed(NamedTuple):
     place: str
     checkpoint: Checkpoint
     note: Note
+    is_given: bool = False
 
 
 class LedgerCheck:
@@ -68,6 +76,7 @@ class LedgerCheck:
         self._caveats: list[str] = []
         self._ring = Keyring(asked.trusted)
         self._signed = self._read_checkpoints()
+        self._is_anchored = False
         self._result_count = 0
         self._blobs: dict[str, bool] = {}
         events = store.events
@@ -157,6 +166,7 @@ class LedgerCheck:
             troubles_unlisted=self.troubles.count - len(troubles),
             unjudged=tuple(self.unjudged),
             caveats=tuple(self._caveats),
+            is_anchored=self._is_anchored,
         )
 
     def _judged_troubles(self) -> tuple[VerificationIssue, ...]:
@@ -193,7 +203,7 @@ class LedgerCheck:
             signed.append(_Signed(place, checkpoint, note))
         for text in self._asked.since:
             place = "the given checkpoint"
-            signed.append(_Signed(place, *read_checkpoint(text, place)))
+            signed.append(_Signed(place, *read_checkpoint(text, place), is_given=True))
         return sorted(signed, key=lambda one: one.checkpoint.size)
 
     def _check_checkpoints(self) -> None:
@@ -201,6 +211,9 @@ class LedgerCheck:
         for signed in self._signed:
             if self._check_checkpoint(signed, good):
                 good = signed.checkpoint.size
+                self._is_anchored |= signed.is_given or bool(self._asked.trusted)
+        if self._asked.require_checkpoint and not self._is_anchored:
+            self.unjudged.append(NOT_ANCHORED)
         for seq, reason in self._ring.replaced:
             message = (
                 f"event {seq}: the key was replaced without a signature of the old one ({reason})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 from datetime import datetime
@@ -10,7 +11,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from gatemark.core.atomic import secret_file
+from gatemark.core.atomic import make_private_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.port import BlobStore
@@ -44,11 +45,7 @@ def folder_place(folder: Path) -> StorePlace:
 
 def sqlite_place(path: Path, wait_s: int = WAIT_S) -> StorePlace:
     """A file that holds a store of any layout, or will."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInputError(f"{path.parent}: cannot be made: {error.strerror}") from error
-    engine = sa.create_engine(sa.URL.create("sqlite", database=str(path)))
+    engine = sa.create_engine("sqlite://", creator=lambda: _connect(path), poolclass=sa.QueuePool)
 
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
         # The driver must not begin transactions by itself: it would do so too late.
@@ -69,7 +66,25 @@ def sqlite_place(path: Path, wait_s: int = WAIT_S) -> StorePlace:
         take_turn=lambda _: None,
         forget="PRAGMA wal_checkpoint(TRUNCATE)",
     )
-    return StorePlace(database, FolderBlobs(path.parent / "blobs"), path)
+    return StorePlace(database, FolderBlobs(path.parent / "blobs", is_private=True), path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    """Open a database file, for reading alone if it cannot be written; make a missing one."""
+    try:
+        if not path.exists():
+            path.parent.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(path.parent)
+            # SQLite gives its log the mode of the database.
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise BadInputError(f"{path.parent}: cannot be made: {error.strerror}") from error
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return sqlite3.connect(path, check_same_thread=False)
+    # Without its log, SQLite could only open the file by making one.
+    has_log = path.with_name(path.name + "-wal").exists()
+    only = "mode=ro" if has_log else "mode=ro&immutable=1"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{only}", uri=True, check_same_thread=False)
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -51,6 +51,7 @@ class LangfuseObservation(msgspec.Struct):
     prompt_name: str | None = None
     prompt_version: str | int | None = None
     environment: str | None = None
+    metadata: object = None
 
 
 def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refusal]]:
@@ -93,8 +94,15 @@ def _neutral(row: LangfuseObservation, place: str) -> spans.TraceSpan | Refusal:
         prompt=(row.prompt_name, version) if row.prompt_name and version else None,
         retrieval=name if kind == "retrieval" else None,
         tool=name if kind == "tool" else None,
-        tags={"environment": row.environment} if row.environment else {},
+        tags=_tags(row),
     )
+
+
+def _tags(row: LangfuseObservation) -> dict[str, str]:
+    """The environment, and the plain values of the metadata."""
+    found = spans.opened(row.metadata)
+    around = {"deployment.environment": row.environment} if row.environment else {}
+    return spans.tags_of(found if isinstance(found, dict) else {}, around)
 
 
 def _moment(text: str) -> int | None:

@@ -128,7 +128,7 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Trace
         return Refusal(place, f"{named} ends before it starts")
     try:
         attributes = _values(span.attributes)
-        service = None if resource is None else _values(resource.attributes).get("service.name")
+        around = {} if resource is None else _values(resource.attributes)
         evaluations = tuple(_evaluations(span, attributes))
         told = [(event.name or "", _values(event.attributes)) for event in span.events or ()]
     except _OddValueError as odd:
@@ -150,7 +150,7 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Trace
         retrieval=spans.retrieval_of(attributes),
         tool=spans.tool_of(attributes),
         evaluations=evaluations,
-        tags={"service": service} if isinstance(service, str) and service else {},
+        tags=spans.tags_of(attributes, around),
     )
 
 

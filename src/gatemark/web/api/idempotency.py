@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Coroutine
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from anyio.to_thread import run_sync
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 
+from gatemark.accounts.nouns import ALIVE_S
 from gatemark.accounts.open_stores import answers_of
 from gatemark.core.canonical import digest
 from gatemark.web.problems import PROBLEM, ProblemResponse
@@ -63,20 +65,34 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
                 "this Idempotency-Key was used for a different request",
             )
         if kept.status is None:
-            raise ProblemResponse(HTTPStatus.CONFLICT, "the same request is still running")
+            raise ProblemResponse(
+                HTTPStatus.CONFLICT,
+                "the same request is still running",
+                headers={"Retry-After": str(ALIVE_S)},
+            )
         media_type = "application/json" if kept.status < 400 else PROBLEM
         again = {"Idempotency-Replayed": "true"}
         return Response(kept.body, kept.status, media_type=media_type, headers=again)
     done = False
+    alive = asyncio.create_task(_touch(site, person, key))
     try:
         response = await usual(request)
         await run_sync(lambda: _keep(site, person, key, response))
         done = True
     finally:
+        alive.cancel()
         # What was refused changed nothing, and may be asked again with the same key.
         if not done:
             await run_sync(lambda: answers_of(site.workspace).forget(person, key))
     return response
+
+
+async def _touch(site: Site, person: str, key: str) -> None:
+    """Say again and again that a request is running, so that nobody takes its key over."""
+    while True:
+        await asyncio.sleep(ALIVE_S / 4)
+        now = site.workspace.clock()
+        await run_sync(lambda at: answers_of(site.workspace).touch(person, key, at), now)
 
 
 def _keep(site: Site, person: str, key: str, response: Response) -> None:

@@ -147,7 +147,7 @@ def test_what_is_left_of_the_noise_is_told() -> None:
             self.evaluated += 1
             return Loss(3, 1 + self.evaluated / 1000)
 
-    assert largest_repeat_shift(run(Drifting()), "bare") == pytest.approx(0.015)
+    assert largest_repeat_shift(run(Drifting()), "bare") == pytest.approx(0.016)
 
 
 def test_names_of_windows_follow_content_place_and_plan() -> None:
@@ -301,12 +301,74 @@ def test_a_target_of_ones_own_is_measured(own: Run, tmp_path: Path, cost: Any, c
     value = ".nan" if cost == "nan" else cost
     ran = own(f"target: {{python: 'own_target:build'}}\noptions: {{cost: {value}}}\n")
     assert ran.code == code
-    names = {"bare.jsonl", "guarded.jsonl", "noise.jsonl", "costs.json", "report.json"}
+    names = {
+        *("bare.jsonl", "guarded.jsonl", "repeat.jsonl", "noise.jsonl"),
+        *("costs.json", "report.json"),
+    }
     assert {path.name for path in (tmp_path / "overhead").iterdir()} == names
     assert ran.json["guard_overhead"]["noise"]["given"] is True
     assert ran.json["axes"]["latency"]["state"] == ("not gated" if code < 3 else "not measured")
     assert ran.json == json.loads((tmp_path / "overhead" / "report.json").read_text())
     assert "a target may print" in ran.err
+
+
+def test_a_guard_that_never_comes_off_does_not_pass_as_bare(own: Run, tmp_path: Path) -> None:
+    leaking = OWN.replace("restore(self, snapshot): self.on = False", "restore(self, snapshot): 0")
+    leaking = leaking.replace("guarded): self.on = guarded", "guarded): self.on |= guarded")
+    (tmp_path / "own_target.py").write_text(leaking)
+    ran = own("target: {python: 'own_target:build'}\noptions: {cost: 2.0}\n")
+    assert ran.code != 0
+    assert ran.json["guard_overhead"]["bare_ppl"] < 20 < ran.json["guard_overhead"]["guarded_ppl"]
+    assert ran.json["guard_overhead"]["checks"]["overhead.noise"] != "pass"
+
+
+def test_no_guard_is_touched_before_the_first_pass_is_over() -> None:
+    toy = Toy()
+    run(toy)
+    assert toy.calls[:6] == ["evaluate"] * 6
+
+
+GROWING = """
+        self.seen = getattr(self, "seen", 0) + self.on
+        drift = 0.0 if self.seen <= 13 else self.cost
+        return Loss(4, 2 + window.data / 10 + drift * self.on)
+"""
+
+
+def test_a_guard_that_costs_more_in_its_second_pass_holds(
+    own: Run, gatemark: Run, tmp_path: Path
+) -> None:
+    head, _, tail = OWN.partition('        print("a target may print")\n')
+    body = tail[tail.index("\ndef build") :]
+    (tmp_path / "own_target.py").write_text(head + GROWING.removeprefix("\n") + body)
+    ran = own("target: {python: 'own_target:build'}\noptions: {cost: 0.05}\nout: here\n")
+    assert ran.json["guard_overhead"]["overhead"] == 0
+    assert (ran.code, ran.json["guard_overhead"]["checks"]["overhead.repeat"]) == (3, "fail")
+    assert ran.json["guard_overhead"]["repeat"]["floor"] == pytest.approx(math.expm1(0.05))
+    here = tmp_path / "here"
+    arms = ("--bare", here / "bare.jsonl", "--guarded", here / "guarded.jsonl")
+    assert gatemark("overhead", "verify", here / "report.json", *arms).code == 3
+    report = json.loads((here / "report.json").read_text())
+    report["guard_overhead"]["repeat"]["floor"] = 0.0
+    (here / "edited.json").write_text(json.dumps(report))
+    edited = gatemark("overhead", "verify", here / "edited.json", *arms, "--json")
+    assert (edited.code, edited.json["checks"]["value.repeat"]) == (4, "fail")
+    other = ("--repeat", here / "guarded.jsonl", "--json")
+    verified = gatemark("overhead", "verify", here / "report.json", *arms, *other)
+    assert (verified.code, verified.json["checks"]["arm.repeat"]) == (4, "fail")
+
+
+def test_recorded_hashes_of_the_state_are_checked(own: Run, gatemark: Run, tmp_path: Path) -> None:
+    own("target: {python: 'own_target:build'}\noptions: {cost: 0.001}\nout: here\n")
+    here = tmp_path / "here"
+    costs = json.loads((here / "costs.json").read_text())
+    costs["passes"][1]["restored"] = "another"
+    (here / "edited.json").write_text(json.dumps(costs))
+    arms = ("--bare", here / "bare.jsonl", "--guarded", here / "guarded.jsonl")
+    ran = gatemark("score", "overhead", *arms, "--costs", here / "edited.json", "--json")
+    assert ran.code == 3
+    (error,) = ran.json["guard_overhead"]["errors"]
+    assert (error["check"], "another" in error["message"]) == ("arm.restored", True)
 
 
 def test_a_run_can_be_verified_with_what_lies_beside_it(

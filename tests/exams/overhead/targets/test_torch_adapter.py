@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,24 @@ def test_a_guard_that_changes_weights_is_undone_by_the_restore() -> None:
     assert found.passes[0].outcomes == found.passes[3].outcomes
     assert found.passes[1].outcomes == found.passes[2].outcomes
     assert found.guards == ("spectral_cap", "clip")
+
+
+def test_a_guard_that_leaves_its_hooks_or_a_patched_forward_is_noticed() -> None:
+    class Stuck(ActivationClip):
+        def remove(self, model: Any) -> None:
+            pass
+
+    class Patching(Stuck):
+        def install(self, model: Any) -> None:
+            model.forward = partial(model.forward)
+
+    class Switching(Stuck):
+        def install(self, model: Any) -> None:
+            model.train()
+
+    for guard in (Stuck(0.01), Patching(0.01), Switching(0.01)):
+        with pytest.raises(IncomparableError, match="did not bring the state back"):
+            run(target([guard]))
 
 
 def test_the_same_seeds_write_the_same_bytes(tmp_path: Path) -> None:

@@ -152,13 +152,24 @@ def test_a_gate_decides_the_exit_code_on_each_side_of_its_line(
     assert metrics(world, "--gate", "m6b_mean=0.16", "--judged", "V1").code == 0
 
 
+def test_a_log_that_was_cut_off_cannot_improve_the_metrics(world: World, metrics: Metrics) -> None:
+    path = world.log_path("case-1", "V0")
+    kept = gzip.decompress(path.read_bytes()).splitlines(keepends=True)[:-1]
+    path.write_bytes(gzip.compress(b"".join(kept), mtime=0))
+    ran = metrics(world, "--gate", "m5_unsupported_global_rate=0.4")
+    assert (ran.code, ran.out) == (2, "")
+    assert "the log is incomplete: 2 decisions to summarize, but 1 summaries" in ran.err
+    counted = metrics(world, "--on-bad-case", "exclude", "--gate", "m5_unsupported_global_rate=0.9")
+    assert counted.code == 3, counted.err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (("--gate", "m6b_mean"), "expected METRIC=BOUND"),
         (("--gate", "m6b_mean=nan"), "not a finite number"),
-        (("--gate", "m11=1"), "no metric is called 'm11'"),
-        (("--gate", "m1_update_count=1"), "has no better side"),
+        (("--gate", "m11=1"), "unknown metric 'm11'"),
+        (("--gate", "m1_update_count=1"), "neither side is better"),
         (("--score", "m2_output_ctu"), "score must be one of"),
         (("--extractor", "nobody"), "no extractor is called 'nobody'"),
         (("--extractor", "scispacy"), "takes no lexicon"),
@@ -257,6 +268,7 @@ def test_a_window_beyond_the_trace_is_refused(
 ) -> None:
     records = [
         world.meta("case-1", "V0"),
+        world.decision("case-1", "V0", 0, 3),
         world.event("case-1", "V0", 0, "Fever.", (1, 99)),
     ]
     world.write_log("case-1", "V0", records)
@@ -330,6 +342,7 @@ def test_what_a_reader_should_know_about_the_logs_is_told_with_the_verdict(
         world.add_log(f"case-{at}", "V1", ("Fever.",), compat="source")
     records = [
         world.meta("case-0", "V0"),
+        world.decision("case-0", "V0", 0, 3),
         world.event("case-0", "V0", 0, "Fever.", (3, 1), summary_ctu=900),
     ]
     world.write_log("case-0", "V0", records)

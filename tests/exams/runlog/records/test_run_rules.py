@@ -68,3 +68,83 @@ def test_what_is_found_does_not_depend_on_how_a_file_is_cut_into_blocks(
         choices = ReadingChoices(max_errors=1000)
         found.append(read_tagged(inspect_source(str(path)), schema, schema.across(), choices))
     assert found[0] == found[1] == found[2]
+
+
+def changed(kind: str, **fields: Any) -> list[Any]:
+    return [one | fields if one["record_type"] == kind else one for one in FILE]
+
+
+def test_a_log_whose_summaries_were_cut_off_is_refused(tmp_path: Path) -> None:
+    assert checked(tmp_path, list(FILE)).problems == ()
+    for kept in range(1, len(FILE)):
+        problems = " ".join(checked(tmp_path, list(FILE[:kept])).problems)
+        assert "(complete)" in problems or "at $" in problems
+        assert "incomplete" in problems
+    (problem,) = checked(tmp_path, list(FILE[:-1])).problems[:1]
+    assert "incomplete: 3 decisions to summarize, but 2 summaries" in problem
+
+
+def test_counts_of_timestamps_must_be_those_of_the_records(tmp_path: Path) -> None:
+    times = FILE[0]["timestamp_derivation"] | {"derived_from_t_emitted": 8}
+    (problem,) = checked(tmp_path, changed("run_meta", timestamp_derivation=times)).problems
+    assert "incomplete: 8 timestamps were derived, but there are 7 records" in problem
+
+
+def variant_file(variant: str, trigger: str, *kinds: str) -> list[Any]:
+    """The file under another variant, with some kinds of records."""
+    found = []
+    for one in FILE:
+        if one["record_type"] not in ("run_meta", "summary_event", *kinds):
+            continue
+        names = {
+            key: [name.replace("-V0-", f"-{variant}-") for name in value]
+            if isinstance(value, list)
+            else value.replace("-V0-", f"-{variant}-")
+            for key, value in one.items()
+            if key.endswith(("event_id", "event_ids", "decision_id")) and value
+        }
+        more: dict[str, Any] = {"variant_id": variant}
+        if one["record_type"] == "summary_event":
+            more["trigger_type"] = trigger
+        if one["record_type"] == "run_meta":
+            more["trigger_policy"] = POLICIES[variant]
+            count = sum(other["record_type"] in ("summary_event", *kinds) for other in FILE)
+            more["timestamp_derivation"] = one["timestamp_derivation"] | {
+                "derived_from_t_emitted": count
+            }
+        found.append(one | names | more)
+    return found
+
+
+POLICIES = {
+    "V1": "turn_end",
+    "V2": "no_buffer",
+    "V3": "no_tokengate",
+    "V4": "no_novelty",
+}
+GATE, BUFFER = "tokengate_flush", "buffer_decision"
+
+
+def test_each_variant_has_its_own_kinds_of_records(tmp_path: Path) -> None:
+    assert checked(tmp_path, variant_file("V1", "turn_end")).problems == ()
+    assert checked(tmp_path, variant_file("V3", "buffer_agent", BUFFER)).problems == ()
+    four = variant_file("V4", "buffer_agent", GATE, BUFFER)
+    assert checked(tmp_path, four).problems == ()
+    for records, words in (
+        (variant_file("V1", "turn_end", BUFFER), "V1 has no buffer_decision records"),
+        (variant_file("V3", "buffer_agent", GATE, BUFFER), "V3 has no tokengate_flush records"),
+        (variant_file("V2", "tokengate_flush", BUFFER), "V2 has no buffer_decision records"),
+        (variant_file("V1", "buffer_agent"), "must be turn_end under V1, got buffer_agent"),
+        (changed("summary_event", trigger_type="turn_end"), "must be buffer_agent under V0"),
+        (variant_file("V2", "tokengate_flush", GATE), "incomplete: 1 flushes, but 3 summaries"),
+    ):
+        assert words in " ".join(checked(tmp_path, records).problems), words
+
+
+def test_v4_looks_for_no_novelty(tmp_path: Path) -> None:
+    filters = {"completeness_passed": True, "value_passed": True, "novelty_passed": True}
+    records = [
+        one | {"filter_results": filters} if one["record_type"] == BUFFER else one
+        for one in variant_file("V4", "buffer_agent", GATE, BUFFER)
+    ]
+    assert "must be null under V4" in " ".join(checked(tmp_path, records).problems)

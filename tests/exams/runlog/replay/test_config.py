@@ -80,7 +80,7 @@ def test_a_configuration_that_makes_no_sense_is_refused(path, value, complaint) 
 
 
 def test_a_configuration_must_be_a_mapping() -> None:
-    with pytest.raises(BadInputError, match="no mapping"):
+    with pytest.raises(BadInputError, match="expected a mapping"):
         load_variant(["V0"], "f")
 
 

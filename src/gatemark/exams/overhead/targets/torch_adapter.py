@@ -152,6 +152,8 @@ class CausalLm:
             plain = tensor.detach().to("cpu").contiguous()
             found.update(f"{name}{tuple(plain.shape)}{plain.dtype}".encode())
             found.update(plain.flatten().view(torch.uint8).numpy().tobytes())
+        for name, module in self._model.named_modules():
+            found.update(f"{name} {module.training} {_patches(module)}\n".encode())
         return DIGEST_PREFIX + found.hexdigest()
 
     def _state(self) -> dict[str, torch.Tensor]:
@@ -212,6 +214,18 @@ def deterministic() -> Iterator[None]:
         yield
     finally:
         torch.use_deterministic_algorithms(mode=before)
+
+
+def _patches(module: torch.nn.Module) -> str:
+    """Name the hooks of a module by kind and owner, and a replaced ``forward``."""
+    hooks = [
+        f"{kind} {getattr(hook, '__module__', '')}.{getattr(hook, '__qualname__', type(hook))}"
+        for kind, found in sorted(vars(module).items())
+        if kind.endswith("_hooks") and isinstance(found, dict)
+        for hook in found.values()
+    ]
+    forward = vars(module).get("forward")
+    return "; ".join([*hooks, *([f"forward {forward!r}"] if forward is not None else [])])
 
 
 def _cut(

@@ -1,4 +1,4 @@
-"""Choosing the token gate's settings: every policy on every case, then the best that holds."""
+"""Calibrate the token gate: try every policy on every case, and choose the best valid one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BATCH_POLICIES = 100
 
 
 class CalibrateRequest(msgspec.Struct, frozen=True):
-    """Which traces to calibrate on, how, and where the files go."""
+    """Traces, configuration and output folder of a calibration."""
 
     traces: str
     output: str
@@ -61,7 +61,7 @@ class _SweepJob(msgspec.Struct, frozen=True):
 
 
 def read_sweep_config(path: str | None, compat: str | None = None) -> SweepConfig:
-    """The configuration of a file, or the shipped one."""
+    """Return the configuration of a file, or the built-in one."""
     if path is None:
         place = "calibration.yaml"
         text = files("gatemark.exams.runlog.replay").joinpath("defaults", place).read_text("utf-8")
@@ -78,7 +78,7 @@ def calibrate(
     request: CalibrateRequest,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[Path, CalibrationReport]:
-    """Sweep, judge, choose, and write what was found into a folder of its own."""
+    """Sweep, judge, choose, and write the files of the calibration into a folder."""
     config = read_sweep_config(request.config, request.compat)
     folder = find_traces(request.traces)[0].parent
     path = find_manifest(request.manifest, folder, folder.parent / "manifests", folder.parent)
@@ -107,7 +107,7 @@ def calibrate(
 
 
 def _batches(valid: Sequence[GatePolicy]) -> list[Sequence[GatePolicy]]:
-    """Many policies at a time, because every batch reads all traces again."""
+    """Policies per batch; large, because every batch reads all traces."""
     size = max(1, min(BATCH_POLICIES, len(valid) // 4))
     return [valid[start : start + size] for start in range(0, len(valid), size)]
 
@@ -145,7 +145,7 @@ def _refuse_many_failures(failed: dict[str, str], total: int, config: SweepConfi
 
 
 def _sweep(job: _SweepJob, batch: Sequence[GatePolicy]) -> bytes:
-    """Some policies on every case; a worker reads the traces again, which is cheap beside that."""
+    """Replay some policies on every case; each worker reads the traces."""
     cases = [
         sweep_case(read_trace(path, allow_stub=job.allow_stub).trace) for _, path in job.entries
     ]
@@ -155,7 +155,7 @@ def _sweep(job: _SweepJob, batch: Sequence[GatePolicy]) -> bytes:
 
 
 class _Swept(NamedTuple):
-    """What a sweep was over and what came out of it."""
+    """Inputs and outcome of a sweep."""
 
     cases: list[SweepCase]
     failed: dict[str, str]

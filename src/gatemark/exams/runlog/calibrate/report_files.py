@@ -1,11 +1,11 @@
-"""What a calibration leaves behind: tables for machines, settings to use, a page for people."""
+"""Files of a calibration: tables, settings, and a page for people."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -34,7 +34,7 @@ _COLUMNS: Final = (
 
 
 class CalibrationReport(Struct, frozen=True):
-    """Everything that a calibration found, and what it was made from."""
+    """Inputs and outcome of a calibration."""
 
     run_id: str
     config: SweepConfig
@@ -51,18 +51,18 @@ class CalibrationReport(Struct, frozen=True):
 
     @property
     def survivors(self) -> list[PolicySweep]:
-        """The policies that break no constraint."""
+        """Return the policies that break no constraint."""
         return [found for found in self.policies if not found.violations]
 
 
 def calibration_id(trace_dataset_hash: str, config_hash: str, commit: str) -> str:
-    """The name of a calibration: what was swept, how, and by which code."""
+    """Return the name of a calibration, from its inputs and code."""
     parts = (short_hash(trace_dataset_hash), short_hash(config_hash), commit[:SHORT])
     return "_".join(("calib", *parts))
 
 
 def calibration_files(found: CalibrationReport) -> dict[str, bytes]:
-    """Every file of a calibration by its name; settings only when a policy was chosen."""
+    """Return every file by name; settings only if a policy was chosen."""
     files = {
         "calibration_results.csv": _results(found),
         "calibration_per_case.jsonl": json_lines(found.cases),
@@ -100,7 +100,7 @@ def _cell(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def _summary(found: CalibrationReport) -> dict[str, Any]:
+def _summary(found: CalibrationReport) -> dict[str, object]:
     choice = found.choice
     return {
         "calibration_run_id": found.run_id,
@@ -132,7 +132,7 @@ def _violation_counts(found: CalibrationReport) -> dict[str, int]:
 
 
 def _sensitivity(found: CalibrationReport) -> dict[str, dict[str, float]]:
-    """The share of small pieces by where "small" begins, for the best few policies."""
+    """Return the share of small pieces by threshold, for the best policies."""
     choice = found.choice
     if choice is None:
         return {}
@@ -151,7 +151,7 @@ def _sensitivity(found: CalibrationReport) -> dict[str, dict[str, float]]:
 
 
 def _chosen(choice: ChosenPolicy) -> bytes:
-    """The settings in the words of a variant's configuration."""
+    """Return the settings as a variant's configuration."""
     settings = choice.chosen.policy.settings
     lines = (
         f"# {choice.chosen.policy.policy_id}, chosen by {choice.method}",

@@ -36,7 +36,7 @@ class SettingsGrid(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Constraints(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a policy must hold to be chosen at all."""
+    """Constraints that a policy must meet."""
 
     ttff_factor: Positive = 3.0
     spam_max_rate: Rate = 0.10
@@ -50,7 +50,7 @@ class Constraints(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TieBreakWeights(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much each measure counts where nothing else decides."""
+    """Weights of the measures in the weighted score."""
 
     ttff: Rate = 0.25
     flushes: Rate = 0.15
@@ -71,7 +71,7 @@ class SweepConfig(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def sweep_config(raw: object, place: str) -> SweepConfig:
-    """A configuration from plain values; every complaint names the place and the key."""
+    """Convert plain values to a configuration; errors name the place and the key."""
     try:
         return msgspec.convert(raw, SweepConfig)
     except msgspec.ValidationError as error:
@@ -86,7 +86,7 @@ class GatePolicy(Struct, frozen=True):
 
 
 def policies(grid: SettingsGrid) -> tuple[list[GatePolicy], list[str]]:
-    """The valid policies of a grid in nested order, and the ids of those that make no sense."""
+    """Return the valid policies of a grid in nested order, and the ids of invalid ones."""
     valid: list[GatePolicy] = []
     invalid: list[str] = []
     points = product(grid.min_words, grid.max_words, grid.silence_ms, grid.max_wait_ms)
@@ -134,7 +134,7 @@ class CaseSweep(Struct, frozen=True):
 
 
 class SweepCase(Struct, frozen=True):
-    """A case made ready for many replays: its content plane, and how fast words come in it."""
+    """A case prepared for many replays: its content plane and the times of its words."""
 
     case_id: str
     events: tuple[ReplayEvent, ...]
@@ -161,14 +161,14 @@ def sweep_case(trace: Trace) -> SweepCase:
 
 
 def time_to_words(case: SweepCase, words: int) -> int | None:
-    """Milliseconds from the first content delta to the n-th word; None when it never comes."""
+    """Return milliseconds from the first content delta to the n-th word, if there is one."""
     if len(case.word_times_ms) < words:
         return None
     return case.word_times_ms[words - 1] - case.word_times_ms[0]
 
 
 def openings(case: SweepCase, policy: GatePolicy, compat: Compat = "gatemark") -> list[GateOpening]:
-    """Every opening of the gate; timers are looked at after each delta, and turns end the rest."""
+    """Yield every flush of the gate; check timers after each delta."""
     gate = TokenGate(policy.settings, compat)
     found: list[GateOpening] = []
     now = 0
@@ -190,7 +190,7 @@ def openings(case: SweepCase, policy: GatePolicy, compat: Compat = "gatemark") -
 
 
 def case_sweep(case: SweepCase, policy: GatePolicy, config: SweepConfig) -> CaseSweep:
-    """One policy on one case, in numbers."""
+    """Return the numbers of one policy on one case."""
     every = openings(case, policy, config.compat)
     regular = [one for one in every if one.reason != "end_of_trace"]
     sizes = sorted(one.words for one in regular)
@@ -224,12 +224,12 @@ def case_sweep(case: SweepCase, policy: GatePolicy, config: SweepConfig) -> Case
 
 
 def _share(sizes: Sequence[int], line: float) -> float | None:
-    """The share of sizes below a line."""
+    """Return the share of sizes below a threshold."""
     return sum(size < line for size in sizes) / len(sizes) if sizes else None
 
 
 def at_share(ordered: Sequence[N], share: float) -> N | None:
-    """The value at the index n·p of sorted values, rounded down."""
+    """Return the value at index n·p of sorted values, rounded down."""
     return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else None
 
 
@@ -255,7 +255,7 @@ class PolicySweep(Struct, frozen=True):
 
 
 def policy_sweep(policy: GatePolicy, found: Sequence[CaseSweep]) -> PolicySweep:
-    """A policy over all cases: times and chunk medians at their middle, tails at their worst."""
+    """Aggregate a policy over all cases: medians of times and chunks, worst case of tails."""
 
     def column(name: str) -> list[float]:
         return sorted(v for case in found if (v := getattr(case, name)) is not None)
@@ -321,11 +321,11 @@ def _broken(rules: Iterable[tuple[str, float | None, str, float | None]]) -> Ite
 
 Method = Literal["pareto_utopia", "weighted_score", "lexicographic"]
 FEW: Final = 5
-"""With fewer survivors than this, bounds are their extremes and not percentiles."""
+"""Below this number of valid policies, bounds are extremes, not percentiles."""
 
 
 class Objective(Struct, frozen=True):
-    """Something to be good at: whether less is better, and what difference is none."""
+    """An objective: whether less is better, and which difference is negligible."""
 
     name: str
     value: Callable[[PolicySweep], float | None]
@@ -364,7 +364,7 @@ class ChosenPolicy(Struct, frozen=True):
 
 
 def choose(survivors: Sequence[PolicySweep], weights: TieBreakWeights) -> ChosenPolicy | None:
-    """The best of the survivors; None when there are none."""
+    """Return the best valid policy, if there is one."""
     if not survivors:
         return None
     bounds = {one.name: _bounds(one, survivors) for one in (*OBJECTIVES, *EXTRAS)}
@@ -400,7 +400,7 @@ def choose(survivors: Sequence[PolicySweep], weights: TieBreakWeights) -> Chosen
 def pareto_set(
     survivors: Sequence[PolicySweep], objectives: Sequence[Objective]
 ) -> list[PolicySweep]:
-    """Those that no other is at least as good as everywhere and better somewhere."""
+    """Return the Pareto set."""
     points = [(found, _costs(found, objectives)) for found in survivors]
     return [
         found for found, mine in points if not any(_dominates(theirs, mine) for _, theirs in points)
@@ -408,7 +408,7 @@ def pareto_set(
 
 
 def _costs(found: PolicySweep, objectives: Sequence[Objective]) -> tuple[float, ...]:
-    """Every objective as something to be small."""
+    """Return every objective as a value to minimise."""
     costs = []
     for one in objectives:
         value = one.value(found)
@@ -436,7 +436,7 @@ def _differs(objective: Objective, bounds: Bounds | None) -> bool:
 
 
 def _goodness(found: PolicySweep, objective: Objective, bounds: Bounds) -> float:
-    """From 0, as bad as the bad end, to 1, as good as the good end."""
+    """Scale an objective from 0 (worst) to 1 (best)."""
     value = objective.value(found)
     if value is None or bounds.high <= bounds.low:
         return 0.0
@@ -447,7 +447,7 @@ def _goodness(found: PolicySweep, objective: Objective, bounds: Bounds) -> float
 def _distance(
     found: PolicySweep, kept: Sequence[Objective], bounds: Mapping[str, Bounds | None]
 ) -> float:
-    """How far a policy is from being the best in everything at once."""
+    """Return the distance of a policy from the best value in every objective."""
     gaps = [
         (1.0 - _goodness(found, one, scale)) ** 2
         for one in kept
@@ -459,7 +459,7 @@ def _distance(
 def _score(
     found: PolicySweep, bounds: Mapping[str, Bounds | None], weights: TieBreakWeights
 ) -> float | None:
-    """The weighted mean over everything that differs at all; None when nothing does."""
+    """Return the weighted mean over objectives that differ; None if none does."""
     total = whole = 0.0
     for one in (*OBJECTIVES, *EXTRAS):
         scale = bounds[one.name]
@@ -472,7 +472,7 @@ def _score(
 
 
 def _ties(found: PolicySweep) -> tuple[float, float, float, str]:
-    """Fewer openings, then larger pieces, then an earlier first one, then the smallest id."""
+    """Return a sort key: fewer flushes, larger pieces, an earlier first one, the smallest id."""
     chunk = found.chunk_p50 if found.chunk_p50 is not None else float("-inf")
     ttff = found.ttff_p50_ms if found.ttff_p50_ms is not None else float("inf")
     return found.flushes_mean, -chunk, ttff, found.policy.policy_id

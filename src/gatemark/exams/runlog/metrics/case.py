@@ -1,4 +1,4 @@
-"""Every metric of one case under one variant, from its log, its trace's text and an extractor."""
+"""Compute every metric of one case under one variant."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -28,7 +28,7 @@ UNKNOWN_REASON = "unknown"
 
 
 def reason_counts(flushes: Sequence[TokengateFlush]) -> dict[str, int]:
-    """How often each reason triggered a flush."""
+    """Count flushes by reason."""
     counts = Counter(
         flush.trigger_reason if isinstance(flush.trigger_reason, str) else UNKNOWN_REASON
         for flush in flushes
@@ -37,7 +37,7 @@ def reason_counts(flushes: Sequence[TokengateFlush]) -> dict[str, int]:
 
 
 def flush_intervals_ms(flushes: Sequence[TokengateFlush]) -> tuple[tuple[float, ...], int]:
-    """Milliseconds between consecutive flushes, and how many of them were dropped.
+    """Return milliseconds between consecutive flushes, and the number of dropped intervals.
 
     Agents take turns, so a flush may be stamped before the one it follows. Such an interval is
     dropped, and the next is measured from the last stamp that did not go back.
@@ -72,12 +72,12 @@ def _moment(flush: TokengateFlush) -> datetime:
 
 
 def per_second(units: int, duration_ms: float) -> float | None:
-    """Text units per second of virtual time; None when no time passed."""
+    """Return text units per second of virtual time; None if no time passed."""
     return units / (duration_ms / 1000) if duration_ms > 0 else None
 
 
 def share(part: float, whole: float) -> float | None:
-    """A part of a whole; None when the whole is nothing."""
+    """Return a share; None if the whole is 0."""
     return part / whole if whole > 0 else None
 
 
@@ -85,23 +85,23 @@ Concepts = frozenset[str]
 
 
 def mean(values: Sequence[float]) -> float | None:
-    """The plain mean; None of nothing."""
+    """Return the mean; None without values."""
     return sum(values) / len(values) if values else None
 
 
 def jaccard(left: Concepts, right: Concepts) -> float:
-    """Shared concepts over all concepts; two empty sets share nothing."""
+    """Return shared concepts over all concepts; 0 for two empty sets."""
     union = left | right
     return len(left & right) / len(union) if union else 0.0
 
 
 def consecutive_jaccards(summaries: Sequence[Concepts]) -> tuple[float, ...]:
-    """M3: how much each summary repeats the one before it."""
+    """Return M3: how much each summary repeats the one before it."""
     return tuple(jaccard(earlier, later) for earlier, later in pairwise(summaries))
 
 
 def threshold_rates(jaccards: Sequence[float]) -> ThresholdRates:
-    """M3: the share of neighbours at least this alike; null without neighbours."""
+    """Return M3: the share of neighbours at or above each threshold; null without neighbours."""
     return ThresholdRates(
         *(
             sum(value >= least for value in jaccards) / len(jaccards) if jaccards else None
@@ -111,19 +111,19 @@ def threshold_rates(jaccards: Sequence[float]) -> ThresholdRates:
 
 
 def covered(said: Concepts, trace: Concepts) -> float:
-    """M4: the share of the trace's concepts that were said; 0 of a trace without concepts."""
+    """Return M4: the share of the trace's concepts in summaries; 0 without concepts."""
     return len(said & trace) / len(trace) if trace else 0.0
 
 
 def unsupported(said: Concepts, support: Concepts) -> float:
-    """M5, M6: the share of what was said that has no support; 0 when nothing was said."""
+    """Return M5 and M6: the share of unsupported concepts; 0 without concepts."""
     return len(said - support) / len(said) if said else 0.0
 
 
 def covered_within(
     sizes: Sequence[int], summaries: Sequence[Concepts], trace: Concepts
 ) -> BudgetCoverage:
-    """M7b: coverage by the summaries that fit a budget of text units.
+    """Return M7b: coverage by the summaries that fit a budget of text units.
 
     Only a prefix counts: the first summary that does not fit blocks those after it. A failed
     summary uses up its size and says nothing.
@@ -142,7 +142,7 @@ def covered_within(
 
 
 def union(summaries: Sequence[Concepts]) -> Concepts:
-    """Everything that any summary said."""
+    """Return the concepts of all summaries."""
     return frozenset().union(*summaries)
 
 
@@ -152,7 +152,7 @@ Extract = Callable[[str], Concepts]
 
 
 class CaseText(Protocol):
-    """What the metrics need to know about a trace."""
+    """The parts of a trace that metrics need."""
 
     @property
     def whole(self) -> str:
@@ -170,7 +170,7 @@ class CaseText(Protocol):
         ...
 
     def window(self, start_seq: int, end_seq: int) -> str:
-        """The text of the deltas from one seq to another, both included."""
+        """Return the text of the deltas from one seq to another, both included."""
         ...
 
 
@@ -182,35 +182,37 @@ def case_metrics(
     tokengate_config_hash_match: bool,
     dataset_manifest_hash_valid: bool,
 ) -> PerCaseMetrics:
-    """All metrics of one case; outliers need all cases and are found later."""
+    """Return all metrics of one case; outliers are flagged later, over all cases."""
     log = _in_order(log)
     trace_concepts = extract(trace.whole)
     said = tuple(
         extract(event.summary_semantics_text) if event.schema_ok else NOTHING
         for event in log.events
     )
-    return PerCaseMetrics(
-        schema_name="exaid.metrics",
-        schema_version=METRICS_VERSION,
-        outlier_flags=[],
-        outlier_latency_spike=False,
-        outlier_excessive_flushes=False,
-        outlier_low_coverage=False,
-        case_id=plain_case_id(log.meta.case_id),
-        variant_id=log.meta.variant_id,
-        tokengate_config_hash_match=tokengate_config_hash_match,
-        dataset_manifest_hash_valid=dataset_manifest_hash_valid,
-        stub_trace_detected=trace.is_stub,
+    values: dict[str, object] = {
+        "metrics_type": "per_case",
+        "schema_name": "exaid.metrics",
+        "schema_version": METRICS_VERSION,
+        "outlier_flags": [],
+        "outlier_latency_spike": False,
+        "outlier_excessive_flushes": False,
+        "outlier_low_coverage": False,
+        "case_id": plain_case_id(log.meta.case_id),
+        "variant_id": log.meta.variant_id,
+        "tokengate_config_hash_match": tokengate_config_hash_match,
+        "dataset_manifest_hash_valid": dataset_manifest_hash_valid,
+        "stub_trace_detected": trace.is_stub,
         **_counts(log),
         **_content(log, said, trace_concepts),
         **_faithfulness(log, said, trace, extract),
         **_usage(log),
         **_pace(log, trace),
-    )
+    }
+    return msgspec.convert(values, PerCaseMetrics)
 
 
 def _in_order(log: RunLog) -> RunLog:
-    """The log with each kind of record in the order of its index."""
+    """Return the log with each kind of record in the order of its index."""
     return msgspec.structs.replace(
         log,
         flushes=tuple(sorted(log.flushes, key=lambda flush: flush.flush_index)),
@@ -220,13 +222,13 @@ def _in_order(log: RunLog) -> RunLog:
 
 
 def size_of(event: SummaryEvent) -> int:
-    """The recorded size, or the size of the text where an older log has none."""
+    """Return the recorded size, or the size of the text if an older log has none."""
     recorded: object = event.summary_ctu
     return recorded if isinstance(recorded, int) else ctu(event.summary_semantics_text)
 
 
-def _counts(log: RunLog) -> dict[str, Any]:
-    """M1, M2 and M10; failed summaries count, because somebody got them."""
+def _counts(log: RunLog) -> dict[str, object]:
+    """Return M1, M2 and M10; failed summaries count, because they were sent."""
     failures = sum(not event.schema_ok for event in log.events)
     rate = failures / len(log.events) if log.events else 0.0
     return {
@@ -238,8 +240,8 @@ def _counts(log: RunLog) -> dict[str, Any]:
     }
 
 
-def _content(log: RunLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[str, Any]:
-    """M3, M4, M5 and M7b; a failed summary says nothing, which costs recall."""
+def _content(log: RunLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[str, object]:
+    """Return M3, M4, M5 and M7b; a failed summary has no concepts, which lowers coverage."""
     everything = union(said)
     jaccards = consecutive_jaccards(said)
     per_summary = [
@@ -264,8 +266,8 @@ def _content(log: RunLog, said: tuple[Concepts, ...], trace: Concepts) -> dict[s
 
 def _faithfulness(
     log: RunLog, said: tuple[Concepts, ...], trace: CaseText, extract: Extract
-) -> dict[str, Any]:
-    """M6a against the window alone, M6b against the window and the summary before it."""
+) -> dict[str, object]:
+    """Return M6a against the window, and M6b against the window and the summary before it."""
     by_id = {event.event_id: event for event in log.events}
     alone: list[float] = []
     with_latest: list[float] = []
@@ -273,7 +275,7 @@ def _faithfulness(
         if not event.schema_ok:
             continue
         if not concepts:
-            # Nothing said needs no support; the texts need not even be looked at.
+            # Without concepts nothing needs support.
             alone.append(0.0)
             with_latest.append(0.0)
             continue
@@ -289,7 +291,7 @@ def _faithfulness(
 
 
 def support_text(window: str, event: SummaryEvent, by_id: dict[str, SummaryEvent]) -> str:
-    """What an event may rest on: its window and the summary before it.
+    """Return the text that may support an event: its window and the summary before it.
 
     An id that names no event adds nothing; a failed summary counts like any other.
     """
@@ -299,8 +301,8 @@ def support_text(window: str, event: SummaryEvent, by_id: dict[str, SummaryEvent
     return f"{window} {by_id[latest].summary_semantics_text}"
 
 
-def _usage(log: RunLog) -> dict[str, Any]:
-    """M8 and M9."""
+def _usage(log: RunLog) -> dict[str, object]:
+    """Return M8 and M9."""
     summary = _latencies(log.events)
     decision = _latencies(log.decisions)
     records: tuple[SummaryEvent | BufferDecision, ...] = (*log.events, *log.decisions)
@@ -342,8 +344,8 @@ def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _pace(log: RunLog, trace: CaseText) -> dict[str, Any]:
-    """Flushes, throughput in virtual time, and the split of the latency."""
+def _pace(log: RunLog, trace: CaseText) -> dict[str, object]:
+    """Return flushes, throughput in virtual time, and the split of the latency."""
     sizes = tuple(flush.accumulated_ctu for flush in log.flushes)
     intervals, dropped = flush_intervals_ms(log.flushes)
     trace_ctu = ctu(trace.whole)

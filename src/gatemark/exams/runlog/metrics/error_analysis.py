@@ -1,9 +1,9 @@
-"""What happened in a case that stands out: excerpts, decisions and outputs, ready to be read."""
+"""Analyse a case that stands out: excerpts, decisions and outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ LATENCY, FLUSHES, COVERAGE = "latency_spike", "excessive_flushes", "low_coverage
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """The lines that a case must cross to stand out; None when there was nothing to draw one by."""
+    """Thresholds from which a case stands out; None without values."""
 
     latency_ms: float | None
     flush_count: float | None
@@ -26,7 +26,7 @@ class Thresholds(msgspec.Struct, frozen=True):
 
 
 def outlier_thresholds(rows: Sequence[PerCaseMetrics]) -> Thresholds:
-    """The 95th percentiles of latency and flushes and the 5th of coverage, over all rows."""
+    """Return the 95th percentiles of latency and flushes and the 5th of coverage."""
     latencies = [
         row.m8_summary_latency_ms_mean for row in rows if row.m8_summary_latency_ms_mean is not None
     ]
@@ -38,7 +38,7 @@ def outlier_thresholds(rows: Sequence[PerCaseMetrics]) -> Thresholds:
 
 
 def with_outliers(rows: Sequence[PerCaseMetrics]) -> tuple[PerCaseMetrics, ...]:
-    """The rows with their flags; a value on the line does not stand out."""
+    """Return the rows with their flags; a value on the threshold does not stand out."""
     lines = outlier_thresholds(rows)
     return tuple(_flagged(row, lines) for row in rows)
 
@@ -66,7 +66,7 @@ DEFAULT_EXCERPT_CHARS = 500
 
 
 class WindowText(Protocol):
-    """The text of a trace by window."""
+    """A trace whose text can be read by window."""
 
     @property
     def whole(self) -> str:
@@ -74,7 +74,7 @@ class WindowText(Protocol):
         ...
 
     def window(self, start_seq: int, end_seq: int) -> str:
-        """The text of the deltas from one seq to another, both included."""
+        """Return the text of the deltas from one seq to another, both included."""
         ...
 
 
@@ -85,8 +85,8 @@ def case_analysis(
     *,
     excerpt_chars: int = DEFAULT_EXCERPT_CHARS,
     extract: Extract | None = None,
-) -> dict[str, Any]:
-    """One line of an error analysis. With an extractor it also names the concepts at fault."""
+) -> dict[str, object]:
+    """Return one line of an error analysis; with an extractor, also the concepts at fault."""
     found = {
         "case_id": row.case_id,
         "variant_id": row.variant_id,
@@ -120,11 +120,11 @@ def case_analysis(
 
 
 def excerpt(text: str, limit: int) -> str:
-    """The beginning of a text; one that was cut ends in an ellipsis."""
+    """Return the beginning of a text, with an ellipsis if it was cut."""
     return text if len(text) <= limit else text[: max(0, limit - 1)] + "…"
 
 
-def _flushes(log: RunLog) -> Iterator[dict[str, Any]]:
+def _flushes(log: RunLog) -> Iterator[dict[str, object]]:
     for flush in log.flushes:
         yield {
             "kind": "tokengate_flush",
@@ -137,7 +137,7 @@ def _flushes(log: RunLog) -> Iterator[dict[str, Any]]:
         }
 
 
-def _decisions(log: RunLog) -> Iterator[dict[str, Any]]:
+def _decisions(log: RunLog) -> Iterator[dict[str, object]]:
     for decision in log.decisions:
         yield {
             "kind": "buffer_decision",
@@ -150,7 +150,7 @@ def _decisions(log: RunLog) -> Iterator[dict[str, Any]]:
         }
 
 
-def _output(event: SummaryEvent, limit: int) -> dict[str, Any]:
+def _output(event: SummaryEvent, limit: int) -> dict[str, object]:
     return {
         "event_id": event.event_id,
         "schema_ok": event.schema_ok,
@@ -162,8 +162,8 @@ def _output(event: SummaryEvent, limit: int) -> dict[str, Any]:
     }
 
 
-def _concepts(log: RunLog, trace: WindowText, extract: Extract) -> dict[str, Any]:
-    """What the trace says and no summary does, and what each summary says without support."""
+def _concepts(log: RunLog, trace: WindowText, extract: Extract) -> dict[str, object]:
+    """Return concepts that no summary has, and unsupported concepts of each summary."""
     by_id = {event.event_id: event for event in log.events}
     said: set[str] = set()
     unsupported = []
@@ -179,5 +179,5 @@ def _concepts(log: RunLog, trace: WindowText, extract: Extract) -> dict[str, Any
     return {"missed": sorted(extract(trace.whole) - said), "unsupported": unsupported}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     return None if value is msgspec.UNSET else msgspec.to_builtins(value)

@@ -1,9 +1,8 @@
-"""The journey of ``gatemark runlog errors``: the cases that stand out, laid open."""
+"""``gatemark runlog errors``: analyse the cases that stand out."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -23,7 +22,7 @@ ERRORS_FILE = "error_analysis.jsonl"
 
 
 class ErrorsRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which metrics to look through, and where the logs and traces behind them lie."""
+    """The metrics to read, and the folders of their logs and traces."""
 
     metrics: str
     runs: str
@@ -34,19 +33,19 @@ class ErrorsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorsFound(msgspec.Struct, frozen=True):
-    """One analysis per case that stands out."""
+    """The analyses, one per case that stands out."""
 
     case_count: int
-    analyses: tuple[dict[str, Any], ...]
+    analyses: tuple[dict[str, object], ...]
 
     def lines(self) -> bytes:
-        """The analyses as JSON Lines."""
+        """Return the analyses as JSON Lines."""
         encode = msgspec.json.Encoder(order="sorted").encode
         return b"".join(encode(analysis) + b"\n" for analysis in self.analyses)
 
 
 def analyse_errors(request: ErrorsRequest) -> ErrorsFound:
-    """Lay open every case that the metrics flag."""
+    """Analyse every case that the metrics flag."""
     rows = read_rows(inspect_source(request.metrics), ReadingChoices())
     flagged = [row for row in rows if row.outlier_flags]
     traces = {case_of_trace_file(path.name): str(path) for path in find_traces(request.traces)}
@@ -60,7 +59,7 @@ def _analysed(
     row: PerCaseMetrics,
     logs: dict[str, dict[str, str]],
     traces: dict[str | None, str],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     log_path = logs.get(row.variant_id, {}).get(row.case_id)
     trace_path = traces.get(row.case_id)
     if log_path is None or trace_path is None:

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark runlog metrics``: run logs in, metrics with intervals out.
+"""``gatemark runlog metrics``: compute metrics with intervals from run logs.
 
 (1) Find manifest, traces, logs and variants. (2) Measure case by case on an engine.
 (3) Refuse what does not fit together, or count it out. (4) Flag outliers and fold the rows into
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -91,7 +91,7 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Inputs(NamedTuple):
-    """Everything that was found before anything is measured."""
+    """The inputs of a measurement."""
 
     manifest_path: Path
     manifest: RunManifest
@@ -123,7 +123,7 @@ def score_runlog(
 def examine_runlog(
     workspace: Workspace, request: MetricsRequest, on_progress: Progress | None = None
 ) -> ExamOutcome:
-    """Sit the run-log exam on run logs, traces and their manifest."""
+    """Run the exam over run logs, traces and their manifest."""
     refuse_no_moment(request.computed_at, "--computed-at")
     # Step 1. Loading an extractor takes long and is left to those who use it.
     find_extractor(request.extractor)
@@ -172,7 +172,7 @@ def examine_runlog(
     caveats = (
         *(() if request.gates else (NO_GATE,)),
         *origin_caveats(origins, request.compat),
-        *extractor_caveats(origins, provenance["extractor_differs_from_run_meta"]),
+        *extractor_caveats(origins, _differing(outcomes)),
     )
     return ExamOutcome(
         exam,
@@ -188,7 +188,7 @@ def examine_runlog(
 
 
 def _with_caveats(report: ExamReport, caveats: tuple[str, ...]) -> tuple[Measurement, ...]:
-    """The measurements; what is to be said about all of them clings to the number of summaries."""
+    """Return the measurements, with the caveats on the number of summaries."""
     return tuple(
         msgspec.structs.replace(number, caveats=(*number.caveats, *caveats))
         if number.name == EVENT_COUNT
@@ -260,7 +260,7 @@ def _refuse_strangers(
     configs: Mapping[str, VariantHashes],
     request: MetricsRequest,
 ) -> None:
-    """Logs of cases that the manifest does not have, or of variants without a configuration."""
+    """Refuse logs of unknown cases, and variants without a configuration."""
     known = {entry.case_id for entry in manifest.entries}
     problems = [
         f"{path}: case {case!r} is not in the manifest"
@@ -286,7 +286,7 @@ def _attachments(
     report: ExamReport,
     rows: Sequence[PerCaseMetrics],
     computed_at: str,
-    provenance: dict[str, Any],
+    provenance: dict[str, object],
 ) -> dict[str, bytes]:
     head = {
         "computed_at": computed_at,
@@ -314,7 +314,7 @@ def _attachments(
     }
 
 
-def _document(value: Any) -> bytes:
+def _document(value: object) -> bytes:
     packed = msgspec.json.encode(value, order="sorted")
     return msgspec.json.format(packed, indent=2) + b"\n"
 
@@ -323,13 +323,9 @@ def _provenance(
     request: MetricsRequest,
     inputs: _Inputs,
     outcomes: Sequence[MetricsOutcome],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     extractor = outcomes[0].extractor
     manifest = inputs.manifest
-    differing: dict[str, set[str]] = {}
-    for outcome in outcomes:
-        for variant, names in outcome.other_extractors.items():
-            differing.setdefault(variant, set()).update(names)
     settings = {
         "compat": request.compat,
         "bootstrap_samples": request.bootstrap_samples,
@@ -358,9 +354,7 @@ def _provenance(
         },
         "settings": settings,
         "extractor": extractor,
-        "extractor_differs_from_run_meta": {
-            variant: sorted(names) for variant, names in sorted(differing.items())
-        },
+        "extractor_differs_from_run_meta": _differing(outcomes),
         "excluded_logs": {
             "/".join(Path(path).parts[-2:]): list(problems)
             for outcome in outcomes
@@ -369,10 +363,19 @@ def _provenance(
     }
 
 
+def _differing(outcomes: Sequence[MetricsOutcome]) -> dict[str, list[str]]:
+    """Return, per variant, the settings in which logs name another extractor than ran."""
+    found: dict[str, set[str]] = {}
+    for outcome in outcomes:
+        for variant, names in outcome.other_extractors.items():
+            found.setdefault(variant, set()).update(names)
+    return {variant: sorted(names) for variant, names in sorted(found.items())}
+
+
 def _timeline(
     request: MetricsRequest, inputs: _Inputs, rows: Sequence[PerCaseMetrics]
 ) -> Iterator[Figure]:
-    """One case of the judged variant: the one asked for, or the first that stands out."""
+    """Draw one case of the judged variant: the requested one, or the first that stands out."""
     judged = request.judged or inputs.variants[0]
     mine = [row for row in rows if row.variant_id == judged]
     wanted = request.timeline_case or next(

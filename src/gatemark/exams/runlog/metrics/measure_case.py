@@ -1,4 +1,4 @@
-"""What one worker does for metrics: one case, its trace read once, its log of every variant.
+"""Measure one case: read its trace once, and its log of every variant.
 
 A log is refused unless its hashes say that it was made from this trace, this data set and this
 variant's settings.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -33,7 +32,7 @@ from gatemark.exams.runlog.traces.trace import Trace, TraceText
 
 
 class TracedCase:
-    """One case's trace under one way of joining its deltas."""
+    """The trace of one case, with one way to join its deltas."""
 
     def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
         self._text = TraceText(trace, compat)
@@ -43,7 +42,7 @@ class TracedCase:
         self.duration_ms = max(moments) - min(moments) if moments else 0
 
     def window(self, start_seq: int, end_seq: int) -> str:
-        """The text of the deltas from one seq to another, both included."""
+        """Return the text of the deltas from one seq to another, both included."""
         return self._text.window(start_seq, end_seq)
 
 
@@ -51,7 +50,7 @@ RUN_LOG_ENDS = (".jsonl.gz", ".jsonl")
 
 
 class MetricsJob(msgspec.Struct, frozen=True):
-    """What is the same for every case: how to read, and the hashes that logs must carry."""
+    """What all cases share: how to read, and the hashes that logs must have."""
 
     extractor: ExtractorSpec
     compat: Compat
@@ -68,7 +67,7 @@ class MetricsTask(msgspec.Struct, frozen=True):
 
 
 class MetricsOutcome(msgspec.Struct, frozen=True):
-    """What came of one case. ``refused`` tells, log by log, why it was not measured.
+    """The outcome of one case. ``refused`` has the problems of each refused log.
 
     ``extractor`` is the provenance of the one that ran; ``other_extractors`` names per variant the
     settings in which the log speaks of another. ``origins`` tell per variant how the log was made.
@@ -81,12 +80,12 @@ class MetricsOutcome(msgspec.Struct, frozen=True):
     end_ms: int
     is_stub: bool
     other_extractors: dict[str, list[str]]
-    extractor: dict[str, Any]
+    extractor: dict[str, object]
     origins: dict[str, LogOrigin] = {}
 
 
 def measure_case(job: MetricsJob, task: MetricsTask) -> bytes:
-    """Read one case and measure it under every variant; the answer travels as bytes."""
+    """Read one case and measure it under every variant; return the outcome as bytes."""
     extractor = load_extractor(job.extractor)
     try:
         found = checked_trace(job, task)
@@ -133,7 +132,7 @@ def measure_case(job: MetricsJob, task: MetricsTask) -> bytes:
 
 
 def _lost(task: MetricsTask, error: BadInputError, extractor: ConceptExtractor) -> MetricsOutcome:
-    """A case whose trace cannot be trusted, and with it none of its logs."""
+    """Return the outcome of a case whose trace is not that of the manifest."""
     return MetricsOutcome(
         case_id=task.entry.case_id,
         rows=[],
@@ -147,7 +146,7 @@ def _lost(task: MetricsTask, error: BadInputError, extractor: ConceptExtractor) 
 
 
 def checked_trace(job: MetricsJob, task: MetricsTask) -> ReadTrace:
-    """The trace of a case, if its content is what the manifest says it is."""
+    """Read the trace of a case; refuse one that the manifest does not pin."""
     mode: Mode = "inspect" if job.compat == "source" else "strict"
     found = read_trace(task.trace, mode=mode, allow_stub=True)
     if found.content_hash != task.entry.sha256:
@@ -164,7 +163,7 @@ def checked_trace(job: MetricsJob, task: MetricsTask) -> ReadTrace:
 
 
 def checked_log(job: MetricsJob, task: MetricsTask, variant: str, trace: ReadTrace) -> RunLog:
-    """The log of a case under a variant, if all its hashes and windows fit."""
+    """Read the log of a case under a variant; refuse one whose hashes or windows do not fit."""
     path = task.logs[variant]
     log = read_run_log(path, compat=job.compat)
     problems = [f"{path}: {words}" for words in _log_problems(job, task, variant, log, trace)]
@@ -198,7 +197,7 @@ def _log_problems(
 
 
 def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:
-    """Windows that the trace does not have, of whichever kind of record."""
+    """Yield windows outside the trace."""
     windows: list[tuple[str, object, object]] = [
         *(
             (f"tokengate_flush {one.flush_index}", one.start_seq, one.end_seq)
@@ -214,7 +213,7 @@ def _windows_outside(log: RunLog, last_seq: int) -> Iterator[str]:
 
 
 def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:
-    """The settings in which a log names another extractor than the one that ran."""
+    """Return the settings in which a log names another extractor than the one that ran."""
     stated = msgspec.to_builtins(log.meta.concept_extractor)
     if not isinstance(stated, dict):
         return sorted(ran)
@@ -224,10 +223,10 @@ def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:
 
 
 def find_logs(folder: str, variants: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Run-log files by variant and case: ``FOLDER/V0/case-1.jsonl.gz``."""
+    """Return run-log files by variant and case: ``FOLDER/V0/case-1.jsonl.gz``."""
     place = Path(folder)
     if not place.is_dir():
-        raise BadInputError(f"{folder}: is no folder of run logs")
+        raise BadInputError(f"{folder}: expected a folder of run logs")
     found: dict[str, dict[str, str]] = {}
     wanted = variants or tuple(sorted(path.name for path in place.glob("V*") if path.is_dir()))
     for variant in wanted:

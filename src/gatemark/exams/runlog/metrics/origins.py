@@ -1,7 +1,7 @@
-"""How the logs of one variant were made, and what to tell when they were not all made alike.
+"""Compare how the logs of one variant were made.
 
 A run that was stopped half way and started again with other settings leaves logs of both in one
-folder. Each of them is fine by itself; their mean is the mean of nothing.
+folder. Each is fine by itself, but their mean has no meaning.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET
@@ -25,7 +25,7 @@ SETTINGS_ENDS = ("*.yaml", "*.yml", "*.json")
 
 
 class VariantHashes(msgspec.Struct, frozen=True):
-    """What a variant's configuration file and its token gate hash to."""
+    """The hashes of a variant's configuration file and of its token gate."""
 
     variant_config_hash: str
     tokengate_config_hash: str
@@ -42,7 +42,7 @@ def variant_hashes(folder: str | None) -> dict[str, VariantHashes]:
         else Path(str(files("gatemark.exams.runlog.replay").joinpath("defaults")))
     )
     if not place.is_dir():
-        raise BadInputError(f"{place}: is no folder of variant configurations")
+        raise BadInputError(f"{place}: expected a folder of variant configurations")
     found: dict[str, VariantHashes] = {}
     for path in sorted(path for end in SETTINGS_ENDS for path in place.rglob(end)):
         raw = read_settings(str(path))
@@ -62,28 +62,28 @@ def variant_hashes(folder: str | None) -> dict[str, VariantHashes]:
 
 
 SETTINGS: Final = ("history_k", "trigger_policy", "compat", "chunk_size_ctu")
-"""What must not differ between the logs of one variant."""
+"""Settings that must be equal in all logs of a variant."""
 CIRCUMSTANCES: Final = ("eval_run_id", "backend")
-"""What may differ, and is reported when it does."""
+"""Settings that may differ, and are reported if they do."""
 _NO_EXTRACTOR: Final = "none"
 
 
 class LogOrigin(msgspec.Struct, frozen=True):
-    """What one log tells about how it was made.
+    """How one log was made.
 
     ``extractor`` is the linker that the log names; ``other_sizes`` counts summaries whose stated
     size is not that of their text, and ``turned_windows`` those that end before they start.
     """
 
-    made: dict[str, Any]
+    made: dict[str, object]
     extractor: str
     other_sizes: int
     turned_windows: int
 
 
 def origin_of(log: RunLog) -> LogOrigin:
-    """How a log was made; what an older one does not tell is left out."""
-    meta: Any = log.meta
+    """Return how a log was made; fields that an older log lacks are left out."""
+    meta = log.meta
     fields = ((name, getattr(meta, name)) for name in (*SETTINGS, *CIRCUMSTANCES))
     named = getattr(meta.concept_extractor, "linker_name", _NO_EXTRACTOR)
     return LogOrigin(
@@ -101,7 +101,7 @@ Origins = Mapping[str, Mapping[str, LogOrigin]]
 
 
 def by_variant(cases: Mapping[str, Mapping[str, LogOrigin]]) -> Origins:
-    """Origins by case and variant the other way round."""
+    """Regroup origins by case as origins by variant."""
     variants = sorted({variant for found in cases.values() for variant in found})
     return {
         variant: {case: found[variant] for case, found in cases.items() if variant in found}
@@ -110,7 +110,7 @@ def by_variant(cases: Mapping[str, Mapping[str, LogOrigin]]) -> Origins:
 
 
 def mixed_settings(origins: Origins) -> Iterator[str]:
-    """Variants whose logs were made under several settings: no mean of theirs means anything."""
+    """Yield variants whose logs were made with different settings."""
     for variant, cases in origins.items():
         for name in SETTINGS:
             found = _by_value(cases, name)
@@ -120,7 +120,7 @@ def mixed_settings(origins: Origins) -> Iterator[str]:
 
 
 def origin_caveats(origins: Origins, compat: str) -> Iterator[str]:
-    """What a reader should know about where the measured logs come from."""
+    """Yield caveats about the origin of the measured logs."""
     for variant, cases in origins.items():
         for name in CIRCUMSTANCES:
             found = _by_value(cases, name)
@@ -144,7 +144,7 @@ def origin_caveats(origins: Origins, compat: str) -> Iterator[str]:
 
 
 def extractor_caveats(origins: Origins, differing: Mapping[str, list[str]]) -> Iterator[str]:
-    """Variants whose logs name an extractor, and another one ran."""
+    """Yield variants whose logs name another extractor than the one that ran."""
     for variant, names in differing.items():
         extractors = {origin.extractor for origin in origins[variant].values()} - {_NO_EXTRACTOR}
         if extractors:
@@ -155,7 +155,7 @@ def extractor_caveats(origins: Origins, differing: Mapping[str, list[str]]) -> I
 
 
 def _by_value(cases: Mapping[str, LogOrigin], name: str) -> dict[str, list[str]]:
-    """The cases by what their logs say; logs that say nothing take no part."""
+    """Group cases by a value of their logs; skip logs without the value."""
     found: dict[str, list[str]] = {}
     for case, origin in sorted(cases.items()):
         if name in origin.made:

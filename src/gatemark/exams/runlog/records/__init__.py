@@ -1,5 +1,5 @@
-"""The nouns of run logs: traces, run logs, manifests and metrics as types, and how they are named.
+"""The records of traces, run logs, manifests and metrics: types, rules, schemas and names.
 
-The schemas of the four files show these types to the outside, and the run-log room works on
-them; both may import this hallway and not each other.
+For each of the four, one module has the types, one the rules, and one the schema with its
+examples.
 """

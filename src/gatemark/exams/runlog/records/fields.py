@@ -1,7 +1,7 @@
-"""The kinds of values that run-log records are made of, and which texts they allow.
+"""Types of values in run-log records, and checks of their texts.
 
-Patterns stand in the JSON Schema and are looked at by the record rules, not by the decoder: one
-case id stands in every record of a file, and asking a regular expression each time would take
+Patterns are part of the JSON Schema and are checked by the record rules, not by the decoder: one
+case id is in every record of a file, and matching a regular expression each time would take
 longer than reading the record.
 """
 
@@ -21,7 +21,7 @@ from gatemark.core.record import Problem
 
 
 def refuse_no_moment(given: str | None, option: str) -> None:
-    """Stop when a user gave a time that no calendar has."""
+    """Refuse an option that is not a date and time with an offset."""
     if given is not None and not is_moment(given):
         raise UsageError(f"{option} must be a date and time with an offset, got {given!r}")
 
@@ -42,7 +42,7 @@ MOMENT_PATTERN: Final = (
 )
 
 
-def _text(pattern: str, **more: Any) -> Meta:
+def _text(pattern: str, **more: object) -> Meta:
     return Meta(extra_json_schema={"pattern": pattern, **more})
 
 
@@ -58,7 +58,7 @@ Moment = Annotated[str, _text(MOMENT_PATTERN, format="date-time")]
 EventId = Annotated[str, _text(EVENT_PATTERN)]
 DecisionId = Annotated[str, _text(DECISION_PATTERN)]
 LARGEST: Final = 2**53 - 1
-"""The largest whole number that every reader of JSON takes for what it is."""
+"""The largest integer that every JSON reader reads exactly."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Misplaced = Annotated[
@@ -90,13 +90,13 @@ _HASH_PREFIX: Final = tuple((at, bytes([sign])) for at, sign in enumerate(b"sha2
 
 @lru_cache(maxsize=4096)
 def fits(pattern: str, text: str) -> bool:
-    """Whether a text matches one of the plain patterns; the same few texts come again and again."""
+    """Whether a text matches a pattern; cached, because few texts recur often."""
     return _PLAIN[pattern](text) is not None
 
 
 @lru_cache(maxsize=4096)
 def is_moment(text: str) -> bool:
-    """Whether a text is a date and time with an offset that a calendar knows.
+    """Whether a text is a valid date and time with an offset.
 
     A flush, the decision on it and the summary of it have the same one.
     """
@@ -104,7 +104,7 @@ def is_moment(text: str) -> bool:
 
 
 def are_hashes(texts: Sequence[str]) -> bool:
-    """Whether all texts are digests, looked at as one: seven columns spell the prefix of each.
+    """Whether all texts are digests, checked together for speed: seven columns spell the prefix.
 
     Without hexadecimal digits, nothing but the rest of the prefixes may be left.
     """
@@ -118,7 +118,7 @@ def are_hashes(texts: Sequence[str]) -> bool:
 
 
 def are_moments(texts: Sequence[str]) -> bool:
-    """Whether all texts are moments; those of a minute are looked at together.
+    """Whether all texts are moments; those of one minute are checked together for speed.
 
     In the usual form, a date and time with milliseconds and Z, the minute stands first: it is
     judged once. Of the seconds, only that they are digits and fewer than 60 is left to see.
@@ -138,7 +138,7 @@ def are_moments(texts: Sequence[str]) -> bool:
 
 
 def moment_ms(text: str) -> int | None:
-    """Milliseconds since 1970 of a date and time; None when no calendar has it."""
+    """Return a date and time as milliseconds since 1970; None if it is not valid."""
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError):
@@ -146,7 +146,7 @@ def moment_ms(text: str) -> int | None:
 
 
 class TextCheck(NamedTuple):
-    """A field whose text must satisfy something, and what to say when it does not."""
+    """A field, a check of its text, and what is expected."""
 
     field: str
     holds: Callable[[str], bool]
@@ -154,22 +154,22 @@ class TextCheck(NamedTuple):
 
 
 def must_fit(field: str, pattern: str) -> TextCheck:
-    """A check of a plain pattern."""
+    """Return a check of a pattern."""
     return TextCheck(field, lambda text: fits(pattern, text), pattern)
 
 
 def must_be_hash(field: str) -> TextCheck:
-    """A check of a digest's form."""
+    """Return a check of a digest."""
     return TextCheck(field, is_digest, HASH_PATTERN)
 
 
 def must_be_moment(field: str) -> TextCheck:
-    """A check of a date and time."""
+    """Return a check of a date and time."""
     return TextCheck(field, is_moment, "a date and time with an offset")
 
 
 def text_problems(record: Struct, checks: tuple[TextCheck, ...]) -> Iterator[Problem]:
-    """What is wrong with the texts of a record; unset and null fields have none."""
+    """Yield the problems of a record's texts; skip unset and null fields."""
     for field, holds, expected in checks:
         text = getattr(record, field)
         if text is UNSET or text is None or holds(text):

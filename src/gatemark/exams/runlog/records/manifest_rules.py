@@ -1,9 +1,9 @@
-"""What must hold in a manifest: in each record, and across the records of a file."""
+"""Rules of a manifest, for each record and across records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
@@ -47,7 +47,7 @@ _ORDER: Final = ("manifest_meta", "provenance", "trace_entry", "summary")
 
 
 def manifest_problems(record: ManifestRecord) -> Sequence[Problem]:
-    """What no single field of a manifest's record can show."""
+    """Return the problems of one manifest record."""
     found = list(text_problems(record, _TEXTS[type(record)]))
     if isinstance(record, ManifestMeta) and record.stub_mode is False:
         found.append(Problem("$.stub_mode", "is there only when it is true, got false"))
@@ -68,9 +68,9 @@ class ManifestRules(FileRules):
         self._summary: ManifestSummary | None = None
         self._some_lost = False
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[ManifestRecord]) -> Iterator[Remark]:
         for line, record in zip(lines, records, strict=True):
-            word = record.__struct_config__.tag
+            word = str(record.__struct_config__.tag)
             place = _ORDER.index(word)
             if place < self._place:
                 message = f"{word} must not come after {_ORDER[self._place]}"
@@ -105,7 +105,7 @@ class ManifestRules(FileRules):
             yield from self._dataset_hash(self._meta, self._provenance)
 
     def manifest(self) -> RunManifest | None:
-        """The whole manifest; None unless all its parts were seen."""
+        """Return the whole manifest; None if a part is missing."""
         if self._meta is None or self._provenance is None or self._summary is None:
             return None
         return RunManifest(self._meta, self._provenance, tuple(self._entries), self._summary)

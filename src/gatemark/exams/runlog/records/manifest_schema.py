@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
+
+from msgspec import Struct
 
 from gatemark.core.record import BadExample, BadFile, Form, RecordSchema
 from gatemark.exams.runlog.records.manifest import (
@@ -15,24 +17,26 @@ from gatemark.exams.runlog.records.manifest_rules import ManifestRules, manifest
 from gatemark.exams.runlog.records.names import trace_dataset_hash
 
 _HASH: Final = "sha256:" + "4f" * 32
+_CASE: Final = "case-synth-000"
+_CONTENT: Final = "sha256:" + "a7" * 32
 _RUN: Final = "mas_0a1b2c3d_synthetic1_0ad5f2b4_d22060bf"
 
-_META: Final[dict[str, Any]] = {
+_META: Final[dict[str, object]] = {
     "record_type": "manifest_meta",
     "schema_version": "2.0.0",
     "dataset_id": "exaid_traces_0a1b2c3d_0ad5f2b4_d22060bf",
     "mas_run_id": _RUN,
     "created_at": "2023-11-14T22:13:20.000Z",
 }
-_ENTRY: Final[dict[str, Any]] = {
+_ENTRY: Final[dict[str, object]] = {
     "record_type": "trace_entry",
-    "case_id": "case-synth-000",
+    "case_id": _CASE,
     "file": "case-synth-000.trace.jsonl.gz",
-    "sha256": "sha256:" + "a7" * 32,
+    "sha256": _CONTENT,
     "delta_count": 412,
     "turn_count": 9,
 }
-_PROVENANCE: Final[dict[str, Any]] = {
+_PROVENANCE: Final[dict[str, object]] = {
     "record_type": "provenance",
     "mac_fork_url": "https://example.org/agents.git",
     "mac_commit": "0a1b2c3d" * 5,
@@ -42,10 +46,10 @@ _PROVENANCE: Final[dict[str, Any]] = {
     "case_list_hash": _HASH,
     "config_hash": _HASH,
     "trace_dataset_hash": trace_dataset_hash(
-        case_list_hash=_HASH, mas_run=_RUN, traces=[(_ENTRY["case_id"], _ENTRY["sha256"])]
+        case_list_hash=_HASH, mas_run=_RUN, traces=[(_CASE, _CONTENT)]
     ),
 }
-_SUMMARY: Final[dict[str, Any]] = {
+_SUMMARY: Final[dict[str, object]] = {
     "record_type": "summary",
     "total_cases": 1,
     "total_deltas": 412,
@@ -56,12 +60,12 @@ _SUMMARY: Final[dict[str, Any]] = {
 _FILE: Final = (_META, _PROVENANCE, _ENTRY, _SUMMARY)
 
 
-def _without(record: dict[str, Any], key: str) -> dict[str, Any]:
+def _without(record: dict[str, object], key: str) -> dict[str, object]:
     return {name: value for name, value in record.items() if name != key}
 
 
 def _form(
-    kind: type[Any], good: tuple[dict[str, Any], ...], *bad: BadExample, identity: str
+    kind: type[Struct], good: tuple[dict[str, object], ...], *bad: BadExample, identity: str
 ) -> Form:
     return Form(
         name=str(kind.__struct_config__.tag),

@@ -37,7 +37,7 @@ class BudgetCoverage(Struct, frozen=True, gc=False):
 
 
 class Distribution(Struct, frozen=True, gc=False):
-    """A few numbers in place of many; percentiles are interpolated linearly."""
+    """Summary statistics; percentiles are interpolated linearly."""
 
     count: Count
     min: float
@@ -133,7 +133,7 @@ class BootstrapInterval(Struct, frozen=True, gc=False):
 
 
 class OpenInterval(Struct, frozen=True, gc=False):
-    """A mean with the ends of its bootstrap interval, where there may be nothing to average."""
+    """A mean with its bootstrap interval; null without values."""
 
     mean: float | None
     ci_low: float | None
@@ -217,3 +217,6 @@ class AggregateMetrics(
     bootstrap_samples: Count
     seed: int
     variants: dict[VariantName, VariantMetrics]
+
+
+MetricsRecord = PerCaseMetrics | AggregateMetrics

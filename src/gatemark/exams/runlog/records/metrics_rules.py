@@ -1,10 +1,10 @@
-"""What must hold in a file of metrics: in each record, and across the records of a file."""
+"""Rules of a metrics file, for each record and across records."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from msgspec import UNSET
 
@@ -18,7 +18,7 @@ from gatemark.exams.runlog.records.fields import (
     must_fit,
     text_problems,
 )
-from gatemark.exams.runlog.records.metrics import AggregateMetrics, PerCaseMetrics
+from gatemark.exams.runlog.records.metrics import AggregateMetrics, MetricsRecord, PerCaseMetrics
 
 _PER_CASE: Final = (
     must_fit("case_id", CASE_PATTERN),
@@ -29,15 +29,15 @@ _AGGREGATE: Final = (must_be_moment("computed_at"), must_fit("schema_version", V
 
 
 def per_case_problems(record: PerCaseMetrics) -> Sequence[Problem]:
-    """What no single field of a case's metrics can show."""
+    """Return the problems of one per-case record."""
     return list(text_problems(record, _PER_CASE))
 
 
 def aggregate_problems(record: AggregateMetrics) -> Sequence[Problem]:
-    """What no single field of the report can show."""
+    """Return the problems of an aggregate."""
     found = list(text_problems(record, _AGGREGATE))
     found.extend(
-        Problem("$.variants", f"{name[:80]!r} is no variant")
+        Problem("$.variants", f"{name[:80]!r} is not a variant")
         for name in record.variants
         if not fits(VARIANT_PATTERN, name)
     )
@@ -45,11 +45,11 @@ def aggregate_problems(record: AggregateMetrics) -> Sequence[Problem]:
 
 
 ROUNDING: Final = 1e-3
-"""How far a share may be off what its counts say: other tools round to few digits."""
+"""Tolerance of shares, because other tools round them."""
 
 
 def contradictions(row: PerCaseMetrics) -> Iterator[Problem]:
-    """Where a row's own numbers cannot all be true."""
+    """Yield contradictions between the numbers of a row."""
     yield from _event_contradictions(row)
     yield from _concept_contradictions(row)
     if row.m9_total_llm_ctu != row.m9_prompt_ctu_total + row.m9_completion_ctu_total:
@@ -112,7 +112,7 @@ def _is_off(stated: float, expected: float) -> bool:
 
 
 class MetricsRules(FileRules):
-    """A case comes once per variant, and the numbers of a row can all be true.
+    """A case occurs once per variant, and the numbers of a row agree.
 
     A row that contradicts itself is a warning; ``strict`` makes it an error, for verdicts.
     """
@@ -121,7 +121,7 @@ class MetricsRules(FileRules):
         self._lines: dict[tuple[str, str], int] = {}
         self._grade: Grade = "error" if strict else "warning"
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[MetricsRecord]) -> Iterator[Remark]:
         for line, record in zip(lines, records, strict=True):
             if not isinstance(record, PerCaseMetrics):
                 continue
@@ -135,7 +135,7 @@ class MetricsRules(FileRules):
                 yield Remark(line, rule, problem.path, problem.message, self._grade)
 
     def lost(self) -> None:
-        """Nothing here depends on what was lost."""
+        """Do nothing; no rule depends on lost lines."""
 
     def end(self) -> Iterator[Remark]:
         yield from ()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from gatemark.core.record import BadExample, BadFile, Form, RecordSchema
 from gatemark.exams.runlog.records.metrics import AggregateMetrics, PerCaseMetrics
@@ -15,7 +16,7 @@ from gatemark.exams.runlog.records.metrics_rules import (
 _RATES: Final = {"tau_0.85": 0.5, "tau_0.90": 0.5, "tau_0.95": 0.0}
 _NO_RATES: Final = dict.fromkeys(_RATES)
 _BUDGETS: Final = {"ctu_250": 0.1, "ctu_500": 0.2, "ctu_1000": 0.25, "ctu_2000": 0.25}
-_PER_CASE: Final[dict[str, Any]] = {
+_PER_CASE: Final[dict[str, object]] = {
     "schema_name": "exaid.metrics",
     "schema_version": "2.2.0",
     "metrics_type": "per_case",
@@ -68,7 +69,7 @@ _EMPTY: Final = _PER_CASE | {
     "flush_reason_counts": {"boundary_cue": 4},
 }
 _NOTHING: Final = {"mean": None, "ci_low": None, "ci_high": None}
-_VARIANT: Final[dict[str, Any]] = {
+_VARIANT: Final[dict[str, object]] = {
     "n_cases": 2,
     "m1_update_count_mean": 1.5,
     "m2_output_ctu_mean": 301.0,
@@ -95,7 +96,7 @@ _VARIANT: Final[dict[str, Any]] = {
     "excluded_from_faithfulness_count": 0,
     "schema_failures": 0,
 }
-_AGGREGATE: Final[dict[str, Any]] = {
+_AGGREGATE: Final[dict[str, object]] = {
     "schema_name": "exaid.metrics",
     "schema_version": "2.2.0",
     "metrics_type": "aggregate",
@@ -106,7 +107,7 @@ _AGGREGATE: Final[dict[str, Any]] = {
 }
 
 
-def _without(record: dict[str, Any], key: str) -> dict[str, Any]:
+def _without(record: Mapping[str, object], key: str) -> dict[str, object]:
     return {name: value for name, value in record.items() if name != key}
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.errors import InvalidValueError
@@ -30,22 +30,22 @@ _MINUTE_MS: Final = 60_000
 
 
 def ctu(text: str) -> int:
-    """The size of a text in CTU: a quarter of its characters, rounded up."""
+    """Return the size of a text in CTU: a quarter of its characters, rounded up."""
     return (len(text) + 3) // 4
 
 
 def text_hash(text: str) -> str:
-    """The hash of a text's UTF-8 bytes."""
+    """Return the hash of a text's UTF-8 bytes."""
     return digest_bytes(text.encode("utf-8", "surrogatepass"))
 
 
-def compact_json(value: Any) -> bytes:
-    """JSON with sorted keys, no spaces and only ASCII: what configurations are hashed as."""
+def compact_json(value: object) -> bytes:
+    """Return JSON with sorted keys, no spaces and only ASCII, for hashes of configurations."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def json_hash(value: Any) -> str:
-    """The hash of a value's compact JSON."""
+def json_hash(value: object) -> str:
+    """Return the hash of a value's compact JSON."""
     return digest_bytes(compact_json(value))
 
 
@@ -65,7 +65,7 @@ def decision_id(case_id: str, variant_id: str, index: int) -> str:
 
 
 def plain_case_id(name: str) -> str:
-    """A case id without the suffix that some logs forgot to take off."""
+    """Return a case id without the ``.trace`` suffix that some logs kept."""
     return name.removesuffix(TRACE_SUFFIX)
 
 
@@ -75,7 +75,7 @@ def trace_file_name(case_id: str) -> str:
 
 
 def case_of_trace_file(name: str) -> str | None:
-    """The case whose trace a file name stands for; None for other files."""
+    """Return the case of a trace's file name; None for other files."""
     for end in TRACE_FILE_ENDS:
         if name.endswith(end):
             return name.removesuffix(end)
@@ -87,14 +87,14 @@ def run_file_name(case_id: str) -> str:
     return f"{case_id}.jsonl.gz"
 
 
-def decoding_hash(decoding: Mapping[str, Any]) -> str:
+def decoding_hash(decoding: Mapping[str, object]) -> str:
     """The hash of how a model was sampled: its four settings, absent ones as null."""
     fields = ("max_tokens", "seed", "temperature", "top_p")
     return json_hash({field: decoding.get(field) for field in fields})
 
 
 def mas_run_id(
-    *, mac_commit: str, model: str, decoding: Mapping[str, Any], case_list_hash: str
+    *, mac_commit: str, model: str, decoding: Mapping[str, object], case_list_hash: str
 ) -> str:
     """The name of one campaign of trace generation."""
     slug = "".join(sign for sign in model.lower() if sign not in "-. ")[:_SLUG_LENGTH]
@@ -103,7 +103,7 @@ def mas_run_id(
     return "_".join(("mas", *parts, short_hash(case_list_hash)))
 
 
-def dataset_id(*, mac_commit: str, decoding: Mapping[str, Any], case_list_hash: str) -> str:
+def dataset_id(*, mac_commit: str, decoding: Mapping[str, object], case_list_hash: str) -> str:
     """The name of a set of traces."""
     decoding8 = short_hash(decoding_hash(decoding))
     return f"exaid_traces_{mac_commit[:SHORT]}_{decoding8}_{short_hash(case_list_hash)}"
@@ -137,7 +137,7 @@ def config_hash(files: Iterable[bytes]) -> str:
     return DIGEST_PREFIX + whole.hexdigest()
 
 
-def tokengate_config_hash(token_gate: Mapping[str, Any]) -> str:
+def tokengate_config_hash(token_gate: Mapping[str, object]) -> str:
     """The hash of a variant's ``components.token_gate``, exactly as its file writes it."""
     return json_hash(dict(token_gate))
 
@@ -150,7 +150,7 @@ def moment_text(epoch_ms: int) -> str:
 
 @lru_cache(maxsize=256)
 def _minute_text(minutes: int) -> str:
-    """A minute, counted from 1970; what happens in a trace happens in few of them."""
+    """Return a minute since 1970 as text; cached, because a trace spans few minutes."""
     try:
         moment = _EPOCH + timedelta(minutes=minutes)
     except OverflowError as error:

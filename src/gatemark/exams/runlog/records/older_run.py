@@ -1,8 +1,8 @@
-"""Run logs written before 1.5.0: the same types with what those versions lacked left optional.
+"""Run logs before 1.5.0: the same types, with fields optional that those versions lacked.
 
 1.3.0 and 1.4.x have one record per line and lack the fields that 1.5.0 added. 1.2.x and before
 keep a whole run in one object with lists of events; all but the names of case and variant may be
-missing there. What is missing is listed in notes and stays unset.
+missing there. Missing fields are listed in notes and stay unset.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from gatemark.exams.runlog.records.run import (
     RunMeta,
     SummaryEvent,
     TokengateFlush,
+    VersionedRecord,
 )
 from gatemark.exams.runlog.records.run_rules import (
     DECISION_TEXTS,
@@ -36,6 +37,7 @@ from gatemark.exams.runlog.records.run_rules import (
     PROVENANCE_KEYS,
     SUMMARY_TEXTS,
     RunRules,
+    cut_off,
 )
 
 T = TypeVar("T", bound=Struct)
@@ -59,7 +61,7 @@ _ALWAYS: Final[Mapping[type[Struct], frozenset[str]]] = {
     BufferDecision: frozenset({"decision"}),
     SummaryEvent: frozenset({"start_seq", "end_seq", "summary_semantics_text"}),
 }
-_FREE_IDS: Final[Mapping[str, Any]] = {
+_FREE_IDS: Final[Mapping[str, object]] = {
     "eval_run_id": str,
     "mas_run_id": str,
     "event_id": str,
@@ -71,9 +73,9 @@ _FREE_IDS: Final[Mapping[str, Any]] = {
 
 
 def relaxed(
-    record_type: type[Struct], optional: Iterable[str], *, tagged: bool = True, **changes: Any
+    record_type: type[Struct], optional: Iterable[str], *, tagged: bool = True, **changes: object
 ) -> type[Struct]:
-    """A twin of a record type in which some required fields may be left out."""
+    """Return a variant of a record type in which some required fields are optional."""
     config = record_type.__struct_config__
     hints = get_type_hints(record_type, include_extras=True)
     left_out = set(optional)
@@ -96,8 +98,8 @@ def relaxed(
     )
 
 
-def _loose(record_type: type[Struct], **changes: Any) -> type[Struct]:
-    """A twin in which nearly everything may be left out, and ids have no fixed form."""
+def _loose(record_type: type[Struct], **changes: object) -> type[Struct]:
+    """Return a variant in which most fields are optional and ids are free."""
     names = set(record_type.__struct_fields__) - _ALWAYS[record_type]
     return relaxed(record_type, names, tagged=False, **_FREE_IDS, **changes)
 
@@ -125,15 +127,15 @@ SingleRun: Final[type[Struct]] = msgspec.defstruct(
 )
 
 
-def version_number(record: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Major and minor of a record's ``schema_version``; None when it has none that can be read."""
+def version_number(record: Mapping[str, object]) -> tuple[int, int] | None:
+    """Return major and minor of a record's ``schema_version``; None if it is not readable."""
     parts = str(record.get("schema_version", "")).split(".")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:2]):
         return None
     return int(parts[0]), int(parts[1])
 
 
-def is_single_record(first: Mapping[str, Any]) -> bool:
+def is_single_record(first: Mapping[str, object]) -> bool:
     """Whether a file's first record holds a whole run, as 1.2.x and before did."""
     version = version_number(first)
     if version is None or version >= _FIRST_MULTI_RECORD or "record_type" in first:
@@ -141,7 +143,7 @@ def is_single_record(first: Mapping[str, Any]) -> bool:
     return first.get("schema_name", "exaid.run") == "exaid.run" and "case_id" in first
 
 
-def is_before_1_5(first: Mapping[str, Any]) -> bool:
+def is_before_1_5(first: Mapping[str, object]) -> bool:
     """Whether a file's first record is a ``run_meta`` of 1.3.0 or 1.4.x."""
     version = version_number(first)
     if version is None or first.get("record_type") != "run_meta":
@@ -159,13 +161,13 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class OlderRunRules(RunRules):
-    """The rules of a run log, and notes on what 1.3.0 and 1.4.x do not tell."""
+    """The rules of a run log, with notes on fields that 1.3.0 and 1.4.x lack."""
 
     def __init__(self) -> None:
         super().__init__()
         self._missing = _Missing()
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[VersionedRecord]) -> Iterator[Remark]:
         yield from super().see(lines, records)
         for record in records:
             self._missing.check(record)
@@ -174,15 +176,21 @@ class OlderRunRules(RunRules):
         yield from super().end()
         yield from self._missing.notes()
 
+    def _incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
+        _, flushes, decisions, summaries = self._counts
+        # These versions may log no decisions at all.
+        wanted = self._to_summarize if decisions else summaries
+        return cut_off(meta, self._meta_line, (flushes, decisions, summaries), wanted)
+
 
 class SingleRunRules(FileRules):
-    """A file of one run, and notes on what it does not tell."""
+    """The rules of a file with one run, with notes on missing fields."""
 
     def __init__(self) -> None:
         self._seen = 0
         self._missing = _Missing()
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[VersionedRecord]) -> Iterator[Remark]:
         for line, record in zip(lines, records, strict=True):
             self._seen += 1
             if self._seen > 1:
@@ -191,22 +199,25 @@ class SingleRunRules(FileRules):
             log = as_run_log(record)
             for part in log.records():
                 self._missing.check(part)
+            counts = (len(log.flushes), len(log.decisions), len(log.events))
+            wanted = sum(one.decision == "summarize" for one in log.decisions)
+            yield from cut_off(log.meta, line, counts, wanted if log.decisions else counts[2])
 
     def lost(self) -> None:
-        """A file of one record is whole or refused."""
+        """Do nothing; a file of one record is whole or refused."""
 
     def end(self) -> Iterator[Remark]:
         yield from self._missing.notes()
 
 
 class _Missing:
-    """Counts the fields that records lack although 1.5.0 requires them."""
+    """Counter of fields that 1.5.0 requires and records lack."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
 
-    def check(self, record: Any) -> None:
-        kind = record.__struct_config__.tag
+    def check(self, record: Struct) -> None:
+        kind = str(record.__struct_config__.tag)
         for field in REQUIRED[kind]:
             if getattr(record, field) is UNSET:
                 self._counts[kind, field] = self._counts.get((kind, field), 0) + 1
@@ -230,11 +241,11 @@ _SINGLE_TEXTS: Final = (
 )
 
 
-def single_run_problems(record: Any) -> Sequence[Problem]:
-    """What is wrong inside a whole run, with paths into its lists."""
+def single_run_problems(record: Struct) -> Sequence[Problem]:
+    """Return the problems of a whole run, with paths into its lists."""
     log = as_run_log(record)
     found = list(text_problems(log.meta, _SINGLE_TEXTS))
-    lists: tuple[tuple[str, Sequence[Any], tuple[TextCheck, ...]], ...] = (
+    lists: tuple[tuple[str, Sequence[Struct], tuple[TextCheck, ...]], ...] = (
         ("tokengate_flushes", log.flushes, FLUSH_TEXTS),
         ("buffer_decisions", log.decisions, DECISION_TEXTS),
         ("summary_events", log.events, SUMMARY_TEXTS),
@@ -248,21 +259,21 @@ def single_run_problems(record: Any) -> Sequence[Problem]:
     return found
 
 
-def as_current(record: Any, current: type[T]) -> T:
-    """A record of an earlier version as today's type; what it does not tell stays unset."""
+def as_current(record: Struct, current: type[T]) -> T:
+    """Convert a record of an earlier version to the current type; missing fields stay unset."""
     if type(record) is current:
         return record
     return current(**{name: getattr(record, name, UNSET) for name in current.__struct_fields__})
 
 
-def as_run_log(single: Any) -> RunLog:
-    """A whole run of one object as the records that it stands for."""
+def as_run_log(single: Struct) -> RunLog:
+    """Convert a run in one object to a run log."""
     meta = as_current(single, RunMeta)
     log = RunLog(
         meta=meta,
-        flushes=_parts(single.tokengate_flushes, TokengateFlush, meta),
-        decisions=_parts(single.buffer_decisions, BufferDecision, meta),
-        events=_parts(single.summary_events, SummaryEvent, meta),
+        flushes=_parts(single, "tokengate_flushes", TokengateFlush, meta),
+        decisions=_parts(single, "buffer_decisions", BufferDecision, meta),
+        events=_parts(single, "summary_events", SummaryEvent, meta),
     )
     missing = _Missing()
     for record in log.records():
@@ -270,8 +281,9 @@ def as_run_log(single: Any) -> RunLog:
     return msgspec.structs.replace(log, missing=missing.words())
 
 
-def _parts(found: Any, current: type[T], meta: RunMeta) -> tuple[T, ...]:
-    """The events of one kind; they belong to the case and variant of the object they stand in."""
+def _parts(single: Struct, name: str, current: type[T], meta: RunMeta) -> tuple[T, ...]:
+    """Return the events of one kind, with case and variant of the run."""
+    found: Sequence[Struct] | UnsetType = getattr(single, name)
     if found is UNSET:
         return ()
     parts = []
@@ -292,12 +304,12 @@ LENIENT: Final[tuple[type[Struct], ...]] = (
     relaxed(BufferDecision, (), filter_results=Any),
     relaxed(SummaryEvent, SINCE_1_5[SummaryEvent]),
 )
-"""Types that read published logs in spite of a suffix in their case ids and nulls for filters."""
+"""Types for published logs, which have suffixes in case ids and nulls for filters."""
 
 
-def run_log_of(records: Iterable[Any], notes: Iterable[Remark] = ()) -> RunLog:
-    """A whole log from its records; a forgotten suffix is taken off every name."""
-    parts: dict[str, list[Any]] = {kind: [] for kind in REQUIRED}
+def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ()) -> RunLog:
+    """Return a log from its records; remove the ``.trace`` suffix from every name."""
+    parts: dict[str, list[VersionedRecord]] = {kind: [] for kind in REQUIRED}
     for record in records:
         kind = str(record.__struct_config__.tag)
         parts[kind].append(_without_suffix(as_current(record, _CURRENT[kind])))
@@ -318,11 +330,11 @@ _CURRENT: Final[Mapping[str, type[Struct]]] = {
 _NAMES: Final = ("event_id", "decision_id", "latest_summary_event_id")
 
 
-def _without_suffix(record: Any) -> Any:
+def _without_suffix(record: VersionedRecord) -> VersionedRecord:
     if not record.case_id.endswith(TRACE_SUFFIX):
         return record
     forgotten, plain = record.case_id, plain_case_id(record.case_id)
-    changes: dict[str, Any] = {"case_id": plain}
+    changes: dict[str, object] = {"case_id": plain}
     for name in _NAMES:
         text = getattr(record, name, None)
         if isinstance(text, str):

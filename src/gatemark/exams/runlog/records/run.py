@@ -5,7 +5,7 @@ Keys beside the known ones are allowed, except that provenance stands in ``run_m
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
@@ -53,7 +53,7 @@ SUMMARY_LIMITS: Final = {
 
 
 class ExtractorSettings(Struct, frozen=True, gc=False, kw_only=True):
-    """Which concept extractor the metrics of this run are meant to use, with its settings."""
+    """The concept extractor for the metrics of this run, with its settings."""
 
     spacy_version: str
     scispacy_version: str
@@ -102,7 +102,7 @@ class Determinism(Struct, frozen=True, gc=False):
 
 
 class LlmUsage(Struct, frozen=True, gc=False):
-    """What a model call used up: CTU of the texts, and what its provider counted."""
+    """Usage of a model call: CTU of the texts, and tokens by the provider."""
 
     prompt_ctu: Count | UnsetType = UNSET
     completion_ctu: Count | UnsetType = UNSET
@@ -112,7 +112,7 @@ class LlmUsage(Struct, frozen=True, gc=False):
 
 
 class FilterResults(Struct, frozen=True, gc=False):
-    """What the buffer agent found; novelty is null where it is not looked at."""
+    """Findings of the buffer agent; novelty is null where it is off."""
 
     completeness_passed: bool | UnsetType = UNSET
     value_passed: bool | UnsetType = UNSET
@@ -258,12 +258,14 @@ class SummaryEvent(
 
 
 RunRecord = RunMeta | TokengateFlush | BufferDecision | SummaryEvent
+VersionedRecord: TypeAlias = Any
+"""A record of any version: the types of older versions are made at run time."""
 
 
 class RunLog(Struct, frozen=True):
     """A whole run log, each kind of record in the order of its index.
 
-    ``missing`` says what an older log does not tell; such fields are unset, never invented.
+    ``missing`` lists the fields that an older log lacks; they stay unset.
     """
 
     meta: RunMeta
@@ -273,5 +275,5 @@ class RunLog(Struct, frozen=True):
     missing: tuple[str, ...] = ()
 
     def records(self) -> tuple[RunRecord, ...]:
-        """Every record in the order of the file."""
+        """Return every record in the order of the file."""
         return (self.meta, *self.flushes, *self.decisions, *self.events)

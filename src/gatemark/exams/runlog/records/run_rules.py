@@ -1,13 +1,13 @@
-"""What must hold in a run log: in each record, and across the records of a file."""
+"""Rules of a run log, for each record and across records."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter, le
-from typing import Any, Final
+from typing import Final
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from gatemark.core.record import FileRules, Problem, Remark
 from gatemark.exams.runlog.records.fields import (
@@ -26,7 +26,12 @@ from gatemark.exams.runlog.records.fields import (
     text_problems,
 )
 from gatemark.exams.runlog.records.names import decision_id, event_id
-from gatemark.exams.runlog.records.run import BufferDecision, RunMeta, TokengateFlush
+from gatemark.exams.runlog.records.run import (
+    BufferDecision,
+    RunMeta,
+    TokengateFlush,
+    VersionedRecord,
+)
 
 RECORD_ORDER: Final = ("run_meta", "tokengate_flush", "buffer_decision", "summary_event")
 PROVENANCE_KEYS: Final = (
@@ -69,16 +74,16 @@ SUMMARY_TEXTS: Final = tuple(check for check in _EVENT if check.field != "text_h
 
 
 def meta_problems(meta: RunMeta) -> Sequence[Problem]:
-    """What no single field of ``run_meta`` can show."""
+    """Return the problems of a ``run_meta`` record."""
     return _meta_problems(meta, _META)
 
 
-def older_meta_problems(meta: Any) -> Sequence[Problem]:
-    """The same of a version whose evaluation ids had no fixed form."""
+def older_meta_problems(meta: VersionedRecord) -> Sequence[Problem]:
+    """Return the problems of an older ``run_meta``, with free evaluation ids."""
     return _meta_problems(meta, tuple(check for check in _META if check.field != "eval_run_id"))
 
 
-def _meta_problems(meta: Any, checks: tuple[TextCheck, ...]) -> Sequence[Problem]:
+def _meta_problems(meta: VersionedRecord, checks: tuple[TextCheck, ...]) -> Sequence[Problem]:
     found = list(text_problems(meta, checks))
     stoplists = meta.stoplists_provenance
     if isinstance(stoplists, Struct):
@@ -92,7 +97,7 @@ def _meta_problems(meta: Any, checks: tuple[TextCheck, ...]) -> Sequence[Problem
 
 
 def flush_problems(flush: TokengateFlush) -> Sequence[Problem]:
-    """What no single field of a flush can show."""
+    """Return the problems of a flush."""
     return [
         *text_problems(flush, FLUSH_TEXTS),
         *window_problems(flush),
@@ -101,7 +106,7 @@ def flush_problems(flush: TokengateFlush) -> Sequence[Problem]:
 
 
 def decision_problems(decision: BufferDecision) -> Sequence[Problem]:
-    """What no single field of a decision can show."""
+    """Return the problems of a decision."""
     expected = decision_id(decision.case_id, decision.variant_id, decision.decision_index)
     return [
         *text_problems(decision, DECISION_TEXTS),
@@ -110,8 +115,8 @@ def decision_problems(decision: BufferDecision) -> Sequence[Problem]:
     ]
 
 
-def summary_problems(event: Any) -> Sequence[Problem]:
-    """What no single field of a summary event can show."""
+def summary_problems(event: VersionedRecord) -> Sequence[Problem]:
+    """Return the problems of a summary event."""
     expected = event_id(event.case_id, event.variant_id, event.event_index)
     return [
         *text_problems(event, SUMMARY_TEXTS),
@@ -121,14 +126,14 @@ def summary_problems(event: Any) -> Sequence[Problem]:
     ]
 
 
-def _name_problems(event: Any) -> Iterator[Problem]:
+def _name_problems(event: VersionedRecord) -> Iterator[Problem]:
     latest, history = event.latest_summary_event_id, event.summary_history_event_ids
     if isinstance(latest, str) and not fits(EVENT_PATTERN, latest):
-        yield Problem("$.latest_summary_event_id", f"{latest[:80]!r} names no event")
+        yield Problem("$.latest_summary_event_id", f"{latest[:80]!r} is not an event id")
     for place, name in enumerate(() if history is UNSET else history):
         if not fits(EVENT_PATTERN, name):
             path = f"$.summary_history_event_ids[{place}]"
-            yield Problem(path, f"{name[:80]!r} names no event")
+            yield Problem(path, f"{name[:80]!r} is not an event id")
 
 
 def flushes_hold(flushes: Sequence[TokengateFlush]) -> bool:
@@ -148,7 +153,7 @@ def decisions_hold(decisions: Sequence[BufferDecision]) -> bool:
     ]
 
 
-def summaries_hold(events: Sequence[Any]) -> bool:
+def summaries_hold(events: Sequence[VersionedRecord]) -> bool:
     """Whether none of many summary events has a problem; earlier versions lack some hashes."""
     hashes = [one.summarizer_input_hash for one in events]
     hashes += [one.new_buffer_text_hash for one in events]
@@ -165,8 +170,8 @@ def summaries_hold(events: Sequence[Any]) -> bool:
     )
 
 
-def _texts_hold(records: Sequence[Any]) -> bool:
-    """Whether case ids and timestamps are fine and provenance stays where it belongs."""
+def _texts_hold(records: Sequence[Struct]) -> bool:
+    """Whether case ids and timestamps are valid and provenance is only in ``run_meta``."""
     return (
         all(fits(CASE_PATTERN, name) for name in set(map(_case_of, records)))
         and are_moments(list(map(_moment_of, records)))
@@ -174,7 +179,7 @@ def _texts_hold(records: Sequence[Any]) -> bool:
     )
 
 
-def _id_problems(field: str, found: Any, expected: str) -> Iterator[Problem]:
+def _id_problems(field: str, found: str | UnsetType, expected: str) -> Iterator[Problem]:
     if found is not UNSET and found != expected:
         yield Problem(f"$.{field}", f"got {found[:80]!r}, expected {expected!r}")
 
@@ -185,20 +190,20 @@ _provenance_of: Final = attrgetter(*PROVENANCE_KEYS)
 _NO_PROVENANCE: Final = (UNSET,) * len(PROVENANCE_KEYS)
 
 
-def _window_is_ordered(record: Any) -> bool:
+def _window_is_ordered(record: VersionedRecord) -> bool:
     start, end = record.start_seq, record.end_seq
     return start is UNSET or end is UNSET or 0 <= start <= end
 
 
-def window_problems(record: Any) -> Iterator[Problem]:
-    """A window that ends before it starts."""
+def window_problems(record: VersionedRecord) -> Iterator[Problem]:
+    """Yield a problem if the window ends before it starts."""
     if not _window_is_ordered(record):
         yield Problem(
             "$.end_seq", f"window must be ordered, got [{record.start_seq}, {record.end_seq}]"
         )
 
 
-def _provenance_problems(record: Any) -> Iterator[Problem]:
+def _provenance_problems(record: Struct) -> Iterator[Problem]:
     for key in PROVENANCE_KEYS:
         if getattr(record, key) is not UNSET:
             yield Problem(f"$.{key}", "belongs to run_meta, nowhere else")
@@ -210,30 +215,67 @@ _COUNTERS: Final = {
     "summary_event": "event_index",
 }
 _LAST: Final = len(RECORD_ORDER) - 1
+_FLUSH, _DECISION = 1, 2
+_VARIANTS: Final[dict[str, tuple[frozenset[int], str]]] = {
+    "V0": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
+    "V1": (frozenset(), "turn_end"),
+    "V2": (frozenset({_FLUSH}), "tokengate_flush"),
+    "V3": (frozenset({_DECISION}), "buffer_agent"),
+    "V4": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
+}
+"""The kinds of records beside summaries, and what triggers a summary, by variant."""
+
+
+def cut_off(
+    meta: VersionedRecord, line: int, counts: Sequence[int], to_summarize: int
+) -> Iterator[Remark]:
+    """Yield counts of flushes, decisions and summaries that do not fit each other."""
+    flushes, _, summaries = counts
+    kinds, _ = _VARIANTS[meta.variant_id]
+    found = []
+    if _DECISION in kinds and to_summarize != summaries:
+        found.append(f"{to_summarize} decisions to summarize, but {summaries} summaries")
+    if kinds == {_FLUSH} and flushes != summaries:
+        found.append(f"{flushes} flushes, but {summaries} summaries")
+    names = ("derived_from_t_emitted", "derived_from_fallback")
+    times = meta.timestamp_derivation
+    derived = [one for name in names if isinstance(one := getattr(times, name, None), int)]
+    if len(derived) == len(names) and sum(derived) != sum(counts):
+        found.append(f"{sum(derived)} timestamps were derived, but there are {sum(counts)} records")
+    for message in found:
+        yield Remark(line, "complete", "$", f"the log is incomplete: {message}")
 
 
 class RunRules(FileRules):
     """One ``run_meta`` first, kinds in order, indices from 0 without gaps, history that exists.
+
+    A variant has its own kinds of records, and nothing may be cut off: every decision to
+    summarize (V0, V3, V4) or flush (V2) has its summary, and every record its derived timestamp.
 
     A window that ends before it starts is a warning: where agents take turns, logs that follow
     the source hold such windows.
     """
 
     def __init__(self) -> None:
-        self._meta: Any = None
+        self._meta: VersionedRecord = None
         self._meta_line = 0
         self._place = 0
         self._next = [0, 0, 0, 0]
         self._event_ids: set[str] = set()
         self._some_lost = False
-        self._kinds: dict[type, tuple[int, Callable[[Any], int]]] = {}
+        self._counts = [0, 0, 0, 0]
+        self._to_summarize = 0
+        self._kinds: dict[type, tuple[int, Callable[[Struct], int]]] = {}
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[VersionedRecord]) -> Iterator[Remark]:
         start = 0
         for kind, same in groupby(map(type, records)):
             end = start + len(list(same))
             place, counter_of = self._kind_of(kind)
             run = records[start:end]
+            self._counts[place] += len(run)
+            if self._meta is not None and place:
+                yield from self._variant_remarks(lines[start:end], run, place)
             indices = [counter_of(one) for one in run] if place else []
             if place == 0 or not self._as_expected(run, place, indices):
                 yield from self._see_each(lines[start:end], run, place, counter_of)
@@ -244,8 +286,8 @@ class RunRules(FileRules):
                         yield from self._history(line, event)
             start = end
 
-    def _as_expected(self, run: Sequence[Any], place: int, indices: list[int]) -> bool:
-        """Whether nothing is to be said about some records of one kind but for their history."""
+    def _as_expected(self, run: Sequence[VersionedRecord], place: int, indices: list[int]) -> bool:
+        """Whether records of one kind have no remarks, apart from their history."""
         meta, first, count = self._meta, self._next[place], len(run)
         if meta is None or place < self._place or indices != list(range(first, first + count)):
             return False
@@ -261,9 +303,9 @@ class RunRules(FileRules):
     def _see_each(
         self,
         lines: Sequence[int],
-        records: Sequence[Any],
+        records: Sequence[VersionedRecord],
         place: int,
-        counter_of: Callable[[Any], int],
+        counter_of: Callable[[Struct], int],
     ) -> Iterator[Remark]:
         following = self._next
         for line, record in zip(lines, records, strict=True):
@@ -278,8 +320,8 @@ class RunRules(FileRules):
             if place == _LAST:
                 yield from self._history(line, record)
 
-    def _kind_of(self, found: type) -> tuple[int, Callable[[Any], int]]:
-        """The place of a kind of record in the order, and how it is counted."""
+    def _kind_of(self, found: type) -> tuple[int, Callable[[Struct], int]]:
+        """Return the place of a kind of record in the order, and its counter."""
         kind = self._kinds.get(found)
         if kind is None:
             tag = str(found.__struct_config__.tag)  # type: ignore[attr-defined]
@@ -291,10 +333,38 @@ class RunRules(FileRules):
         self._some_lost = True
 
     def end(self) -> Iterator[Remark]:
-        if self._meta is None and not self._some_lost:
+        if self._some_lost:
+            return
+        if self._meta is None:
             yield Remark(1, "one_run_meta", "$", "the file has no run_meta record")
+        else:
+            yield from self._incomplete(self._meta)
 
-    def _see_meta(self, line: int, meta: Any) -> Iterator[Remark]:
+    def _incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
+        return cut_off(meta, self._meta_line, self._counts[1:], self._to_summarize)
+
+    def _variant_remarks(
+        self, lines: Sequence[int], records: Sequence[VersionedRecord], place: int
+    ) -> Iterator[Remark]:
+        """Yield records that the variant does not write, and count decisions to summarize."""
+        variant = self._meta.variant_id
+        kinds, trigger = _VARIANTS[variant]
+        if place != _LAST and place not in kinds:
+            message = f"{variant} has no {RECORD_ORDER[place]} records"
+            yield Remark(lines[0], "variant_records", "$.record_type", message)
+        for line, record in zip(lines, records, strict=True):
+            if place == _DECISION:
+                self._to_summarize += record.decision == "summarize"
+                novelty = getattr(record.filter_results, "novelty_passed", None)
+                if variant == "V4" and isinstance(novelty, bool):
+                    path = "$.filter_results.novelty_passed"
+                    message = f"must be null under V4, which does not check novelty, got {novelty}"
+                    yield Remark(line, "variant_records", path, message)
+            elif place == _LAST and record.trigger_type not in (UNSET, trigger):
+                message = f"must be {trigger} under {variant}, got {record.trigger_type}"
+                yield Remark(line, "variant_records", "$.trigger_type", message)
+
+    def _see_meta(self, line: int, meta: VersionedRecord) -> Iterator[Remark]:
         if self._meta is not None:
             message = f"a file has one run_meta, the first is on line {self._meta_line}"
             yield Remark(line, "one_run_meta", "$.record_type", message)
@@ -304,8 +374,8 @@ class RunRules(FileRules):
             yield Remark(line, "run_meta_first", "$.record_type", message)
         self._meta, self._meta_line = meta, line
 
-    def _odd(self, line: int, record: Any, place: int, index: int) -> Iterator[Remark]:
-        """What is odd about a record's place, index, names or window."""
+    def _odd(self, line: int, record: VersionedRecord, place: int, index: int) -> Iterator[Remark]:
+        """Yield remarks on a record's place, index, names or window."""
         if self._meta is None:
             if not (self._place or self._some_lost):
                 message = f"run_meta must come first, got {RECORD_ORDER[place]}"
@@ -321,17 +391,17 @@ class RunRules(FileRules):
             path = f"$.{_COUNTERS[RECORD_ORDER[place]]}"
             yield Remark(line, "index_order", path, message)
         if not _window_is_ordered(record):
-            message = f"the window [{record.start_seq}, {record.end_seq}] is turned round"
+            message = f"the window [{record.start_seq}, {record.end_seq}] ends before it starts"
             yield Remark(line, "window_order", "$.end_seq", message, "warning")
 
-    def _strangers(self, line: int, record: Any) -> Iterator[Remark]:
+    def _strangers(self, line: int, record: VersionedRecord) -> Iterator[Remark]:
         for field in ("case_id", "variant_id"):
             mine, theirs = getattr(record, field), getattr(self._meta, field)
             if mine != theirs:
                 message = f"must be run_meta's {theirs!r}, got {mine!r}"
                 yield Remark(line, "same_run", f"$.{field}", message)
 
-    def _history(self, line: int, event: Any) -> Iterator[Remark]:
+    def _history(self, line: int, event: VersionedRecord) -> Iterator[Remark]:
         known, latest = self._event_ids, event.latest_summary_event_id
         history = event.summary_history_event_ids
         path = "$.summary_history_event_ids"

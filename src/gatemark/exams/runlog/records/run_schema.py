@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
+
+from msgspec import Struct
 
 from gatemark.core.record import BadExample, BadFile, Dialect, Form, Problem, RecordSchema
 from gatemark.exams.runlog.records.names import text_hash
@@ -17,7 +19,13 @@ from gatemark.exams.runlog.records.older_run import (
     is_single_record,
     single_run_problems,
 )
-from gatemark.exams.runlog.records.run import BufferDecision, RunMeta, SummaryEvent, TokengateFlush
+from gatemark.exams.runlog.records.run import (
+    BufferDecision,
+    RunMeta,
+    SummaryEvent,
+    TokengateFlush,
+    VersionedRecord,
+)
 from gatemark.exams.runlog.records.run_rules import (
     RunRules,
     decision_problems,
@@ -39,7 +47,20 @@ USAGE: Final = {
     "provider_completion_tokens": None,
     "model_id": "gatemark-rules-1",
 }
-META: Final[dict[str, Any]] = {
+STOPLISTS: Final[dict[str, object]] = {
+    "stop_entities_hash": HASH,
+    "stop_cuis_hash": HASH,
+    "stoplists_generated_at": "2023-11-14T22:00:00Z",
+    "stoplists_generated_by_commit": None,
+}
+TIMESTAMPS: Final[dict[str, object]] = {
+    "method": "trace_t_emitted_ms",
+    "fallback_method": "run_start_time_plus_seq",
+    "missing_t_emitted_ms_count": 0,
+    "derived_from_t_emitted": 7,
+    "derived_from_fallback": 0,
+}
+META: Final[dict[str, object]] = {
     "record_type": "run_meta",
     "schema_name": "exaid.run",
     "schema_version": "1.5.0",
@@ -66,24 +87,13 @@ META: Final[dict[str, Any]] = {
         "concept_representation": "cui",
         "cui_normalization": "uppercase",
     },
-    "stoplists_provenance": {
-        "stop_entities_hash": HASH,
-        "stop_cuis_hash": HASH,
-        "stoplists_generated_at": "2023-11-14T22:00:00Z",
-        "stoplists_generated_by_commit": None,
-    },
-    "timestamp_derivation": {
-        "method": "trace_t_emitted_ms",
-        "fallback_method": "run_start_time_plus_seq",
-        "missing_t_emitted_ms_count": 0,
-        "derived_from_t_emitted": 4,
-        "derived_from_fallback": 0,
-    },
+    "stoplists_provenance": STOPLISTS,
+    "timestamp_derivation": TIMESTAMPS,
     "determinism": {"gzip_mtime": 0, "json_sort_keys": True, "json_separators": [",", ":"]},
     "compat": "gatemark",
     "backend": {"kind": "rules", "version": 1},
 }
-FLUSH: Final[dict[str, Any]] = {
+FLUSH: Final[dict[str, object]] = {
     "record_type": "tokengate_flush",
     "flush_index": 0,
     "case_id": CASE,
@@ -95,7 +105,7 @@ FLUSH: Final[dict[str, Any]] = {
     "trigger_reason": "boundary_cue",
     "text_hash": HASH,
 }
-DECISION: Final[dict[str, Any]] = {
+DECISION: Final[dict[str, object]] = {
     "record_type": "buffer_decision",
     "decision_index": 0,
     "decision_id": f"{CASE}-V0-bd-000",
@@ -114,7 +124,7 @@ DECISION: Final[dict[str, Any]] = {
     "llm_usage": USAGE,
     "latency_ms": 57,
 }
-EVENT: Final[dict[str, Any]] = {
+EVENT: Final[dict[str, object]] = {
     "record_type": "summary_event",
     "event_index": 0,
     "event_id": f"{CASE}-V0-se-000",
@@ -147,7 +157,7 @@ EVENT: Final[dict[str, Any]] = {
 }
 
 
-def example_event(index: int, **changes: Any) -> dict[str, Any]:
+def example_event(index: int, **changes: object) -> dict[str, object]:
     """The first summary event under another number, with changes."""
     return EVENT | {"event_index": index, "event_id": f"{CASE}-V0-se-{index:03d}"} | changes
 
@@ -160,19 +170,33 @@ THIRD: Final = example_event(
 )
 
 
-_FILE: Final = (META, FLUSH, DECISION, EVENT, SECOND, THIRD)
-
-
-def _without(record: dict[str, Any], *keys: str) -> dict[str, Any]:
+def _without(record: dict[str, object], *keys: str) -> dict[str, object]:
     return {name: value for name, value in record.items() if name not in keys}
 
 
+_FILE: Final = (
+    META,
+    FLUSH,
+    DECISION,
+    *(
+        DECISION | {"decision_index": index, "decision_id": f"{CASE}-V0-bd-{index:03d}"}
+        for index in (1, 2)
+    ),
+    EVENT,
+    SECOND,
+    THIRD,
+)
+_EMPTY: Final = META | {
+    "timestamp_derivation": _without(TIMESTAMPS, "derived_from_t_emitted", "derived_from_fallback")
+}
+
+
 def _form(
-    kind: type[Any],
-    rule: Callable[[Any], Sequence[Problem]],
-    good: tuple[dict[str, Any], ...],
+    kind: type[Struct],
+    rule: Callable[[VersionedRecord], Sequence[Problem]],
+    good: tuple[dict[str, object], ...],
     bad: tuple[BadExample, ...],
-    proof: Callable[[Sequence[Any]], bool] | None = None,
+    proof: Callable[[Sequence[VersionedRecord]], bool] | None = None,
 ) -> Form:
     return Form(
         name=str(kind.__struct_config__.tag),
@@ -202,15 +226,12 @@ _META_BAD: Final = (
     ),
     BadExample(
         "stoplists without a time",
-        META
-        | {
-            "stoplists_provenance": _without(META["stoplists_provenance"], "stoplists_generated_at")
-        },
+        META | {"stoplists_provenance": _without(STOPLISTS, "stoplists_generated_at")},
         "$.stoplists_provenance",
     ),
     BadExample(
         "times from a clock",
-        META | {"timestamp_derivation": META["timestamp_derivation"] | {"method": "wall_clock"}},
+        META | {"timestamp_derivation": TIMESTAMPS | {"method": "wall_clock"}},
         "$.timestamp_derivation.method",
     ),
 )
@@ -314,7 +335,7 @@ _EVENT_13: Final = _without(
     "limits_ok",
     "failure_mode",
 )
-_SINGLE: Final[dict[str, Any]] = {
+_SINGLE: Final[dict[str, object]] = {
     "schema_name": "exaid.run",
     "schema_version": "1.2.0",
     "case_id": CASE,
@@ -398,8 +419,15 @@ SCHEMA: Final = RecordSchema(
             summaries_hold,
         ),
     ),
-    good_files=(_FILE, (META,)),
+    good_files=(_FILE, (_EMPTY,)),
     bad_files=(
+        BadFile("summaries cut off", _FILE[:-1], 1, "complete"),
+        BadFile(
+            "a turn under V0",
+            (*_FILE[:-1], THIRD | {"trigger_type": "turn_end"}),
+            8,
+            "variant_records",
+        ),
         BadFile("two metas", (META, META, FLUSH), 2, "one_run_meta"),
         BadFile("no meta", (FLUSH, DECISION), 1, "one_run_meta"),
         BadFile("a meta that comes late", (FLUSH, META), 1, "run_meta_first"),

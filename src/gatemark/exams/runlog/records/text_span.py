@@ -1,4 +1,4 @@
-"""Deltas column by column: what a trace is kept as, because most looks at it are at one column."""
+"""Deltas stored by column, because most reads need one column."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class TextSpan(Struct, frozen=True, gc=False):
         return self.first_seq + len(self.texts) - 1
 
     def pieces(self) -> Iterator[Piece]:
-        """What is said, delta by delta."""
+        """Return the texts of the deltas."""
         seqs = range(self.first_seq, self.first_seq + len(self.texts))
         return zip(self.agent_ids, self.texts, self.t_rel_ms, seqs, strict=True)
 
     def deltas(self) -> Iterator[StreamDelta]:
-        """The deltas one by one."""
+        """Return the deltas one by one."""
         seqs = count(self.first_seq)
         times = [moment + self.t0_ms for moment in self.t_rel_ms]
         columns = (seqs, self.turn_ids, self.agent_ids, self.texts, times, self.t_rel_ms)
@@ -46,7 +46,7 @@ class TextSpan(Struct, frozen=True, gc=False):
 
 
 def one_stretch(deltas: Sequence[StreamDelta]) -> TextSpan | None:
-    """Some deltas as one stretch; None when they are not."""
+    """Return deltas as one span; None if they are not consecutive."""
     first, length = deltas[0], len(deltas)
     case_id, first_seq = first.case_id, first.seq
     t0_ms = first.t_emitted_ms - first.t_rel_ms
@@ -71,7 +71,7 @@ def one_stretch(deltas: Sequence[StreamDelta]) -> TextSpan | None:
 
 
 def stretches(deltas: Sequence[StreamDelta]) -> Iterator[TextSpan]:
-    """Some deltas as stretches, cut wherever one does not follow the one before."""
+    """Return deltas as spans of consecutive deltas."""
     start = 0
     for place in range(1, len(deltas) + 1):
         if place == len(deltas) or not _follows(deltas[place - 1], deltas[place]):

@@ -1,4 +1,4 @@
-"""What must hold in a trace: in each record, and across the records of a file."""
+"""Rules of a trace, for each record and across records."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ _BOUNDARY: Final = (must_fit("case_id", CASE_PATTERN), must_be_hash("content_has
 
 
 def meta_problems(meta: TraceMeta) -> Sequence[Problem]:
-    """What no single field of ``trace_meta`` can show."""
+    """Return the problems of a ``trace_meta`` record."""
     return list(text_problems(meta, _META))
 
 
 def delta_problems(delta: StreamDelta) -> Sequence[Problem]:
-    """What no single field of a delta can show."""
+    """Return the problems of a delta."""
     if fits(CASE_PATTERN, delta.case_id):
         return ()
     return list(text_problems(delta, _META[:1]))
@@ -69,7 +69,7 @@ def deltas_hold(deltas: Sequence[StreamDelta]) -> bool:
 
 
 def boundary_problems(boundary: TurnBoundary) -> Sequence[Problem]:
-    """What no single field of a boundary can show."""
+    """Return the problems of a boundary."""
     hash_given = boundary.content_hash
     if (hash_given is UNSET or is_digest(hash_given)) and fits(CASE_PATTERN, boundary.case_id):
         if hash_given is UNSET or boundary.boundary == "end":
@@ -79,7 +79,7 @@ def boundary_problems(boundary: TurnBoundary) -> Sequence[Problem]:
 
 
 class TurnNotes:
-    """What was seen of one turn while its trace was read."""
+    """Notes on one turn while its trace is read."""
 
     __slots__ = (
         "agent_id",
@@ -107,7 +107,7 @@ class TurnNotes:
 
     @property
     def text(self) -> str:
-        """Everything that was said in the turn."""
+        """Return the text of the turn."""
         return "".join(self.texts)
 
 
@@ -151,7 +151,7 @@ class TraceRules(FileRules):
             self._last_line = lines[-1]
 
     def _see_deltas(self, lines: Sequence[int], deltas: Sequence[StreamDelta]) -> Iterator[Remark]:
-        """Look at deltas that stand together, as columns if nothing is to be said about them."""
+        """Check consecutive deltas; keep them as columns if they have no remarks."""
         stretch = one_stretch(deltas)
         if stretch is None or not self._as_expected(stretch):
             for line, delta in zip(lines, deltas, strict=True):
@@ -171,7 +171,7 @@ class TraceRules(FileRules):
             self._note(line, delta, delta, (delta.delta_text,))
 
     def _as_expected(self, stretch: TextSpan) -> bool:
-        """Whether nothing is to be said about a stretch."""
+        """Whether a span has no remarks."""
         times = stretch.t_rel_ms
         return (
             stretch.first_seq == self._next_seq
@@ -182,7 +182,7 @@ class TraceRules(FileRules):
         )
 
     def _note(self, line: int, first: StreamDelta, last: StreamDelta, texts: Sequence[str]) -> None:
-        """Keep what was said under the turn in which it was."""
+        """Add texts to the notes of their turns."""
         turn = self._turn(line, first)
         if turn.first is None:
             turn.first = first
@@ -287,7 +287,7 @@ class TraceRules(FileRules):
             yield self._remark(turn.end_line, "content_hash", "$.content_hash", message)
 
     def _time_remarks(self, turn: TurnNotes) -> Iterator[Remark]:
-        """A turn starts before its first delta and ends after its last one, give or take."""
+        """Check that a turn starts before its first delta and ends after its last one."""
         found: list[tuple[int, int, str]] = []
         if turn.start is not None and turn.first is not None:
             late_ms = turn.start.t_ms - turn.first.t_emitted_ms

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from gatemark.core.record import BadExample, BadFile, Form, RecordSchema
 from gatemark.exams.runlog.records.names import text_hash
@@ -17,7 +17,7 @@ from gatemark.exams.runlog.records.trace_rules import (
 
 _T0: Final = 1_700_000_000_000
 
-_META: Final[dict[str, Any]] = {
+_META: Final[dict[str, object]] = {
     "record_type": "trace_meta",
     "schema_version": "2.0.0",
     "case_id": "case-synth-000",
@@ -37,7 +37,7 @@ def _at(rel_ms: int) -> dict[str, int]:
     return {"t_ms": _T0 + rel_ms, "t_rel_ms": rel_ms}
 
 
-_START: Final[dict[str, Any]] = {
+_START: Final[dict[str, object]] = {
     "record_type": "turn_boundary",
     "case_id": "case-synth-000",
     "turn_id": 1,
@@ -46,7 +46,7 @@ _START: Final[dict[str, Any]] = {
     "seq": 0,
     **_at(-50),
 }
-_FIRST: Final[dict[str, Any]] = {
+_FIRST: Final[dict[str, object]] = {
     "record_type": "stream_delta",
     "case_id": "case-synth-000",
     "seq": 1,
@@ -56,13 +56,13 @@ _FIRST: Final[dict[str, Any]] = {
     "t_emitted_ms": _T0,
     "t_rel_ms": 0,
 }
-_SECOND: Final[dict[str, Any]] = _FIRST | {
+_SECOND: Final[dict[str, object]] = _FIRST | {
     "seq": 2,
     "delta_text": " days.",
     "t_emitted_ms": _T0 + 40,
     "t_rel_ms": 40,
 }
-_END: Final[dict[str, Any]] = _START | {
+_END: Final[dict[str, object]] = _START | {
     "boundary": "end",
     "seq": 3,
     "content_hash": text_hash("Fever for three days."),
@@ -71,7 +71,7 @@ _END: Final[dict[str, Any]] = _START | {
 _FILE: Final = (_META, _START, _FIRST, _SECOND, _END)
 
 
-def _without(record: dict[str, Any], key: str) -> dict[str, Any]:
+def _without(record: dict[str, object], key: str) -> dict[str, object]:
     return {name: value for name, value in record.items() if name != key}
 
 

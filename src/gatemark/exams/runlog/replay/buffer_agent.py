@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -182,5 +182,5 @@ def _dump(analysis: Analysis | None) -> str:
     """An analysis as JSON; rules give the same few again and again."""
     if analysis is None:
         return ""
-    fields: dict[str, Any] = msgspec.to_builtins(analysis)
+    fields: dict[str, object] = msgspec.to_builtins(analysis)
     return json.dumps(fields)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -239,8 +239,6 @@ def _recording(opened: Models) -> Models:
 
 
 def _recorded(models: Models) -> list[RecordedReply]:
-    found: dict[Any, RecordedReply] = {}
-    for model in (models.buffer, models.summarizer):
-        if isinstance(model, RecordingModel):
-            found.update(model.lines)
+    recording = [m for m in (models.buffer, models.summarizer) if isinstance(m, RecordingModel)]
+    found = {key: line for model in recording for key, line in model.lines.items()}
     return list(found.values())

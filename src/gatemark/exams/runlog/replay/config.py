@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Struct
@@ -141,10 +141,10 @@ class LoadedVariant(Struct, frozen=True):
         return self.config.variant_id
 
 
-def load_variant(raw: Any, place: str) -> LoadedVariant:
+def load_variant(raw: object, place: str) -> LoadedVariant:
     """A variant from plain values; every complaint names the place and the key."""
     if not isinstance(raw, dict):
-        raise BadInputError(f"{place}: is no mapping of settings")
+        raise BadInputError(f"{place}: expected a mapping of settings")
     known = raw.get("variant_id")
     if known is not None and known not in VARIANTS:
         raise BadInputError(f"{place}: unknown variant {known!r} (known: {', '.join(VARIANTS)})")
@@ -179,7 +179,7 @@ def load_variants(folder: str | None, wanted: Sequence[str] = ()) -> tuple[Loade
 
 
 def _load(folder: str | None, name: Variant, *, must_exist: bool) -> LoadedVariant | None:
-    raw: Any
+    raw: object
     if folder is None:
         text = (
             files("gatemark.exams.runlog.replay")

@@ -6,7 +6,7 @@ were made from, so that a backend of plain rules need not read them back.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -75,7 +75,7 @@ class LanguageModel(Protocol):
     def ask(self, question: ModelQuestion) -> ModelReply:
         """An answer, or ModelError."""
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What ``run_meta`` says about the backend; never a secret."""
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class RecordedModel:
             raise ModelError(found.error or "the recording holds no reply")
         return found.reply
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return {"kind": "recorded", "digest": self._digest}
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ class RecordingModel:
         self.lines.setdefault(key, RecordedReply(*key, reply=reply))
         return reply
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return self._inner.identity()
 
     def close(self) -> None:

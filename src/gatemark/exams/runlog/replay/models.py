@@ -8,7 +8,7 @@ import random
 import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -93,7 +93,7 @@ class TargetModel:
     def __init__(self, path: str) -> None:
         raw = read_settings(path)
         if not isinstance(raw, dict):
-            raise BadInputError(f"{path}: is no mapping of settings")
+            raise BadInputError(f"{path}: expected a mapping of settings")
         self._spec = parse_spec(_with_conversation(raw), path)
         self._target = build(
             self._spec, Path(path).parent, clock=time.monotonic, environ=os.environ
@@ -132,7 +132,7 @@ class TargetModel:
             completion_tokens=_count(usage.get("completion_tokens")),
         )
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return {"kind": "target", **self._target.identity()}
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class TargetModel:
         self._loop.close()
 
 
-def _with_conversation(raw: dict[str, Any]) -> dict[str, Any]:
+def _with_conversation(raw: dict[str, object]) -> dict[str, object]:
     """An endpoint whose settings do not say so gets both prompts, each in its role."""
     openai = raw.get("openai")
     if not isinstance(openai, dict) or {"prompt", "system", "messages"} & set(openai):
@@ -148,9 +148,9 @@ def _with_conversation(raw: dict[str, Any]) -> dict[str, Any]:
     return {**raw, "openai": {**openai, "messages": _CONVERSATION}}
 
 
-def _text(output: Any) -> str:
+def _text(output: object) -> str:
     return output if isinstance(output, str) else msgspec.json.encode(output).decode()
 
 
-def _count(value: Any) -> int | None:
+def _count(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None

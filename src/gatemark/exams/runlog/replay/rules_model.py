@@ -8,9 +8,9 @@ much it read and wrote, so that logs of the same trace have the same bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -87,7 +87,7 @@ class RulesModel:
 
     def ask(self, question: ModelQuestion) -> ModelReply:
         if question.task == "buffer":
-            answer: dict[str, Any] = _analysis(question)
+            answer: Mapping[str, object] = _analysis(question)
         elif question.task == "summary":
             answer = _summary(question.new)
         else:
@@ -100,7 +100,7 @@ class RulesModel:
             text=text, model_id=MODEL_ID, latency_ms=virtual_ms(question.prompt, text)
         )
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return {
             "kind": "rules",
             "version": RULES_VERSION,
@@ -116,7 +116,7 @@ def virtual_ms(prompt: str, reply: str) -> int:
     return BASE_MS + ctu(prompt) // READ_CTU_PER_MS + ctu(reply) // WRITTEN_CTU_PER_MS
 
 
-def _analysis(question: ModelQuestion) -> dict[str, Any]:
+def _analysis(question: ModelQuestion) -> dict[str, object]:
     text = " ".join(segment.text for segment in question.new)
     small = text.lower()
     words, kinds = _reading(text)
@@ -126,7 +126,7 @@ def _analysis(question: ModelQuestion) -> dict[str, Any]:
         state = "TOPIC_SHIFT"
     else:
         state = "SAME_TOPIC_CONTINUING"
-    answer: dict[str, Any] = {
+    answer: dict[str, object] = {
         "rationale": f"kinds: {', '.join(sorted(kinds)) or 'none'}",
         "stream_state": state,
         "is_complete": has_boundary_cue(text),

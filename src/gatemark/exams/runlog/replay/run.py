@@ -158,7 +158,7 @@ def _tasks(
     files = {plain_case_id(case_of_trace_file(path.name) or path.stem): path for path in paths}
     entries = [entry for entry in manifest.entries if request.case in entry.case_id]
     if not entries:
-        raise BadInputError(f"no case of the manifest holds {request.case!r} in its name")
+        raise BadInputError(f"no case id of the manifest contains {request.case!r} in its name")
     named = {path.name: path for path in files.values()}
     by_case = {
         entry.case_id: named.get(Path(entry.file).name) or files.get(entry.case_id)
@@ -188,7 +188,7 @@ def _compat(variants: Sequence[LoadedVariant], asked: Compat | None) -> Compat:
         return asked
     found = {variant.config.compat for variant in variants}
     if len(found) > 1:
-        raise UsageError("variants differ in compat; choose one with --compat")
+        raise UsageError("the variants have different compat settings; choose one with --compat")
     return found.pop()
 
 
@@ -202,7 +202,7 @@ def _facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
     name = request.extractor
     if name is None:
         if request.stoplists is not None:
-            raise UsageError("--stoplists belong to an extractor; name it with --extractor")
+            raise UsageError("--stoplists needs --extractor")
         return facts
     if name not in extractors():
         return msgspec.structs.replace(
@@ -221,7 +221,7 @@ def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | No
     if folder is None:
         return None
     if found.generated_at is None:
-        raise BadInputError(f"{folder}: its metadata does not tell when the stoplists were made")
+        raise BadInputError(f"{folder}: its metadata has no time of generation")
     return StoplistsProvenance(
         stop_entities_hash=found.stop_entities_hash,
         stop_cuis_hash=found.stop_cuis_hash,

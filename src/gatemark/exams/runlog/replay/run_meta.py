@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -102,7 +102,7 @@ def make_log(
     return RunLog(meta=meta, flushes=done.flushes, decisions=done.decisions, events=done.events)
 
 
-def _backend(models: Models) -> dict[str, Any]:
+def _backend(models: Models) -> dict[str, object]:
     return {
         "buffer_agent": models.buffer.identity(),
         "summarizer": models.summarizer.identity(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -217,7 +217,7 @@ def _total_usage(
 ) -> LlmUsage:
     """CTU of the first prompt and of what came out; tokens of all replies that state them."""
     usage = usage_of(model, replies[-1] if replies else None, prompt, completion)
-    changes: dict[str, Any] = {}
+    changes: dict[str, object] = {}
     for field, name in (
         ("provider_prompt_tokens", "prompt_tokens"),
         ("provider_completion_tokens", "completion_tokens"),

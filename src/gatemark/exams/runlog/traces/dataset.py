@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -16,12 +16,13 @@ from gatemark.exams.runlog.records.manifest import (
     ManifestDecoding,
     ManifestMeta,
     ManifestProvenance,
+    ManifestRecord,
     ManifestSummary,
     RunManifest,
     TraceEntry,
 )
 from gatemark.exams.runlog.records.names import case_list_bytes, dataset_id, trace_dataset_hash
-from gatemark.exams.runlog.records.trace import StreamDelta, TurnBoundary
+from gatemark.exams.runlog.records.trace import StreamDelta, TraceRecord, TurnBoundary
 from gatemark.exams.runlog.traces.script import Origin
 
 Selection = Literal["all", "list", "fixed_subset"]
@@ -65,7 +66,9 @@ def case_list(case_ids: Sequence[str]) -> CaseList:
     return CaseList(tuple(case_ids), data, digest_bytes(data))
 
 
-def trace_entry(case_id: str, file: str, content_hash: str, records: Sequence[Any]) -> TraceEntry:
+def trace_entry(
+    case_id: str, file: str, content_hash: str, records: Sequence[TraceRecord]
+) -> TraceEntry:
     """What the manifest says about one trace."""
     return TraceEntry(
         case_id=case_id,
@@ -130,7 +133,7 @@ def dataset_hash_of(entries: Iterable[TraceEntry], case_list_hash: str, mas_run:
     )
 
 
-def manifest_records(manifest: RunManifest) -> tuple[Any, ...]:
+def manifest_records(manifest: RunManifest) -> tuple[ManifestRecord, ...]:
     """The records of a manifest in the order of its file."""
     return (manifest.meta, manifest.provenance, *manifest.entries, manifest.summary)
 

@@ -10,7 +10,7 @@ import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -24,7 +24,7 @@ from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.manifest_rules import ManifestRules
 from gatemark.exams.runlog.records.names import TRACE_FILE_ENDS, TRACE_SUFFIX
 from gatemark.exams.runlog.records.older_run import LENIENT, SingleRunRules, as_run_log, run_log_of
-from gatemark.exams.runlog.records.run import Compat, RunLog
+from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
 from gatemark.exams.runlog.records.run_rules import RunRules
 from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
 from gatemark.exams.runlog.traces.trace import Trace, trace_of
@@ -34,7 +34,7 @@ _PLAIN: Final = re.compile(rb"[ -~]*\Z").match
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
-def json_lines(records: Iterable[Any], *, ascii_only: bool = False) -> bytes:
+def json_lines(records: Iterable[object], *, ascii_only: bool = False) -> bytes:
     """JSON Lines with sorted keys and no spaces; ``ascii_only`` escapes other characters."""
     lines = []
     for record in records:
@@ -54,7 +54,7 @@ def packed(data: bytes) -> bytes:
     return target.getvalue()
 
 
-def plain_json(value: Any) -> bytes:
+def plain_json(value: object) -> bytes:
     """A JSON document for people: sorted keys, two spaces, a newline at the end."""
     return msgspec.json.format(_encoder.encode(value), indent=2) + b"\n"
 
@@ -131,7 +131,7 @@ def read_manifest(path: str, choices: ReadingChoices | None = None) -> RunManife
     )
     manifest = rules.manifest()
     if not reading.is_valid or manifest is None:
-        problems = reading.problems or (f"{path}: is no whole manifest",)
+        problems = reading.problems or (f"{path}: the manifest is incomplete",)
         raise BadInputError(problems, unlisted_count=reading.unlisted)
     return manifest
 
@@ -170,7 +170,7 @@ def find_traces(folder: str) -> tuple[Path, ...]:
     if place.is_file():
         return (place,)
     if not place.is_dir():
-        raise BadInputError(f"{folder}: is no folder of traces")
+        raise BadInputError(f"{folder}: expected a folder of traces")
     found = sorted(
         path for path in place.iterdir() if path.is_file() and path.name.endswith(TRACE_FILE_ENDS)
     )
@@ -198,9 +198,9 @@ class _Keeping(FileRules):
 
     def __init__(self, inner: FileRules) -> None:
         self.inner = inner
-        self.records: list[Any] = []
+        self.records: list[VersionedRecord] = []
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterable[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[VersionedRecord]) -> Iterable[Remark]:
         self.records.extend(records)
         return self.inner.see(lines, records)
 

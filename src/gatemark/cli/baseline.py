@@ -1,0 +1,111 @@
+"""``gatemark baseline`` and ``gatemark bless``: which results candidates are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import click
+
+from gatemark.cli.options import actor_option, json_option, store_option
+from gatemark.cli.screen import show
+from gatemark.core.errors import UsageError
+from gatemark.packs.baselines import NamedBaseline, baselines, bless, set_baseline
+from gatemark.workspace import Workspace
+
+
+@click.group("baseline")
+def baseline_command() -> None:
+    """Name the sealed results that candidates are compared with."""
+
+
+@baseline_command.command("set")
+@click.argument("name")
+@click.argument("reference", metavar="RESULT")
+@click.option("--note", default="", help="Why this result; shown with every result that uses it.")
+@actor_option
+@store_option
+@json_option
+def set_command(
+    *, name: str, reference: str, note: str, actor: str | None, store: str, json: bool
+) -> None:
+    """Give a sealed result a name, for 'run --baseline NAME'.
+
+    The result must have passed, or 'gatemark bless' must have accepted it. A name belongs to a pack
+    and an asset; setting it again moves it, and the ledger keeps who did.
+
+    \b
+    Example:
+      gatemark baseline set release-7 3f2a9c01
+    """
+    workspace = Workspace(store=store, actor=actor)
+    show(set_baseline(workspace, name, reference, note), lambda one: _lines([one]), json=json)
+
+
+@baseline_command.command("show")
+@click.argument("name")
+@store_option
+@json_option
+def show_command(name: str, store: str, json: bool) -> None:
+    """Show the result behind a name, and who set it.
+
+    \b
+    Example:
+      gatemark baseline show release-7
+    """
+    found = [one for one in baselines(Workspace(store=store)) if one.name == name]
+    if not found:
+        raise UsageError(f"no baseline is called {name!r}; 'gatemark baseline list' shows all")
+    show(found, _lines, json=json)
+
+
+@baseline_command.command("list")
+@store_option
+@json_option
+def list_command(store: str, json: bool) -> None:
+    """List the baselines of a store.
+
+    \b
+    Example:
+      gatemark baseline list
+    """
+    found = baselines(Workspace(store=store))
+    show(found, _lines, json=json)
+    if not found and not json:
+        click.echo("no baselines yet; 'gatemark baseline set NAME RESULT' makes one", err=True)
+
+
+def _lines(found: Sequence[NamedBaseline]) -> Iterator[str]:
+    for one in found:
+        note = f"  {one.note}" if one.note else ""
+        yield (
+            f"{one.name}  {one.result[7:19]}  pack {one.pack}, {one.asset}  "
+            f"set by {one.actor} on {one.at:%Y-%m-%d}{note}"
+        )
+
+
+@click.command("bless")
+@click.argument("reference", metavar="RESULT")
+@click.option("--reason", required=True, metavar="TEXT", help="Why it is accepted; recorded.")
+@actor_option
+@store_option
+@json_option
+def bless_command(
+    *, reference: str, reason: str, actor: str | None, store: str, json: bool
+) -> None:
+    """Accept a sealed result as a baseline, with a reason.
+
+    Its verdict stays what it is, and it cannot be cited by a promotion. Results that are compared
+    with it say who accepted it and why.
+
+    \b
+    Example:
+      gatemark bless 3f2a9c01 --reason "known to fail on two outdated items"
+    """
+    workspace = Workspace(store=store, actor=actor)
+    result, at = bless(workspace, reference, reason)
+    said = {"result": result.id, "verdict": result.verdict, "actor": workspace.actor, "at": at}
+    show(
+        {**said, "reason": reason.strip()},
+        lambda _: f"{result.id[7:19]} ({result.verdict}) accepted by {workspace.actor}: {reason}",
+        json=json,
+    )

@@ -1,0 +1,134 @@
+"""``gatemark doctor``: show what this installation can do, and what is in the way."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Final, Literal
+
+import click
+import msgspec
+
+from gatemark import __version__
+from gatemark.cli.options import json_option, store_option
+from gatemark.cli.screen import show
+from gatemark.core.errors import ExitCode, GatemarkError
+from gatemark.workspace import Workspace
+
+State = Literal["ok", "missing", "problem"]
+
+EXTRAS: Final = {
+    "report": "HTML reports with charts",
+    "parquet": "Parquet data sets, Arrow tables",
+    "http": "targets over HTTP",
+    "postgres": "a PostgreSQL store for teams",
+    "server": "gatemark serve",
+    "openvino": "the reference advisory gateway",
+    "concepts": "fast concept lexicons for run logs",
+    "clinical": "clinical concepts for run logs",
+    "ray": "evidence folds on a Ray cluster",
+    "observe": "metrics and traces of the server",
+    "torch": "guard overhead of PyTorch models",
+}
+_REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+).*?extra == ['\"]([a-z]+)['\"]")
+
+
+class CheckedPart(msgspec.Struct, frozen=True):
+    """One thing that was looked at; ``hint`` says what to do when it is not ok."""
+
+    name: str
+    state: State
+    detail: str
+    hint: str = ""
+
+
+class Checkup(msgspec.Struct, frozen=True):
+    """What an installation can do."""
+
+    version: str
+    parts: tuple[CheckedPart, ...]
+
+
+@click.command("doctor")
+@store_option
+@json_option
+def doctor_command(store: str, json: bool) -> int:
+    """Check this installation: versions, extras, store, temporary folder.
+
+    Missing extras are no error: install the ones that you need. Exit 2 when something that every
+    command needs does not work.
+
+    \b
+    Example:
+      gatemark doctor
+    """
+    parts = (_python(), _temporary_folder(), _store(store), *_extras())
+    show(Checkup(__version__, parts), _lines, json=json)
+    broken = any(part.state == "problem" for part in parts)
+    return ExitCode.BAD_INPUT if broken else ExitCode.PASS
+
+
+def _python() -> CheckedPart:
+    place = "a virtual environment" if sys.prefix != sys.base_prefix else "the system's Python"
+    return CheckedPart("python", "ok", f"{platform.python_version()} in {place}")
+
+
+def _temporary_folder() -> CheckedPart:
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(b"gatemark")
+    except OSError as error:
+        hint = "set TMPDIR to a folder that can be written"
+        return CheckedPart("temporary folder", "problem", error.strerror or str(error), hint)
+    return CheckedPart("temporary folder", "ok", tempfile.gettempdir())
+
+
+def _store(store: str) -> CheckedPart:
+    workspace = Workspace(store=store)
+    if workspace.folder is not None and not Path(workspace.folder).exists():
+        parent = Path(workspace.folder).absolute().parent
+        if not os.access(parent, os.W_OK | os.X_OK):
+            hint = "choose another place with --store or GATEMARK_STORE"
+            return CheckedPart("store", "problem", f"{parent} cannot be written into", hint)
+        return CheckedPart("store", "ok", "none yet; the first sealed result makes it")
+    try:
+        count = len(workspace.existing_results().lines(1))
+    except GatemarkError as error:
+        return CheckedPart("store", "problem", str(error), "see: gatemark store info")
+    return CheckedPart("store", "ok", "has sealed results" if count else "has no result yet")
+
+
+def _extras() -> Iterator[CheckedPart]:
+    wanted: dict[str, list[str]] = {name: [] for name in EXTRAS}
+    for line in metadata.requires("gatemark") or ():
+        found = _REQUIREMENT.match(line)
+        if found is not None and found[2] in wanted:
+            wanted[found[2]].append(found[1])
+    for extra, names in wanted.items():
+        absent = [name for name in names if _installed(name) is None]
+        if absent:
+            hint = f"pip install 'gatemark[{extra}]'"
+            yield CheckedPart(extra, "missing", f"{EXTRAS[extra]}: no {', '.join(absent)}", hint)
+        else:
+            yield CheckedPart(extra, "ok", EXTRAS[extra])
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _lines(checkup: Checkup) -> Iterator[str]:
+    yield f"gatemark {checkup.version}"
+    width = max(len(part.name) for part in checkup.parts)
+    for part in checkup.parts:
+        hint = f"  ({part.hint})" if part.hint else ""
+        yield f"{part.state:<8} {part.name:<{width}}  {part.detail}{hint}"

@@ -1,0 +1,259 @@
+"""Baselines by name: which sealed result a candidate is compared with, and who chose it.
+
+A baseline decides what counts as a regression, so a weak one weakens the gate. Only results that
+passed, or that a person accepted with a reason, can be baselines; each choice is in the ledger,
+and a result names its baseline and how it was chosen.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError, IncomparableError, RefusedError, UsageError
+from gatemark.core.result import Result
+from gatemark.core.stored import convert_stored
+from gatemark.ledger.chain import event_moment
+from gatemark.ledger.event import Event, EventDraft
+from gatemark.packs.events import BASELINE_SET, RESULT_BLESSED, BaselineSet, ResultBlessed
+from gatemark.packs.pack import Pack, PackAsset, read_pack
+from gatemark.packs.rejudge import PACK_BLOB
+from gatemark.workspace import Workspace
+
+LAST_PASS: Final = "last-pass"  # noqa: S105 - a word of the command line
+GIT: Final = "git:"
+_SHORT_ID: Final = re.compile(r"[0-9a-f]{8,64}")
+_NAME: Final = re.compile(r"[A-Za-z][\w.-]{0,63}")
+_RESERVED: Final = frozenset({LAST_PASS, "none"})
+_PAGE: Final = 200
+
+
+class NamedBaseline(msgspec.Struct, frozen=True):
+    """A baseline as it stands in the ledger."""
+
+    name: str
+    result: str
+    pack: str
+    asset: str
+    actor: str
+    at: datetime
+    note: str = ""
+
+
+class ChosenBaseline(msgspec.Struct, frozen=True):
+    """The result that a run compares with, and how it was chosen."""
+
+    result: str
+    how: str
+
+
+def set_baseline(workspace: Workspace, name: str, reference: str, note: str = "") -> NamedBaseline:
+    """Give a sealed result a name; refuse one that neither passed nor was accepted."""
+    if not _NAME.fullmatch(name) or name in _RESERVED or is_result_id(name):
+        raise UsageError(
+            f"{name!r} cannot be the name of a baseline: use letters, digits, '.', '_' and '-', "
+            f"starting with a letter; not {', '.join(sorted(_RESERVED))} or the id of a result"
+        )
+    result = workspace.existing_results().get(reference)
+    pack = pack_of(workspace, result)
+    if result.verdict != "pass" and result.id not in blessed(workspace):
+        raise RefusedError(
+            f"result {result.id} did not pass ({result.verdict}), so it cannot be a baseline; "
+            f"accept it first: gatemark bless {result.id[7:19]} --reason TEXT"
+        )
+    payload = BaselineSet(name, result.id, pack.name, _asset(pack.asset), note)
+    event = _append(workspace, BASELINE_SET, pack.asset.name, payload)
+    return _named(event, payload)
+
+
+def bless(workspace: Workspace, reference: str, reason: str) -> tuple[Result, datetime]:
+    """Accept a sealed result as a baseline, with a reason; its verdict does not change."""
+    if not reason.strip():
+        raise UsageError("say why with --reason")
+    result = workspace.existing_results().get(reference)
+    pack = pack_of(workspace, result)
+    payload = ResultBlessed(result.id, result.verdict, reason.strip())
+    return result, _append(workspace, RESULT_BLESSED, pack.asset.name, payload).at
+
+
+def baselines(workspace: Workspace) -> list[NamedBaseline]:
+    """Return the baselines of a store, each name as it was set last, by pack and name."""
+    workspace.existing_store()
+    latest: dict[tuple[str, str, str], NamedBaseline] = {}
+    for event, payload in workspace.events.events(kind=BASELINE_SET):
+        if payload is not None:
+            found = _named(event, convert_stored(payload, BaselineSet))
+            latest[found.pack, found.asset, found.name] = found
+    return [latest[key] for key in sorted(latest)]
+
+
+def blessed(workspace: Workspace) -> dict[str, tuple[Event, ResultBlessed]]:
+    """Return the results that people accepted, each with the last event about it."""
+    found: dict[str, tuple[Event, ResultBlessed]] = {}
+    for event, payload in workspace.events.events(kind=RESULT_BLESSED):
+        if payload is not None:
+            said = convert_stored(payload, ResultBlessed)
+            found[said.result] = (event, said)
+    return found
+
+
+def choose_baseline(workspace: Workspace, pack: Pack, folder: Path, wanted: str) -> ChosenBaseline:
+    """Find the result that an id, ``last-pass``, ``git:REF`` or a name stands for."""
+    if is_result_id(wanted):
+        result = workspace.existing_results().get(wanted)
+        how = f"chosen by its id by {workspace.actor}, {_sealed(result)}"
+        return ChosenBaseline(result.id, how + _accepted(workspace, result))
+    if wanted == LAST_PASS:
+        return _last_pass(workspace, pack)
+    if wanted.startswith(GIT):
+        return _of_commit(workspace, pack, folder, wanted.removeprefix(GIT))
+    return _by_name(workspace, pack, wanted)
+
+
+def is_result_id(text: str) -> bool:
+    """Return whether a text is the id of a result, or the beginning of one."""
+    return text.startswith("sha256:") or _SHORT_ID.fullmatch(text) is not None
+
+
+def _last_pass(workspace: Workspace, pack: Pack) -> ChosenBaseline:
+    for result in _results(workspace, pack):
+        if result.verdict == "pass":
+            how = f"last-pass: the last passing result of pack {pack.name}, {_sealed(result)}"
+            return ChosenBaseline(result.id, how)
+    raise IncomparableError(
+        f"no result of pack {pack.name} for {_asset(pack.asset)} has passed in this store",
+        ("run the pack on what serves now first, or name a baseline with --baseline",),
+    )
+
+
+def _by_name(workspace: Workspace, pack: Pack, name: str) -> ChosenBaseline:
+    here = [
+        one
+        for one in baselines(workspace)
+        if (one.pack, one.asset) == (pack.name, _asset(pack.asset))
+    ]
+    for one in here:
+        if one.name == name:
+            result = workspace.existing_results().get(one.result)
+            note = f" ({one.note})" if one.note else ""
+            how = f"{name}: set by {one.actor} on {one.at:%Y-%m-%d}{note}, {_sealed(result)}"
+            return ChosenBaseline(one.result, how + _accepted(workspace, result))
+    known = ", ".join(one.name for one in here) or "none"
+    raise UsageError(
+        f"no file, result or baseline is called {name!r} (baselines of pack {pack.name}: {known}); "
+        f"name a result with: gatemark baseline set {name} RESULT"
+    )
+
+
+def _of_commit(workspace: Workspace, pack: Pack, folder: Path, reference: str) -> ChosenBaseline:
+    commit = _commit(folder, reference)
+    accepted = blessed(workspace)
+    for result in _results(workspace, pack):
+        runtime = result.runtime
+        if runtime.get("git.commit") != commit or runtime.get("git.dirty") != "False":
+            continue
+        if result.verdict == "pass" or result.id in accepted:
+            how = f"git:{reference}: the last result of commit {commit[:12]}, {_sealed(result)}"
+            return ChosenBaseline(result.id, how + _accepted(workspace, result))
+    raise IncomparableError(
+        f"no passing result of pack {pack.name} was made from commit {commit[:12]} "
+        f"({reference}) without local changes",
+        (f"check out {reference} and run the pack there, with the same --store",),
+    )
+
+
+def _accepted(workspace: Workspace, result: Result) -> str:
+    """Say that a baseline did not pass, and who accepted it."""
+    if result.verdict == "pass":
+        return ""
+    said = f", which did not pass ({result.verdict})"
+    found = blessed(workspace).get(result.id)
+    if found is None:
+        return said
+    event, why = found
+    return f"{said} and was accepted by {event.actor}: {why.reason}"
+
+
+def _results(workspace: Workspace, pack: Pack) -> Iterator[Result]:
+    """Return sealed results of the same pack and asset, the last one first."""
+    store = workspace.existing_results()
+    before: int | None = None
+    while lines := store.lines(_PAGE, before):
+        for line in lines:
+            result = store.get(line.id)
+            is_kept = any(blob.name == PACK_BLOB for blob in result.blobs)
+            if (
+                result.pack.name == pack.name
+                and is_kept
+                and pack_of(workspace, result).asset == pack.asset
+            ):
+                yield result
+        before = lines[-1].seq
+
+
+def pack_of(workspace: Workspace, result: Result) -> Pack:
+    """Return the pack that a result keeps."""
+    for blob in result.blobs:
+        if blob.name == PACK_BLOB:
+            data = workspace.blobs.get(blob.digest)
+            return read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
+    raise BadInputError(f"result {result.id} is not of a pack, so it cannot be a baseline")
+
+
+def _append(
+    workspace: Workspace, kind: str, subject: str, payload: BaselineSet | ResultBlessed
+) -> Event:
+    draft = EventDraft(
+        kind=kind,
+        at=event_moment(workspace.events, workspace.clock()),
+        actor=workspace.actor,
+        subject=subject,
+        payload=msgspec.to_builtins(payload),
+    )
+    (event,) = workspace.events.append([draft])
+    return event
+
+
+def _named(event: Event, said: BaselineSet) -> NamedBaseline:
+    return NamedBaseline(
+        said.name, said.result, said.pack, said.asset, event.actor, event.at, said.note
+    )
+
+
+def _asset(asset: PackAsset) -> str:
+    return f"{asset.kind} {asset.name}"
+
+
+def _sealed(result: Result) -> str:
+    return f"result {result.id[7:19]} of {result.finished_at:%Y-%m-%d %H:%MZ}"
+
+
+def _commit(folder: Path, reference: str) -> str:
+    git = shutil.which("git")
+    if git is None:
+        raise UsageError(f"--baseline {GIT}{reference} needs git, which is not installed")
+    done = subprocess.run(  # noqa: S603 - no shell; the reference cannot be an option
+        [
+            git,
+            "-C",
+            str(folder),
+            "rev-parse",
+            "--verify",
+            "--quiet",
+            "--end-of-options",
+            f"{reference}^{{commit}}",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise UsageError(f"git knows no commit {reference!r} in {folder}")
+    return done.stdout.strip()

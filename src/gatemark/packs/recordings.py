@@ -1,0 +1,134 @@
+"""Answers recorded earlier: our own samples, or the log of any tool that ``import`` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import BadInputError, IncomparableError
+from gatemark.evidence.source import (
+    Limits,
+    ReadingChoices,
+    inspect_source,
+    read_blocks,
+    split_sources,
+)
+from gatemark.packs.answers import ItemKey, read_sample_lines
+from gatemark.samples.importer import ReadOptions, as_record, import_files, log_file
+from gatemark.samples.read_samples import AUTO, is_own_file
+from gatemark.samples.records import SampleOrigin
+from gatemark.scorers.recorded import NAME
+
+ARM_MARK: Final = "#"
+MOST_LISTED: Final = 5
+UNNAMED: Final = "a tool that it does not name"
+_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+
+
+class RecordedScores(msgspec.Struct, frozen=True):
+    """The scores that came with an answer, and the tool that gave them."""
+
+    scores: dict[str, float | None]
+    origin: SampleOrigin | None = None
+
+    @property
+    def scored_by(self) -> str:
+        """The tool that scored, for people."""
+        return UNNAMED if self.origin is None else self.origin.name
+
+    def sample(self) -> dict[str, object]:
+        """What a scorer gets to see of it."""
+        return {"scores": dict(self.scores)}
+
+
+def recorded_rows(
+    path: Path, *, tool: str = AUTO, options: ReadOptions | None = None
+) -> tuple[list[dict[str, Any]], str]:
+    """The samples of a recording, and a digest of them.
+
+    ``log.json#ARM`` names one of several experiments in a log. A log that contradicts its own
+    aggregates is no evidence for anything.
+    """
+    file, arm = _named_arm(path)
+    options = options or ReadOptions()
+    arm = options.arm or arm
+    asked = tool != AUTO or options.columns
+    if asked or file.is_dir() or not is_own_file(inspect_source(str(file)), ReadingChoices()):
+        return _imported(file, tool, msgspec.structs.replace(options, arm=arm))
+    if arm is not None:
+        raise BadInputError(f"{file}: is gatemark.sample/1 and has no arm {arm!r}")
+    data = _lines(file)
+    rows = read_sample_lines(data, str(file))
+    for row in rows:
+        _refuse_contradiction(_origin(row), str(file))
+    return rows, digest_bytes(data)
+
+
+def scores_of(
+    rows: Iterable[Mapping[str, Any]], *, sealed: bool = False
+) -> dict[ItemKey, RecordedScores]:
+    """The scores of recorded samples by item and epoch.
+
+    In ``sealed`` samples the score ``recorded`` is the one that was taken from the others; a log
+    that calls a score so has it under another name.
+    """
+    found = {}
+    for row in rows:
+        scores = dict(row.get("scores") or {})
+        taken = scores.pop(NAME, None)
+        if taken is not None and not sealed:
+            scores[f"log.{NAME}"] = taken
+        found[row["id"], row["epoch"]] = RecordedScores(scores, _origin(row))
+    return found
+
+
+def _named_arm(path: Path) -> tuple[Path, str | None]:
+    if path.exists() or ARM_MARK not in path.name:
+        return path, None
+    name, _, arm = path.name.rpartition(ARM_MARK)
+    return path.with_name(name), arm or None
+
+
+def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[str, Any]], str]:
+    (log,) = import_files([log_file(file)], tool=tool, options=options)
+    if log.refused:
+        raise BadInputError(
+            tuple(f"{one.place}: {one.reason}" for one in log.refused[:MOST_LISTED]),
+            unlisted_count=max(0, len(log.refused) - MOST_LISTED),
+        )
+    _refuse_contradiction(log.origin, str(file))
+    rows = [as_record(msgspec.structs.replace(one, origin=log.origin)) for one in log.samples]
+    # Two arms of one file are two candidates, so the digest is of what was read.
+    return rows, digest_bytes(b"\n".join(map(_ENCODER.encode, rows)))
+
+
+def _refuse_contradiction(origin: SampleOrigin | None, place: str) -> None:
+    if origin is not None and origin.contradictions:
+        raise IncomparableError(
+            f"{place}: the log of {origin.name} contradicts itself", origin.contradictions
+        )
+
+
+def _origin(row: Mapping[str, Any]) -> SampleOrigin | None:
+    found = row.get("origin")
+    if found is None:
+        return None
+    try:
+        return msgspec.convert(found, SampleOrigin)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"sample {row.get('id')!r}: origin: {error}") from error
+
+
+def _lines(file: Path) -> bytes:
+    source = inspect_source(str(file))
+    (shard,) = split_sources((source,), parts=1, min_bytes=1)
+    blocks = []
+    for block in read_blocks(shard, Limits()):
+        if block.overlong:
+            raise BadInputError(f"{file}: has a line that is too long")
+        blocks.append(block.data)
+    return b"".join(blocks)

@@ -1,0 +1,221 @@
+"""A comparison of two logs as a sealed result, and the same result derived again.
+
+What is kept are the samples of both sides as they were read, and how they were compared. Such a
+result is of no pack: it can be cited, and it never is the full pack that a promotion needs.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
+from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
+from gatemark.core.result import (
+    AssetRef,
+    Blob,
+    Cost,
+    PackRef,
+    Result,
+    runtime_versions,
+    seal,
+)
+from gatemark.evidence.source import ReadingChoices
+from gatemark.gate.decide import decide
+from gatemark.ledger.port import BlobStore
+from gatemark.packs.recordings import recorded_rows, scores_of
+from gatemark.samples.compare import CompareRequest, compare_files
+from gatemark.samples.compare_verdict import CompareSettings
+from gatemark.samples.importer import ReadOptions
+from gatemark.samples.views import ComparisonReport
+from gatemark.workspace import Workspace
+
+COMPARE_BLOB: Final = "compare.json"
+NAME: Final = "compare"
+_SIDES: Final = ("baseline", "candidate")
+_ENCODER: Final = msgspec.json.Encoder(order="sorted")
+
+
+class KeptComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How two sides were compared, as it is kept with the result."""
+
+    score: str
+    cluster: str | None
+    settings: CompareSettings
+
+
+class JudgedComparison(msgspec.Struct, frozen=True):
+    """A comparison with what a result says about it."""
+
+    report: ComparisonReport
+    policy: Policy
+    evidence: tuple[Evidence, ...]
+    measurements: tuple[Measurement, ...]
+    verdict: Verdict
+
+
+def seal_comparison(
+    workspace: Workspace, request: CompareRequest, *, started_at: datetime
+) -> tuple[Result, ComparisonReport]:
+    """Compare, seal what came out, and keep it with the samples that it rests on."""
+    if "-" in (request.base, request.cand):
+        raise UsageError("--seal needs files: standard input cannot be read again")
+    sides = {}
+    for side, path, arm in zip(
+        _SIDES,
+        (request.base, request.cand),
+        (request.base_arm, request.cand_arm),
+        strict=True,
+    ):
+        options = ReadOptions(arm=arm, id_path=request.id_path, columns=dict(request.columns))
+        rows, _ = recorded_rows(Path(path), tool=request.tool, options=options)
+        sides[side] = b"".join(_ENCODER.encode(row) + b"\n" for row in rows)
+    # Which score a tool shows first is known from its log, and not from samples.
+    score = compare_files(request, ReadingChoices()).score
+    kept = KeptComparison(score, request.cluster, request.settings)
+    finished_at = workspace.clock()
+    judged = _judged(sides, kept, finished_at)
+    definition = canonical_bytes(kept)
+    result = _result(judged, sides, definition, workspace, (started_at, finished_at))
+    for data in (*sides.values(), definition):
+        workspace.blobs.put(data)
+    workspace.results.append(result)
+    return result, msgspec.structs.replace(
+        judged.report,
+        base=msgspec.structs.replace(judged.report.base, file=request.base),
+        cand=msgspec.structs.replace(judged.report.cand, file=request.cand),
+        result_id=result.id,
+    )
+
+
+def compare_again(blobs: BlobStore, result: Result) -> JudgedComparison:
+    """A sealed comparison derived again from its samples."""
+    names = {blob.name: blob.digest for blob in result.blobs}
+    definition = blobs.get(names[COMPARE_BLOB])
+    if result.pack != _pack(definition):
+        raise IntegrityError("its comparison is not the one that its pack names")
+    try:
+        kept = msgspec.json.decode(definition, type=KeptComparison)
+        sides = {side: blobs.get(names[f"{side}.jsonl"]) for side in _SIDES}
+    except (KeyError, msgspec.MsgspecError) as error:
+        raise IntegrityError(f"{COMPARE_BLOB}: cannot be read: {error}") from error
+    return _judged(sides, kept, result.finished_at)
+
+
+def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> JudgedComparison:
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        paths = {side: Path(folder) / f"{side}.jsonl" for side in _SIDES}
+        for side, data in sides.items():
+            paths[side].write_bytes(data)
+        request = CompareRequest(
+            base=str(paths["baseline"]),
+            cand=str(paths["candidate"]),
+            score=kept.score,
+            cluster=kept.cluster,
+            settings=kept.settings,
+        )
+        report = compare_files(request, ReadingChoices())
+    settings = msgspec.structs.asdict(kept.settings)
+    policy = Policy(
+        name=NAME,
+        rules=(Rule(id="comparison", metric="comparison", op=">=", bound=1.0),),
+        settings={**settings, "score": report.score, "cluster": kept.cluster},
+    )
+    evidence = tuple(_account(side, sides[side]) for side in _SIDES)
+    numbers = _numbers(report)
+    return JudgedComparison(
+        report, policy, evidence, numbers, decide(policy, evidence, numbers, (), now=now)
+    )
+
+
+def _numbers(report: ComparisonReport) -> tuple[Measurement, ...]:
+    """The verdict as a number that a rule can hold, and the numbers behind it."""
+    if report.verdict == "inconclusive":
+        reason = "; ".join(report.blockers) or report.reason
+        verdict = unmeasured("comparison", reason, n=report.n, direction="higher_is_better")
+    else:
+        verdict = measured(
+            "comparison",
+            float(report.verdict == "pass"),
+            n=report.n,
+            direction="higher_is_better",
+            caveats=(report.reason,),
+        )
+    others = {"delta": report.delta, "p_value": report.p_value, "mde": report.mde}
+    return (
+        verdict,
+        *(
+            measured(name, value, n=report.n, direction="neutral")
+            for name, value in others.items()
+            if value is not None
+        ),
+    )
+
+
+def _account(side: str, data: bytes) -> Evidence:
+    rows = [msgspec.json.decode(line) for line in data.splitlines()]
+    tools = sorted({one.scored_by for one in scores_of(rows).values()})
+    return Evidence(
+        received=len(rows),
+        accepted=len(rows),
+        rejected=0,
+        usable=len({row["id"] for row in rows}),
+        missing=0,
+        expected=None,
+        files=(EvidenceFile(f"{side}.jsonl", digest_bytes(data), len(data)),),
+        checks={"arm": side, "scoring": f"scored by {', '.join(tools)}, not by Gatemark"},
+    )
+
+
+def _pack(definition: bytes) -> PackRef:
+    return PackRef(NAME, 1, digest({"compare": digest_bytes(definition)}))
+
+
+def _result(
+    judged: JudgedComparison,
+    sides: Mapping[str, bytes],
+    definition: bytes,
+    workspace: Workspace,
+    moments: tuple[datetime, datetime],
+) -> Result:
+    verdict = judged.verdict
+    scoring = tuple(f"{one.checks['arm']}: {one.checks['scoring']}" for one in judged.evidence)
+    references = [
+        AssetRef(f"{NAME}/{side}", digest({"recorded": digest_bytes(sides[side])}))
+        for side in _SIDES
+    ]
+    return seal(
+        title=f"comparison by {judged.report.score}",
+        pack=_pack(definition),
+        policy=judged.policy,
+        policy_digest=judged.policy.digest,
+        candidate=references[1],
+        baseline=references[0],
+        snapshots=(),
+        runtime=runtime_versions(),
+        evidence=judged.evidence,
+        measurements=judged.measurements,
+        findings=verdict.findings,
+        bench=verdict.bench,
+        regression=verdict.regression,
+        verdict=verdict.outcome,
+        blockers=verdict.blockers,
+        caveats=(*verdict.caveats, *scoring),
+        figures=(),
+        blobs=(
+            *(Blob(f"{s}.jsonl", digest_bytes(sides[s]), "application/jsonl") for s in _SIDES),
+            Blob(COMPARE_BLOB, digest_bytes(definition), "application/json"),
+        ),
+        waivers=(),
+        started_at=moments[0],
+        finished_at=moments[1],
+        actor=workspace.actor,
+        cost=Cost(calls=0),
+    )

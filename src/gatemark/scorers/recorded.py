@@ -1,0 +1,108 @@
+"""The score that another tool gave to an answer, read from the candidate's own log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.scorers.scorer import (
+    KnownScore,
+    Scorable,
+    Score,
+    ScoreFunction,
+    Scorer,
+    scored,
+    truncate,
+    unscored,
+)
+
+NAME: Final = "recorded"
+"""The scorer, and the member of a sample in which the runner hands it what the log says."""
+
+
+class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a user may set: which score to take, where a log has several."""
+
+    score: str | None = None
+
+
+def _build(options: RecordedOptions) -> ScoreFunction:
+    def score(item: Scorable) -> Score:
+        scores = _scores(item.sample.get(NAME))
+        name = options.score or _only(scores)
+        if name not in scores:
+            listed = ", ".join(sorted(scores)) or "none"
+            return unscored(f"the log has no score {truncate(name)} here (scores: {listed})")
+        value = scores[name]
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return unscored(f"the log has no number for {truncate(name)}")
+        if not 0 <= value <= 1:
+            return unscored(f"{truncate(name)} must be in [0, 1], the log says {value}")
+        return scored(float(value), score=name)
+
+    return score
+
+
+def _scores(kept: object) -> Mapping[str, object]:
+    """What was recorded with the answer; a live target brings no scores of its own."""
+    scores = kept.get("scores") if isinstance(kept, Mapping) else None
+    if not isinstance(scores, Mapping):
+        raise BadInputError(
+            "no score was recorded with this answer: the scorer 'recorded' reads a log, "
+            "as in targets: {candidate: {recorded: log.json}}"
+        )
+    return scores
+
+
+def _only(scores: Mapping[str, object]) -> str:
+    if len(scores) != 1:
+        listed = ", ".join(sorted(scores)) or "none"
+        raise BadInputError(
+            "name a score, as in scorer: {name: recorded, options: {score: NAME}} "
+            f"(scores: {listed})"
+        )
+    return next(iter(scores))
+
+
+SCORER = Scorer(
+    name=NAME,
+    summary="The score that another tool recorded with the answer; the result says which tool.",
+    options=RecordedOptions,
+    build=_build,
+    needs_target=False,
+    needs_output=False,
+    known=(
+        KnownScore(title="one score", sample={NAME: {"scores": {"exact": 1}}}, expected=1.0),
+        KnownScore(
+            title="the named one of two",
+            sample={NAME: {"scores": {"exact": 1, "style": 0.25}}},
+            options={"score": "style"},
+            expected=0.25,
+        ),
+        KnownScore(
+            title="two scores and no name",
+            sample={NAME: {"scores": {"exact": 1, "style": 0.25}}},
+            expected=None,
+        ),
+        KnownScore(
+            title="no such score",
+            sample={NAME: {"scores": {"exact": 1}}},
+            options={"score": "style"},
+            expected=None,
+        ),
+        KnownScore(title="no number", sample={NAME: {"scores": {"exact": None}}}, expected=None),
+        KnownScore(
+            title="true is no number", sample={NAME: {"scores": {"a": True}}}, expected=None
+        ),
+        KnownScore(title="outside [0, 1]", sample={NAME: {"scores": {"stars": 4}}}, expected=None),
+        KnownScore(title="nothing recorded", output="x", target="x", expected=None),
+        KnownScore(
+            title="an errored sample is not a wrong one",
+            sample={NAME: {"scores": {"a": 1}}, "error": {"kind": "timeout", "message": "30 s"}},
+            expected=None,
+        ),
+    ),
+)

@@ -1,0 +1,89 @@
+"""``compare --seal``: a comparison that can be cited, derived again, and promotes nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.samples.importers import peer_shapes as shapes
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(shapes.promptfoo_log(crashed=frozenset())))
+    return path
+
+
+def sealed(gatemark: Run, log: Path, *more: object, cand: str = "candidate") -> Any:
+    arms = ("--base-arm", "baseline", "--cand-arm", cand)
+    store = log.parent / "store"
+    return gatemark("compare", log, log, *arms, "--seal", "--store", store, "--json", *more)
+
+
+def test_a_sealed_comparison_says_who_scored_and_verifies(gatemark: Run, log: Path) -> None:
+    ran = sealed(gatemark, log)
+    plain = gatemark(
+        *("compare", log, log, "--base-arm", "1", "--cand-arm", "2", "--json"),
+    ).json
+    assert (ran.json["verdict"], ran.json["p_value"]) == (plain["verdict"], plain["p_value"])
+    assert plain["result_id"] is None
+    store = ("--store", log.parent / "store")
+    result = gatemark("show", ran.json["result_id"], *store, "--json").json
+    assert result["verdict"] == ran.json["verdict"] == "inconclusive"
+    assert "candidate: scored by promptfoo 0.121.20, not by Gatemark" in result["caveats"]
+    assert gatemark("ledger", "verify", "--rescore", *store).code == 0
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail"])
+def test_verdicts_are_sealed_as_they_are(gatemark: Run, log: Path, verdict: str) -> None:
+    if verdict == "fail":
+        document = shapes.promptfoo_log(crashed=frozenset())
+        for row in document["results"]["results"]:
+            if row["promptIdx"] == 1:
+                row |= {"success": False, "score": 0, "failureReason": 1}
+        document["results"] |= {"stats": {}, "prompts": []}
+        log.write_text(json.dumps(document))
+    ran = sealed(gatemark, log, "--margin", "0.6" if verdict == "pass" else "0.1")
+    assert (ran.code, ran.json["verdict"]) == ({"pass": 0, "fail": 1}[verdict], verdict)
+    store = ("--store", log.parent / "store")
+    assert gatemark("show", ran.json["result_id"], *store, "--json").json["verdict"] == verdict
+    assert gatemark("ledger", "verify", "--rescore", *store).code == 0
+
+
+def test_a_sealed_comparison_is_no_pack(gatemark: Run, log: Path) -> None:
+    """Promotions need the full pack of record, which has a definition; a comparison has none."""
+    ran = sealed(gatemark, log, "--margin", "0.6")
+    store = ("--store", log.parent / "store")
+    result = gatemark("show", ran.json["result_id"], *store, "--json").json
+    assert result["pack"]["name"] == "compare"
+    assert "pack.json" not in {blob["name"] for blob in result["blobs"]}
+
+
+def test_a_log_that_contradicts_itself_is_not_sealed(gatemark: Run, log: Path) -> None:
+    document = json.loads(log.read_text())
+    document["results"]["stats"]["failures"] += 1
+    log.write_text(json.dumps(document))
+    ran = sealed(gatemark, log)
+    assert ran.code == 3
+    assert "contradicts itself" in ran.err
+
+
+def test_a_forged_verdict_is_found_when_derived_again(gatemark: Run, log: Path) -> None:
+    """Samples that were exchanged in the store no longer have the digest that is sealed."""
+    ran = sealed(gatemark, log, "--margin", "0.6")
+    assert ran.code == 0
+    store = log.parent / "store"
+    blob = next(
+        path
+        for path in store.rglob("*")
+        if path.is_file() and b'"promptfoo"' in path.read_bytes() and path.suffix != ".db"
+    )
+    blob.chmod(0o644)
+    blob.write_bytes(blob.read_bytes().replace(b'"success":0.0', b'"success":1.0'))
+    assert gatemark("ledger", "verify", "--rescore", "--store", store).code == 4

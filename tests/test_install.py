@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """Build wheel and source distribution; return their paths."""
+    environ = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000"}
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(folder)],
+        cwd=ROOT,
+        env=environ,
+        check=True,
+        capture_output=True,
+    )
+    (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
+    return wheel, source
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return build(tmp_path_factory.mktemp("dist"))
+
+
+@pytest.mark.slow
+def test_the_same_tree_builds_the_same_bytes(built: tuple[Path, Path], tmp_path: Path) -> None:
+    again = build(tmp_path)
+    assert [path.read_bytes() for path in again] == [path.read_bytes() for path in built]
+
+
+@pytest.mark.slow
+def test_the_wheel_has_types_and_data_and_nothing_else(built: tuple[Path, Path]) -> None:
+    names = zipfile.ZipFile(built[0]).namelist()
+    assert {"gatemark/py.typed", "gatemark/__init__.pyi", "gatemark/ci/templates/github.yml"} <= {
+        *names
+    }
+    assert {name.split("/")[0].partition("-")[0] for name in names} == {"gatemark"}
+    assert not [name for name in names if name.endswith((".pyc", ".mypy_cache"))]
+
+
+@pytest.mark.slow
+def test_a_newcomer_gates_with_the_installed_wheel(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    place, work = tmp_path / "site", tmp_path / "work"
+    work.mkdir()
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place)]
+    subprocess.run([*pip, str(built[0])], check=True, capture_output=True)
+    environ = {**os.environ, "PYTHONPATH": str(place)}
+
+    def gatemark(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "gatemark", *words]
+        return subprocess.run(
+            command, cwd=work, env=environ, capture_output=True, text=True, check=False
+        )
+
+    code = "import gatemark; print(gatemark.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environ,
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(found.stdout.strip()).is_relative_to(place)
+    assert gatemark("doctor").returncode == 0
+    assert gatemark("init", "evals", "--ci", "github").returncode == 0
+    assert (work / ".github/workflows/gatemark.yml").is_file()
+    ran = gatemark("run", "evals/pack.yaml", "--json")
+    assert ran.returncode in (0, 1, 3), ran.stderr
+    (work / "result.json").write_text(ran.stdout)
+    comment = gatemark("comment", "result.json")
+    assert comment.stdout.startswith("<!-- gatemark:")
+    assert json.loads(ran.stdout)["verdict"].upper() in comment.stdout
