@@ -11,15 +11,15 @@ from gatemark.packs.option_list import PluginOptions, describe_scorers, describe
 _SCORERS_OPENING = """\
 # Scorers
 
-A scorer turns one answer into a number in [0, 1], or into the reason why there is none. A suite names one
-with `scorer: NAME`, or with options: `scorer: {name: NAME, options: {…}}`. `gatemark scorers` prints the
-same list.
+A scorer turns one answer into a number in [0, 1], or into the reason why there is none. A suite
+names one with `scorer: NAME`, or with options: `scorer: {name: NAME, options: {…}}`.
+`gatemark scorers` prints the same list.
 """
 _TARGETS_OPENING = """\
 # Targets
 
-A target is what answers: the candidate, the baseline or a judge. It has exactly one of `python`, `command`, or one of
-the other kinds of `target` below, and the limits beside it. `gatemark targets` prints the same list.
+A target is what answers: the candidate, the baseline or a judge. It has exactly one kind, such as
+`python` or `http`, and the limits beside it. `gatemark targets` prints the same list.
 """
 
 
