@@ -24,6 +24,7 @@ SECTIONS = {
     "drift": "drift.lines",
     "web": "web.lines",
     "error-rates": "error_rates.lines",
+    "verdicts": "verdicts.lines",
 }
 
 

@@ -230,7 +230,8 @@ class Census:
                     names = [node.module]
                 for name in names:
                     top = name.split(".")[0]
-                    own = top == "gatemark" and not name.startswith("gatemark.core")
+                    # The package itself holds nothing but the version and lazy names.
+                    own = name.startswith("gatemark.") and not name.startswith("gatemark.core")
                     if own or top not in CORE_MAY_IMPORT | sys.stdlib_module_names:
                         yield f"{module.name}: {name}"
 

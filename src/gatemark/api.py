@@ -111,7 +111,7 @@ def _cell(value: object) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
-class Result:
+class GateResult:
     """A sealed result: the verdict, the findings behind it, and reports."""
 
     def __init__(self, sealed: SealedResult, workspace: Workspace) -> None:
@@ -153,7 +153,7 @@ class Result:
         """Every number, or the reason why it is missing."""
         return self.sealed.measurements
 
-    def raise_for_verdict(self) -> Result:
+    def raise_for_verdict(self) -> GateResult:
         """Return this result when it passes.
 
         Raises ``GateFailedError`` or ``InconclusiveError`` otherwise.
@@ -189,7 +189,7 @@ class Result:
         return f"<Result {self.verdict} {self.id[:19]} {self.title!r}>"
 
 
-class Comparison:
+class LogComparison:
     """A comparison of two runs: the verdict and the numbers behind it."""
 
     def __init__(self, report: ComparisonReport) -> None:
@@ -205,7 +205,7 @@ class Comparison:
         """Why the verdict is not a pass."""
         return self.report.blockers
 
-    def raise_for_verdict(self) -> Comparison:
+    def raise_for_verdict(self) -> LogComparison:
         """Return this comparison when it passes.
 
         Raises ``GateFailedError`` or ``InconclusiveError`` otherwise.
@@ -244,7 +244,7 @@ def compare(
     id_path: str | None = None,
     base_arm: str | None = None,
     cand_arm: str | None = None,
-) -> Comparison:
+) -> LogComparison:
     """Compare a candidate's samples with a baseline's, item by item.
 
     Both are files of samples or logs of a tool that ``gatemark import`` reads. ``margin`` is the
@@ -261,7 +261,7 @@ def compare(
         cand_arm=cand_arm,
         settings=CompareSettings(alpha=alpha, margin=margin, seed=seed, resamples=resamples),
     )
-    return Comparison(compare_files(request, ReadingChoices()))
+    return LogComparison(compare_files(request, ReadingChoices()))
 
 
 def run(
@@ -276,7 +276,7 @@ def run(
     cache: bool = False,
     waivers: Sequence[Waiver] = (),
     actor: str | None = None,
-) -> Result:
+) -> GateResult:
     """Run a pack: answer, score, judge, seal.
 
     ``candidate`` and ``baseline`` replace the pack's targets: a mapping is a target as in a pack
@@ -292,21 +292,21 @@ def run(
         candidate=None if candidate is None else _target(candidate),
         baseline=None if baseline is None else _baseline(baseline),
     )
-    return Result(run_pack(workspace, fspath(pack), choices, waivers=waivers), workspace)
+    return GateResult(run_pack(workspace, fspath(pack), choices, waivers=waivers), workspace)
 
 
 def gate(
-    result: str | Result,
+    result: str | GateResult,
     pack: AnyPath,
     *,
     store: AnyPath | None = None,
     waivers: Sequence[Waiver] = (),
     actor: str | None = None,
-) -> Result:
+) -> GateResult:
     """Judge the recorded evidence of a result by a pack; calls no target."""
     workspace = _workspace(store, actor)
-    reference = result.id if isinstance(result, Result) else result
-    return Result(rejudge(workspace, reference, fspath(pack), waivers=waivers), workspace)
+    reference = result.id if isinstance(result, GateResult) else result
+    return GateResult(rejudge(workspace, reference, fspath(pack), waivers=waivers), workspace)
 
 
 def import_log(path: AnyPath, *, tool: str = "auto", arm: str | None = None) -> Samples:
@@ -341,3 +341,7 @@ def _baseline(given: AnyPath | Mapping[str, Any]) -> Mapping[str, Any] | str:
     if isinstance(given, str) and (given == "none" or given.startswith("sha256:")):
         return given
     return _target(given)
+
+
+Result = GateResult
+Comparison = LogComparison

@@ -54,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
-class Gate:
+class GateFixture:
     """What the fixture ``gatemark`` gives a test."""
 
     def __init__(
@@ -136,7 +136,7 @@ def gatemark(request: pytest.FixtureRequest) -> Any:
     folder = config.getoption("--gatemark-reports")
     name = _UNSAFE.sub("-", request.node.nodeid).strip("-")
     with TemporaryDirectory(prefix="gatemark-") as scratch:
-        yield Gate(
+        yield GateFixture(
             chosen,
             config.getoption("--gatemark-store"),
             Path(folder) / f"{name}.md" if folder else None,

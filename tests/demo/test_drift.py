@@ -14,7 +14,7 @@ def test_the_demo_of_drift_goes_as_planned(tmp_path: Path) -> None:
     steps = list(demo_drift(tmp_path))
     assert [step.name for step in steps if step.is_astray] == []
     assert [step.found for step in steps] == [
-        *("enabled", "OK", "WARN", "shadow", "BREACH", "demoted"),
+        *("enabled", "OK", "WARN", "enabled", "BREACH", "demoted"),
         *("refused", "pass", "closed", "enabled"),
     ]
     assert "only a fresh full-pack result leads back" in steps[6].line

@@ -11,6 +11,7 @@ from typing import Any
 from tests.lifecycle.sealed import full_pack, result
 
 from gatemark.core.canonical import digest
+from gatemark.core.result import AssetKind
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.point import Pushed
 from gatemark.drift.probe import ProbeReport, probe
@@ -41,10 +42,12 @@ class Live:
     def __init__(self, store: str, folder: Path) -> None:
         self.now = START - timedelta(days=1)
         self.folder = folder
+        self.kind: AssetKind = "prompt"
         self.workspace = Workspace(store=store, clock=lambda: self.now)
 
-    def enable(self, version: str = "1.0.0") -> None:
+    def enable(self, version: str = "1.0.0", kind: AssetKind = "prompt") -> None:
         """Bring a first version all the way up."""
+        self.kind = kind
         for person, roles in PEOPLE.items():
             act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
         self.to_shadow(version)
@@ -55,7 +58,7 @@ class Live:
         act(
             self.workspace,
             AddVersion(
-                actor="ann", asset=ASSET, kind="prompt", version=version, digest=digest(version)
+                actor="ann", asset=ASSET, kind=self.kind, version=version, digest=digest(version)
             ),
         )
         act(self.workspace, SetExam(actor="olu", asset=ASSET, exam=full_pack(self.now)))
@@ -107,7 +110,8 @@ class Live:
 
     def probe(self, days: float, **more: Any) -> ProbeReport:
         self.now = max(self.now, day(days))
-        policy = more.pop("policy", DriftPolicy())
+        # One version and no fallback: most tests look at what a breach does to it.
+        policy = more.pop("policy", DriftPolicy(on_breach="stop"))
         return probe(self.workspace, policy, now=day(days), **more)
 
     def events(self, kind: str) -> list[tuple[int, dict[str, Any]]]:

@@ -15,6 +15,7 @@ from gatemark.core.result import seal
 from gatemark.drift.derive import Derived, DeriveRequest, derive_points
 from gatemark.drift.open_stores import points_of
 from gatemark.evidence.source import ReadingChoices
+from gatemark.lifecycle.commands import Demote
 
 from .live import ASSET, Live
 from .series import day
@@ -61,10 +62,8 @@ def test_a_bad_candidate_says_nothing_about_the_version_that_serves(live: Live) 
 
 def test_a_version_in_shadow_is_watched_when_nothing_else_serves(live: Live) -> None:
     live.enable()
-    live.push(0, [10.0, 11.0] * 8, metric="cost")
-    live.push(16, [30.0], metric="cost")
-    live.probe(17)
-    assert live.stage() == "shadow"
+    live.now = day(17)
+    live.do(Demote, "olu", "1.0.0", to="shadow", note="it costs too much")
     reached(live, "1.0.0", 0.8, 17.5)
     assert derived(live, 19).pushed.added == 1
 

@@ -13,7 +13,7 @@ from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.ledger.checks.verify import verify_ledger
-from gatemark.lifecycle.commands import Approve, Promote
+from gatemark.lifecycle.commands import Approve, Demote, Promote
 
 from .live import ASSET, METRIC, Live, lively, point
 from .series import day
@@ -34,12 +34,12 @@ def moves(found: ProbeReport) -> list[tuple[str, str]]:
     return [(d.act, d.outcome) for d in found.actions if d.act not in ("tell", "close")]
 
 
-def test_a_warning_moves_an_enabled_asset_to_shadow_and_a_breach_demotes_it(live: Live) -> None:
+def test_a_warning_asks_about_the_last_live_version_and_a_breach_demotes_it(live: Live) -> None:
     live.push(0, [*lively(), 6.0, 3.0])
     warned = live.probe(17)
     assert level(warned) == "WARN"
-    assert moves(warned) == [("shadow", "1.0.0 was moved to shadow")]
-    assert live.stage() == "shadow"
+    assert [act for act, _ in moves(warned)] == ["keep"]
+    assert live.stage() == "enabled"
     breached = live.probe(18)
     assert level(breached) == "BREACH"
     assert moves(breached) == [("demote", "1.0.0 was demoted")]
@@ -48,21 +48,21 @@ def test_a_warning_moves_an_enabled_asset_to_shadow_and_a_breach_demotes_it(live
 
 
 def test_every_act_is_an_event_that_cites_signal_and_baseline(live: Live) -> None:
-    live.push(0, [*lively(), 3.0])
-    found = live.probe(17)
+    live.push(0, [*lively(), 3.0, 3.0])
+    found = live.probe(18)
     (episode,) = found.episodes
     told = [payload for _, payload in live.events("drift_signal") if payload["episode"]]
     (payload,) = told
-    assert payload["level"] == "WARN"
+    assert (payload["level"], payload["version"]) == ("BREACH", "1.0.0")
     assert payload["signal"]["sigma"] == episode.signal.sigma
     assert payload["baseline_ids"] == list(episode.baseline_ids)
     assert len(payload["baseline_ids"]) == 14
     assert payload["baseline_ids"][-1] == "2026-03-15T00:00:00Z/86400s#1", "one window is left out"
     assert payload["baseline_digest"] == episode.baseline_digest
-    assert payload["drift_policy_digest"] == DriftPolicy().digest
+    assert payload["drift_policy_digest"] == DriftPolicy(on_breach="stop").digest
     signal_seq = next(seq for seq, p in live.events("drift_signal") if p["episode"])
     *_, (_, moved) = live.events("transition")
-    assert (moved["after"], moved["cause"]) == ("shadow", "demote")
+    assert (moved["after"], moved["cause"]) == ("demoted", "demote")
     assert moved["signals"] == [signal_seq]
 
 
@@ -82,7 +82,7 @@ def test_a_probe_that_died_before_it_acted_is_made_up_for(
 ) -> None:
     from gatemark.drift import probe
 
-    live.push(0, [*lively(), 3.0])
+    live.push(0, [*lively(), 3.0, 3.0])
 
     def die(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -90,10 +90,10 @@ def test_a_probe_that_died_before_it_acted_is_made_up_for(
     with monkeypatch.context() as patched:
         patched.setattr(probe, "act_on", die)
         with pytest.raises(KeyboardInterrupt):
-            live.probe(17)
+            live.probe(18)
     assert live.stage() == "enabled"
-    live.probe(17)
-    assert live.stage() == "shadow"
+    live.probe(18)
+    assert live.stage() == "demoted"
 
 
 def test_a_probe_that_died_before_it_told_that_an_episode_is_over_is_made_up_for(
@@ -144,7 +144,7 @@ def test_a_clock_that_was_far_ahead_once_does_not_end_the_watch(live: Live) -> N
     warned = live.probe(17)
     assert "the clock went back" in warned.notes[0]
     assert "windows that were not judged yet are judged" in warned.notes[0]
-    assert (level(warned), live.stage()) == ("WARN", "shadow")
+    assert (level(warned), live.stage()) == ("WARN", "enabled")
     breached = live.probe(18)
     assert (breached.notes, level(breached), live.stage()) == ((), "BREACH", "demoted")
 
@@ -161,7 +161,7 @@ def test_a_window_that_comes_after_the_next_is_judged_all_the_same(live: Live) -
     assert late.notes == (
         f"windows that were judged before have changed and are judged again: {ASSET} {METRIC}",
     )
-    assert live.stage() == "shadow"
+    assert live.stage() == "enabled"
     again = live.probe(18)
     assert (again.notes, again.actions, again.judged_windows) == ((), (), 0)
 
@@ -235,12 +235,12 @@ def test_another_policy_does_not_demote_the_live_version_for_a_canary_that_is_go
     live.push(0, lively())
     live.probe(16)
     live.to_canary("2.0.0")
-    live.push(16, [3.0, 3.0])
+    live.push(0, [*lively(), 3.0, 3.0], version="2.0.0")
     live.probe(17)
     live.probe(18)
     live.push(18, [10.0])
     live.probe(19)
-    found = live.probe(19, policy=DriftPolicy(q=0.06))
+    found = live.probe(19, policy=DriftPolicy(q=0.06, on_breach="stop"))
     assert moves(found) == []
     assert live.stage("1.0.0") == "enabled"
 
@@ -249,17 +249,17 @@ def test_a_canary_is_paused_by_a_warning_and_rolled_back_by_a_breach(live: Live)
     live.push(0, lively())
     live.probe(16)
     live.to_canary("2.0.0")
-    live.push(16, [3.0, 3.0])
+    live.push(0, [*lively(), 3.0, 3.0], version="2.0.0")
     warned = live.probe(17)
     assert moves(warned) == [("pause", "2.0.0 was paused")]
     assert live.place.tracks["2.0.0"].paused.reason == "warn"
     breached = live.probe(18)
     assert moves(breached) == [("roll_back", "2.0.0 was rolled back")]
     assert (live.stage("2.0.0"), live.stage("1.0.0")) == ("rolled_back", "enabled")
-    live.push(18, [10.0])
+    live.push(16, [10.0, 10.0, 10.0])
     after = live.probe(19)
-    assert level(after) == "OK", "what drifted is gone, and the baseline is the one before"
-    assert after.closed[0].closed_because == "canary 2.0.0 was rolled back"
+    assert level(after) == "OK", "the live version has a baseline of its own"
+    assert after.closed[0].closed_because == "2.0.0 is rolled back"
     assert live.stage("1.0.0") == "enabled"
 
 
@@ -269,10 +269,10 @@ def test_a_canary_that_breaches_at_first_sight_is_rolled_back_and_over(live: Liv
     live.to_canary("2.0.0")
     track = live.place
     assert track.canary == "2.0.0"
-    live.push(16, [3.0, 3.0])
+    live.push(0, [*lively(), 3.0, 3.0], version="2.0.0")
     live.probe(18)
     found = live.probe(18.5)
-    assert [one.closed_because for one in found.closed] == ["canary 2.0.0 was rolled back"]
+    assert [one.closed_because for one in found.closed] == ["2.0.0 is rolled back"]
     assert (found.episodes, live.stage("1.0.0")) == ((), "enabled")
 
 
@@ -304,7 +304,7 @@ def test_a_return_needs_a_fresh_result_and_starts_a_new_baseline(live: Live) -> 
 def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> None:
     live.push(0, [*lively(), 6.0])
     live.probe(17)
-    assert live.stage() == "shadow"
+    live.do(Demote, "olu", "1.0.0", to="shadow", note="it drifts")
     live.do(Promote, "olu", "1.0.0", to="enabled", incident="INC-1", note="customers wait")
     assert live.stage() == "enabled"
     live.push(17, [6.0, 6.0])
@@ -327,6 +327,7 @@ def test_a_candidate_in_shadow_ends_no_trouble_of_the_live_version(live: Live) -
 def test_a_return_after_a_warning_needs_a_fresh_result_too(live: Live) -> None:
     live.push(0, [*lively(), 6.0, 10.0, 10.0, 10.0])
     live.probe(17)
+    live.do(Demote, "olu", "1.0.0", to="shadow", note="it drifts")
     assert level(live.probe(20)) == "OK", "the episode is over, the fall is not"
     with pytest.raises(RefusedError) as refused:
         live.promote("1.0.0", "enabled")
@@ -530,12 +531,12 @@ def test_another_policy_does_not_tell_of_old_trouble_that_is_over(live: Live) ->
 def test_two_probes_at_once_act_once(tmp_path: Path, live: Live) -> None:
     import threading
 
-    live.push(0, [*lively(), 3.0])
-    live.now = day(17)
+    live.push(0, [*lively(), 3.0, 3.0])
+    live.now = day(18)
     others = [Live(str(tmp_path / "store"), tmp_path) for _ in range(3)]
     for other in others:
-        other.now = day(17)
-    threads = [threading.Thread(target=lambda o=o: o.probe(17)) for o in others]
+        other.now = day(18)
+    threads = [threading.Thread(target=lambda o=o: o.probe(18)) for o in others]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -467,8 +467,9 @@ def test_owners_are_told_as_the_stage_asks_for_that_the_asset_was_in(
 ) -> None:
     live = Live(str(tmp_path / "store"), tmp_path)
     live.enable()
-    policy = DriftPolicy(responses=(Response("enabled", "WARN", ("shadow", "alert")),))
-    live.push(0, [*lively(), 6.0])
-    live.probe(17, policy=policy, plan=logged)
-    assert live.stage() == "shadow"
-    assert [level for level, _ in told(logged)] == ["WARN"]
+    response = Response("enabled", "BREACH", ("demote", "alert"))
+    policy = DriftPolicy(responses=(response,), on_breach="stop")
+    live.push(0, [*lively(), 3.0, 3.0])
+    live.probe(18, policy=policy, plan=logged)
+    assert live.stage() == "demoted"
+    assert [level for level, _ in told(logged)] == ["BREACH"]

@@ -239,16 +239,6 @@ def test_a_result_from_before_the_episode_closes_nothing() -> None:
     assert days.at(19, {"a0": BaselineReset(day(16.5), "earlier")})[0].level == "BREACH"
 
 
-def test_a_rolled_back_canary_leaves_the_baseline_as_it_was() -> None:
-    days = Days([*HEALTHY, 20.0, 20.0, 10.0])
-    assert days.levels(18, 18) == ["BREACH"]
-    rolled = {"a0": BaselineReset(day(18), "canary was rolled back", keeps_baseline=True)}
-    (signal,) = days.at(19, rolled)
-    assert signal.level == "OK"
-    assert signal.baseline_windows == 14
-    assert signal.mu == pytest.approx(sum(HEALTHY[1:15]) / 14), "the canary's windows are not in it"
-
-
 def test_warnings_must_stand_out_among_all_of_the_tick() -> None:
     rng = np.random.default_rng(1)
     rows = [[*HEALTHY, 12.9], *rng.normal(10, 1, (60, 17)).tolist()]

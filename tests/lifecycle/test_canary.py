@@ -8,7 +8,9 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.lifecycle.commands import ReportService, ResumeVersion, Tick
+from gatemark.lifecycle.commands import Promote, ReportService, ResumeVersion, Tick
+from gatemark.lifecycle.decisions.decide import RULE_BOOKS
+from gatemark.lifecycle.decisions.decision import DecisionMoment
 from gatemark.lifecycle.events.canary import WatchClosed, WindowJudged
 from gatemark.lifecycle.events.fact import fold
 from gatemark.lifecycle.events.moves import VersionMoved, VersionPaused
@@ -289,6 +291,33 @@ def test_the_watch_ends_after_a_day_and_counts_what_it_saw() -> None:
     assert isinstance(closed, WatchClosed)
     assert (closed.clean_count, closed.other_count) == (4, 92)
     assert world.state.asset.place("production").rollout is None
+
+
+def test_a_watch_that_got_no_measurements_pauses_its_version_before_it_ends() -> None:
+    world = watched()
+    world.later(hours=25)
+    paused, closed = world.tick()
+    assert isinstance(paused, VersionPaused)
+    assert (paused.reason, "no measurements" in paused.note) == ("inconclusive", True)
+    assert isinstance(closed, WatchClosed)
+    assert world.stage("2.0.0") == "enabled"
+
+
+def test_an_approval_from_before_the_clean_windows_does_not_count() -> None:
+    world = canary()
+    world.approve("2.0.0", "enabled")
+    world.clean_windows(6)
+    with pytest.raises(RefusedError) as refused:
+        world.promote("2.0.0", "enabled")
+    assert "given before the 2 clean windows" in " ".join(refused.value.lines())
+    early = Promote(actor="olu", asset=ASSET, version="2.0.0", to="enabled", evidence=world.results)
+    by_rules_1 = RULE_BOOKS[1].decide
+    assert by_rules_1 is not None
+    assert by_rules_1(world.state, early, DecisionMoment(world.now)), "as it was decided then"
+    world.approve("2.0.0", "enabled")
+    world.clean_windows(1)
+    world.promote("2.0.0", "enabled")
+    assert world.stage("2.0.0") == "enabled"
 
 
 def test_a_warning_in_the_watch_is_a_flag_on_the_enabled_version() -> None:

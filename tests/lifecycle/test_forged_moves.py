@@ -102,7 +102,7 @@ def ramp(*windows: str) -> Story:
 
 def write_only(world: World, actor: str, fact: Fact) -> int:
     """Put a fact that no state can follow into the ledger."""
-    world.lines.append(LifecycleEvent(len(world.lines) + 1, actor, world.now, fact))
+    world.lines.append(LifecycleEvent(len(world.lines) + 1, actor, world.now, fact, world.by))
     return len(world.lines)
 
 

@@ -35,7 +35,7 @@ def inspected(world: World) -> list[EventFinding]:
 def write(world: World, actor: str, *facts: Fact) -> int:
     """Put facts into the ledger without asking anybody; gives the number of the last."""
     for fact in facts:
-        world.lines.append(LifecycleEvent(len(world.lines) + 1, actor, world.now, fact))
+        world.lines.append(LifecycleEvent(len(world.lines) + 1, actor, world.now, fact, world.by))
         advance(world.state, world.lines[-1])
     return len(world.lines)
 
@@ -324,7 +324,7 @@ def rolls_back_to_whom_it_likes(world: World) -> int:
     fall = moved(world, "1.0.0", "rolled_back", cause="rollback", result_ids=())
     back = moved(world, "2.0.0", "enabled", cause="rollback")
     seq = write(world, "olu", fall) + 1
-    world.lines.append(LifecycleEvent(seq, "olu", world.now, back))
+    world.lines.append(LifecycleEvent(seq, "olu", world.now, back, world.by))
     return seq
 
 
@@ -382,9 +382,9 @@ def test_events_that_no_state_can_follow_are_told_once() -> None:
     world = World()
     world.to_shadow("1.0.0")
     step = moved(world, "1.0.0", "enabled", cause="rollback")
-    bad = LifecycleEvent(len(world.lines) + 1, "olu", world.now, step)
+    bad = LifecycleEvent(len(world.lines) + 1, "olu", world.now, step, world.by)
     world.lines.append(bad)
-    world.lines.append(LifecycleEvent(bad.seq + 1, "olu", world.now, step))
+    world.lines.append(LifecycleEvent(bad.seq + 1, "olu", world.now, step, world.by))
     found = inspected(world)
     assert [finding.seq for finding in found] == [bad.seq, bad.seq]
     assert "events of triage cannot be checked from here on" in found[1].message

@@ -223,6 +223,7 @@ def test_a_canary_is_not_enabled_before_its_last_share_is_clean() -> None:
     with pytest.raises(RefusedError, match="2 clean windows in a row"):
         world.promote("2.0.0", "enabled")
     world.clean_windows(1)
+    world.approve("2.0.0", "enabled")
     assert world.promote("2.0.0", "enabled")
 
 
@@ -434,6 +435,7 @@ def test_clean_windows_of_another_policy_do_not_count() -> None:
     with pytest.raises(RefusedError, match="it needs 2 clean windows in a row"):
         world.promote("2.0.0", "enabled")
     world.clean_windows(2)
+    world.approve("2.0.0", "enabled")
     world.promote("2.0.0", "enabled")
     assert world.stage("2.0.0") == "enabled"
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.payloads import RULES_VERSION, SYSTEM, DecidedBy
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
@@ -73,14 +73,20 @@ class World:
         if policy is not None:
             self.do(AdoptPolicy(actor="root", policy=policy))
 
+    @property
+    def by(self) -> DecidedBy:
+        """What decides now: the policy in force, and the newest rules."""
+        return DecidedBy(self.state.governance.policy_digest, RULES_VERSION)
+
     def do(self, command: Command) -> tuple[Fact, ...]:
         """Decide, and let the facts happen."""
         if hasattr(command, "evidence"):
             changes: dict[str, Any] = {"evidence": self.results}
             command = msgspec.structs.replace(command, **changes)
         decided = decide(self.state, command, self.now)
+        by = self.by
         for fact in decided.facts:
-            line = LifecycleEvent(len(self.lines) + 1, command.actor, decided.at, fact)
+            line = LifecycleEvent(len(self.lines) + 1, command.actor, decided.at, fact, by)
             self.lines.append(line)
             advance(self.state, line)
         return decided.facts

@@ -18,12 +18,12 @@ from gatemark.packs.pack import Pack
 
 SUITES = ("a", "b", "c", "d")
 ITEMS = 300
-PACKS = 120
+PACKS = 60
 """Enough to see a rate that is far off; ``make bench error-rates`` simulates 500."""
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CASES: dict[str, tuple[dict[str, float], str]] = {
     "equal models": ({}, "fail"),
-    "one suite worse by the margin": ({"c": 0.05}, "pass"),
+    "one suite worse by its guard": ({"c": 0.1}, "pass"),
     "every suite worse by the margin": (dict.fromkeys(SUITES, 0.05), "pass"),
 }
 PACK = msgspec.convert(
@@ -88,5 +88,6 @@ def test_packs_decide_wrongly_no_more_often_than_stated(case: str) -> None:
 @pytest.mark.slow
 def test_a_large_drop_in_one_suite_is_found() -> None:
     rng = np.random.default_rng(2027)
-    counts = Counter(outcome(rng, {"b": 0.2}) for _ in range(100))
-    assert counts["fail"] >= 95
+    counts = Counter(outcome(rng, {"b": 0.2}) for _ in range(50))
+    assert counts["fail"] >= 45
+    assert counts["pass"] == 0

@@ -81,10 +81,18 @@ def test_an_exam_is_weighed_and_its_own_rules_judge_too(gatemark: Run, folder: P
     }
 
 
-def test_an_exam_below_its_floor_fails_the_pack(gatemark: Run, folder: Path) -> None:
-    ran = run(gatemark, folder, pack(folder, floor=0.96))
-    assert ran.code == 1
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [("", 0), ("    severity: block\n", 1), ("required_suites: [panel]\n", 1)],
+)
+def test_an_exam_below_its_floor_fails_the_pack_that_requires_it(
+    gatemark: Run, folder: Path, more: str, code: int
+) -> None:
+    ran = run(gatemark, folder, pack(folder, floor=0.96, more=more))
+    assert ran.code == code
     assert findings(ran.json)["panel.floor"] == "fail"
+    told = "panel.score must be >= 0.96, got 0.95 (n=200)"
+    assert told in ran.json["blockers" if code else "caveats"]
 
 
 def test_an_exam_fails_the_pack_by_its_own_rule(gatemark: Run, folder: Path) -> None:
@@ -123,7 +131,8 @@ def test_kept_evidence_is_judged_again_without_the_files(gatemark: Run, folder: 
     again = gatemark("gate", first["id"], "--pack", path, "--store", folder / "store", "--json")
     assert again.code == 0
     assert again.json["id"] == first["id"]
-    strict = pack(folder, floor=0.99, baseline="{pairs: before.jsonl}")
+    required = "required_suites: [panel]\n"
+    strict = pack(folder, floor=0.99, baseline="{pairs: before.jsonl}", more=required)
     other = gatemark("gate", first["id"], "--pack", strict, "--store", folder / "store", "--json")
     assert other.code == 1
 

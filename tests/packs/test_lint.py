@@ -179,11 +179,11 @@ def test_lint_warns_of_items_that_can_never_be_scored(
     assert any(found.startswith(start) for found in warnings)
 
 
-@pytest.mark.parametrize(("n", "warns"), [(28, True), (29, False)])
+@pytest.mark.parametrize(("n", "warns"), [(29, True), (30, False)])
 def test_lint_tells_when_even_an_identical_candidate_would_stay_open(
     gatemark: Run, folder: Path, n: int, warns: bool
 ) -> None:
-    assert least_items(0.1, 0.05) == 29
+    assert least_items(0.1, 0.05) == 30
     path = written(folder, "dataset: g.jsonl", f"dataset: g.jsonl, sample: {{n: {n}}}")
     warnings = gatemark("lint", path, "--json").json["warnings"]
     told = f"{n} items cannot show that an identical candidate stays within regression_max 0.1"
@@ -396,3 +396,25 @@ def test_a_wrong_option_is_named_with_its_line_and_the_keys_allowed(
         assert ran.code == 2
         assert complaint in ran.err
     assert not (folder / "called").exists()
+
+
+def test_lint_predicts_verdicts_for_an_equal_and_a_worse_candidate(
+    gatemark: Run, folder: Path
+) -> None:
+    path = written(folder)
+    (told,) = gatemark("lint", path, "--json").json["predictions"]
+    assert "if 10% of the answers differ: an equal candidate would pass " in told
+    assert "; one worse by 0.2 would pass " in told
+    (rare,) = gatemark("lint", path, "--discordance", 0.02, "--json").json["predictions"]
+    assert "if 2% of the answers differ: an equal candidate would pass 100%, fail 0%" in rare
+    assert "prediction: suite" in gatemark("lint", path).out
+
+
+def test_lint_tells_that_the_floor_of_a_suite_that_is_not_required_only_warns(
+    gatemark: Run, folder: Path
+) -> None:
+    told = "suite g: its floor 0.5 only warns, because the suite is not required"
+    for key, warns in (("min: 0.5", True), ("min: 0.5, severity: block", False)):
+        path = written(folder, "dataset: g.jsonl", f"dataset: g.jsonl, {key}")
+        warnings = gatemark("lint", path, "--json").json["warnings"]
+        assert any(told in found for found in warnings) == warns

@@ -7,7 +7,15 @@ import pytest
 
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.packs.pack import Pack
-from gatemark.packs.policy import bench, bench_delta, margin_of, pack_policy, regression_mode
+from gatemark.packs.policy import (
+    bench,
+    bench_delta,
+    bound_of,
+    guard_of,
+    margin_of,
+    pack_policy,
+    regression_mode,
+)
 
 
 def pack(**changes: Any) -> Pack:
@@ -69,10 +77,14 @@ def test_the_bench_difference_has_an_interval_only_when_every_suite_knows_its_er
     assert bench_delta(pack(), gone, before, {"a": None, "b": None}, 2.0).value is None
 
 
-def test_required_suites_are_judged_by_the_point_and_others_by_non_inferiority() -> None:
+def test_drops_are_judged_with_their_noise_unless_the_pack_or_older_rules_say_otherwise() -> None:
     plain = pack()
-    assert regression_mode(plain, plain.suite("a"), "non_inferiority") == "point"
-    assert regression_mode(plain, plain.suite("b"), "non_inferiority") == "non_inferiority"
+    asked = msgspec.structs.replace(plain.suite("a"), regression="point")
+    assert regression_mode(plain, plain.suite("a"), "non_inferiority") == "non_inferiority"
+    assert regression_mode(plain, plain.suite("a"), "point") == "point"
+    assert regression_mode(plain, asked, "non_inferiority") == "point"
+    assert regression_mode(plain, plain.suite("a"), "non_inferiority", 1) == "point"
+    assert regression_mode(plain, plain.suite("b"), "non_inferiority", 1) == "non_inferiority"
     assert (margin_of(plain, plain.suite("a")), margin_of(plain, plain.suite("b"))) == (0.02, 0.1)
 
 
@@ -93,12 +105,65 @@ def test_the_policy_holds_every_bound_of_the_pack() -> None:
         "b.errors": ("<=", 0.0, "value"),
         "b.baseline_errors": ("<=", 0.0, "value"),
         "a.regression": ("<=", 0.02, "value"),
-        "b.regression": ("<=", 0.1, "non_inferiority"),
+        "b.regression": ("<=", 0.1, "interval"),
         "bench.score_min": (">=", 0.8, "value"),
     }
+    first = pack_policy(
+        pack(),
+        modes={"a": "point", "b": "non_inferiority"},
+        suite_rules={},
+        compared=frozenset({"a", "b"}),
+        settings={},
+        limit=None,
+        rules_version=1,
+    )
+    assert {rule.against for rule in first.rules} == {"value", "non_inferiority"}
+    assert ("rules" in policy.settings, "rules" in first.settings) == (True, False)
     without = pack_policy(
         pack(), modes={}, suite_rules={}, compared=frozenset(), settings={}, limit=None
     )
     asks_for_a_baseline = (".regression", ".baseline_errors")
     assert not any(rule.id.endswith(asks_for_a_baseline) for rule in without.rules)
     assert without.digest != policy.digest
+
+
+@pytest.mark.parametrize(
+    ("changes", "guards"),
+    [
+        ({}, (0.04, 0.1)),
+        ({"guard_max": 0.03}, (0.03, 0.1)),
+        ({"regression_max": 0.6}, (1.0, 0.1)),
+    ],
+)
+def test_a_guard_is_the_suites_own_or_the_packs_or_twice_the_margin(
+    changes: dict[str, Any], guards: tuple[float, float]
+) -> None:
+    of = pack(**changes)
+    both = frozenset({"a", "b"})
+    assert tuple(guard_of(of, of.suite(name)) for name in "ab") == guards
+    assert tuple(bound_of(of, of.suite(name), both) for name in "ab") == guards
+    assert bound_of(of, of.suite("a"), frozenset()) == of.regression_max
+
+
+def floor(version: int, **suite: Any) -> str:
+    of = pack()
+    suites = (of.suites[0], msgspec.structs.replace(of.suites[1], min=0.5, **suite))
+    policy = pack_policy(
+        msgspec.structs.replace(of, suites=suites),
+        modes={},
+        suite_rules={},
+        compared=frozenset(),
+        settings={},
+        limit=None,
+        rules_version=version,
+    )
+    severities = {rule.id: rule.severity for rule in policy.rules}
+    assert severities["a.floor"] == "block", "a required suite"
+    return severities["b.floor"]
+
+
+def test_a_floor_of_a_suite_that_is_not_required_warns_unless_the_pack_says_block() -> None:
+    assert floor(2) == "warn"
+    assert floor(2, severity="warn") == "warn"
+    assert floor(2, severity="block") == "block"
+    assert floor(1) == "block", "as 0.1.0 judged"

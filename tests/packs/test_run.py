@@ -146,7 +146,9 @@ def test_a_worse_candidate_fails_for_its_regression(gatemark: Run, folder: Path)
     states = findings(ran.json)
     assert states["golden.regression"] == "fail"
     assert states["golden.floor"] == "pass"
-    assert "golden.regression must be <= 0.02, got 0.1 (n=200)" in ran.json["blockers"]
+    (told,) = [text for text in ran.json["blockers"] if text.startswith("golden.regression")]
+    assert told.startswith("golden.regression must be <= 0.02, got 0.1 [0.0")
+    assert told.endswith("(n=200); all of it is beyond the bound")
     tables = {e["title"]: e for e in ran.json["exhibits"] if e["type"] == "table"}
     worse = tables["golden: what got worse"]
     assert worse["total_rows"] == 20
@@ -452,12 +454,17 @@ def test_lint_names_errors_and_doubts(gatemark: Run, folder: Path) -> None:
 
 
 def test_lint_warns_of_a_margin_that_the_data_cannot_judge(gatemark: Run, folder: Path) -> None:
-    path = pack(folder)
-    path.write_text(path.read_text().replace("required_suites: [golden]", "required_suites: []"))
-    ran = gatemark("lint", path, "--json")
+    ran = gatemark("lint", pack(folder, regression_max=0.01), "--json")
     assert ran.code == 0
     (warning,) = [found for found in ran.json["warnings"] if "regression_max" in found]
-    assert "regression_max 0.02 is below the smallest drop that 200 items can show" in warning
+    assert (
+        "200 items cannot show that an identical candidate stays within regression_max" in warning
+    )
+    assert "it takes 300" in warning
+    assert not any(
+        "regression_max" in found
+        for found in gatemark("lint", pack(folder), "--json").json["warnings"]
+    )
 
 
 def test_init_writes_a_pack_that_lints_and_passes(gatemark: Run, tmp_path: Path) -> None:

@@ -65,16 +65,14 @@ def asked(folder: Path) -> int:
 def test_a_budget_is_for_the_whole_run_and_not_for_each_suite(
     gatemark: Run, folder: Path, budget: str
 ) -> None:
-    result = run(gatemark, folder, target=f", budget: {budget}", code=1)
+    result = run(gatemark, folder, target=f", budget: {budget}", code=3)
     # Suite a takes 40 calls, so ten are left for the twenty of suite b; the baseline has no limit.
     assert asked(folder) == 50 + 60
     states = {finding["rule"]: finding["verdict"] for finding in result["findings"]}
     assert (states["a.errors"], states["b.errors"]) == ("pass", "fail")
     numbers = {(m["name"], m["lane"]): m["value"] for m in result["measurements"]}
     assert numbers["error_rate", "b"] == 0.5
-    assert any(
-        text.endswith("; 10 items without a score count as 0") for text in result["blockers"]
-    )
+    assert any("; 10 items without a score count as 0" in text for text in result["blockers"])
 
 
 def test_a_cache_saves_calls_but_not_repeats_and_not_the_other_arm(

@@ -15,18 +15,26 @@ from gatemark.packs.lint.report import LintReport
 
 @click.command("lint")
 @click.argument("pack")
+@click.option(
+    "--discordance",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Share of items on which similar models differ, for the predictions "
+    "(default: 0.1, or less if a recorded baseline allows no more).",
+)
 @json_option
-def lint_command(pack: str, json: bool) -> int:
+def lint_command(pack: str, discordance: float | None, json: bool) -> int:
     """Check a pack before it runs.
 
     Errors would stop a run (exit 2). Warnings name what would make its verdict worth little, such
-    as a margin that the data is too small to judge.
+    as a margin that the data is too small to judge. Predictions say how often an equal and a
+    worse candidate would pass, fail or stay inconclusive.
 
     \b
     Example:
       gatemark lint packs/support-triage.yaml
+      gatemark lint packs/support-triage.yaml --discordance 0.04
     """
-    report = lint_pack(pack)
+    report = lint_pack(pack, discordance=discordance)
     for problem in report.errors:
         click.echo(f"gatemark: {problem}", err=True)
     show(report, lambda report: _lines(pack, report), json=json)
@@ -36,5 +44,7 @@ def lint_command(pack: str, json: bool) -> int:
 def _lines(pack: str, report: LintReport) -> Iterator[str]:
     for warning in report.warnings:
         yield f"warning: {warning}"
+    for prediction in report.predictions:
+        yield f"prediction: {prediction}"
     if not report.errors:
         yield f"{pack}: no errors, {len(report.warnings)} warnings"

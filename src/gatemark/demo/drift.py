@@ -36,6 +36,8 @@ from gatemark.workspace import Workspace
 ASSET: Final = "parcel-mail"
 VERSION: Final = "1.0.0"
 METRIC: Final = "golden_accuracy"
+POLICY: Final = DriftPolicy(on_breach="stop")
+"""There is no earlier version to fall back to, and the demo shows a demotion all the same."""
 START: Final = datetime(2026, 3, 2, tzinfo=UTC)
 HEALTHY_DAYS: Final = 20
 ITEMS: Final = 240
@@ -157,12 +159,12 @@ def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: floa
     path = folder / "drift-points.jsonl"
     write_whole(path, [msgspec.json.encode(point) + b"\n"])
     push_points(workspace, [str(path)], ReadingChoices(), now=clock.now)
-    return probe(workspace, DriftPolicy(), now=clock.now)
+    return probe(workspace, POLICY, now=clock.now)
 
 
 def _decline(workspace: Workspace, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
     """It gets worse every day: a warning first, then a breach."""
-    waiting = [("warning", "WARN", "shadow"), ("breach", "BREACH", "demoted")]
+    waiting = [("warning", "WARN", "enabled"), ("breach", "BREACH", "demoted")]
     for late in range(MOST_DAYS):
         found = _day(workspace, clock, folder, HEALTHY_DAYS + late, RATE - FALL * (late + 1))
         signal = _signal(found)
@@ -193,7 +195,7 @@ def _return(workspace: Workspace, clock: _Clock, pack: Path, first: Result) -> I
     _promote(workspace, clock, "eligible", "eve", fresh.id)
     _promote(workspace, clock, "shadow", "olu")
     clock.on()
-    closed = probe(workspace, DriftPolicy(), now=clock.now).closed
+    closed = probe(workspace, POLICY, now=clock.now).closed
     because = closed[0].closed_because if closed else "the episode is still open"
     yield DriftStep("episode", "closed", "closed" if closed else "open", str(because))
     _vote_and_enable(workspace, clock)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from datetime import datetime
 from typing import Final
 
@@ -11,18 +11,19 @@ import msgspec
 
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.result import AssetKind
-from gatemark.drift.assets import LiveVersion, standing
-from gatemark.drift.episode_check import CLOSED, TOLD
+from gatemark.drift.assets import LiveVersion, ServingHistory, standing
+from gatemark.drift.episode_check import CLOSED, KEPT, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings
 from gatemark.drift.open_stores import memories_of
-from gatemark.drift.signal import ALARMS, DriftSignal, Episode
+from gatemark.drift.signal import ALARMS, DriftSignal, Episode, severity
 from gatemark.drift.stores.memories import EpisodeAction as KeptAct
 from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.commands import Command, Demote, PauseVersion, RollBack
+from gatemark.lifecycle.decisions.demotion import LastLiveError
 from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
@@ -52,9 +53,18 @@ class Acts(msgspec.Struct, frozen=True):
 
 
 def act_on(
-    workspace: Workspace, policy: DriftPolicy, ticked: TickFindings, *, now: datetime
+    workspace: Workspace,
+    policy: DriftPolicy,
+    ticked: TickFindings,
+    history: ServingHistory,
+    *,
+    now: datetime,
 ) -> Acts:
-    """Do what the policy says for each episode and the stage of its asset, once."""
+    """Do what the policy says for each episode and the stage of its version, once.
+
+    (1) Record that episodes are over. (2) Record the level of each open one, the worst first.
+    (3) Move the version that drifted, unless its asset was moved in this tick.
+    """
     # A probe that died may have closed episodes without saying so.
     ended = {episode.id: episode for episode in (*memories_of(workspace).untold(), *ticked.closed)}
     episodes = (*ended.values(), *ticked.open)
@@ -67,20 +77,32 @@ def act_on(
         if episode.id in told and (episode.id, CLOSED, "OK") not in did
     ]
     to_tell: set[str] = set()
-    for episode in ticked.open:
+    moved: set[str] = set()
+    for episode in sorted(ticked.open, key=lambda one: (-severity(one.level), one.opened.start)):
         if (episode.id, TOLD, episode.level) not in did:
             news = _tell(workspace, episode, now)
             told[episode.id] = news.events
             done.append(news)
-        stand = standing(workspace, episode.asset)
+        version = episode.version or history.version_at(episode.asset, episode.opened)
+        stand = standing(workspace, episode.asset, version)
         acts = policy.acts_for(stand.stage, episode.level)
         if "alert" in acts:
             to_tell.add(episode.id)
-        done.extend(
-            _move(workspace, episode, wanted, stand, told[episode.id], now=now)
-            for wanted in acts
-            if wanted != "alert" and (episode.id, wanted, episode.level) not in did
-        )
+        for wanted in acts:
+            is_done = (episode.id, wanted, episode.level) in did
+            if wanted == "alert" or is_done or episode.asset in moved:
+                continue
+            if policy.keeps_live(stand.stage):
+                action: ActionRecord | None = _kept_live(workspace, episode, did, told, now)
+            else:
+                may_stop = episode.level == "BREACH" and policy.on_breach == "stop"
+                cited = told[episode.id]
+                action = _move(workspace, episode, wanted, stand, cited, now=now, may_stop=may_stop)
+                if action is None:
+                    action = _kept_live(workspace, episode, did, told, now)
+                elif action.events:
+                    moved.add(episode.asset)
+            done.extend(() if action is None else (action,))
     return Acts(tuple(done), frozenset(to_tell))
 
 
@@ -146,9 +168,25 @@ def _draft(about: DriftSignal | Episode, at: datetime, more: Mapping[str, object
         "level": about.level,
         "environment": PRODUCTION,
         "episode": identity,
+        **({} if about.version is None else {"version": about.version}),
         **more,
     }
     return EventDraft(DRIFT_SIGNAL, at, SYSTEM, about.asset, payload)
+
+
+def _kept_live(
+    workspace: Workspace,
+    episode: Episode,
+    did: Set[tuple[str, str, str]],
+    told: Mapping[str, tuple[int, ...]],
+    now: datetime,
+) -> ActionRecord | None:
+    """Record once that a version goes on serving although it drifts, for a person to decide."""
+    if (episode.id, KEPT, episode.level) in did:
+        return None
+    ask = f"decide with 'gatemark demote {episode.asset}'"
+    outcome = f"kept live: no earlier version takes over; {ask}"
+    return _kept(workspace, episode, KEPT, outcome, now, events=told[episode.id])
 
 
 def _move(
@@ -159,10 +197,16 @@ def _move(
     signals: tuple[int, ...],
     *,
     now: datetime,
-) -> ActionRecord:
-    """Take authority away, citing the signals. A refusal is an outcome too."""
+    may_stop: bool,
+) -> ActionRecord | None:
+    """Take authority away, citing the signals. A refusal is an outcome too.
+
+    None when the version is the last one that can serve, and the policy does not say ``stop``.
+    """
     try:
-        acted = act(workspace, _command(episode, wanted, stand, signals))
+        acted = act(workspace, _command(episode, wanted, stand, signals, may_stop=may_stop))
+    except LastLiveError:
+        return None
     except RefusedError as error:
         # It may be possible at the next tick, so that it does not count as done.
         return _done(episode, wanted, f"refused: {error}", ())
@@ -177,16 +221,25 @@ def _move(
 
 
 def _command(
-    episode: Episode, wanted: Act, stand: LiveVersion, signals: tuple[int, ...]
+    episode: Episode, wanted: Act, stand: LiveVersion, signals: tuple[int, ...], *, may_stop: bool
 ) -> Command:
-    note = f"{episode.level} of {episode.metric}: {episode.signal.reason}"[:2000]
+    note = f"{episode.level} of {episode.metric}: {episode.signal.reason}"[:1900]
+    if may_stop and stand.stage == "enabled":
+        note += " (drift policy: on_breach stop)"
     asset, version = episode.asset, stand.version
     if version is None:
         raise RefusedError(f"{asset}: nothing is live")
     if wanted == "pause":
         return PauseVersion(actor=SYSTEM, asset=asset, version=version, reason="warn", note=note)
     if wanted == "roll_back":
-        return RollBack(actor=SYSTEM, asset=asset, version=version, signals=signals, note=note)
+        return RollBack(
+            actor=SYSTEM,
+            asset=asset,
+            version=version,
+            signals=signals,
+            note=note,
+            needs_fallback=not may_stop,
+        )
     return Demote(
         actor=SYSTEM,
         asset=asset,
@@ -194,6 +247,7 @@ def _command(
         to="shadow" if wanted == "shadow" else "demoted",
         signals=signals,
         note=note,
+        needs_fallback=not may_stop,
     )
 
 

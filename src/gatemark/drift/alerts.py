@@ -17,7 +17,7 @@ from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import TOLD
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.open_stores import alerts_of, memories_of
-from gatemark.drift.signal import DriftSignal, Episode
+from gatemark.drift.signal import DriftSignal, Episode, split_metric
 from gatemark.drift.sinks import DeliveryError, deliver
 from gatemark.drift.stores.alerts import GIVEN_UP
 from gatemark.drift.stores.memories import EpisodeAction
@@ -74,21 +74,20 @@ def queue_alerts(
         return
     known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
     for episode in episodes:
-        stage = standing(workspace, episode.asset).stage
+        stage = standing(workspace, episode.asset, episode.version).stage
         if episode.id in found.to_tell or "alert" in policy.acts_for(stage, episode.level):
             queue_one(workspace, plan, _episode_alert(episode, (*known, *found.done), now))
     watches = {(watch.metric, watch.detector): watch for watch in policy.watches}
     for signal in signals:
         if signal.level != "STALE":
             continue
-        watch = watches.get((signal.metric, signal.detector)) or watches.get(
-            (ANY_METRIC, signal.detector)
-        )
+        metric = split_metric(signal.metric)[0]
+        watch = watches.get((metric, signal.detector)) or watches.get((ANY_METRIC, signal.detector))
         limit = MOST_MISSING if watch is None else watch.max_missing
         gap = int(max(signal.extras.values(), default=0))
         if signal.window is not None and gap < limit:
             continue
-        stand = standing(workspace, signal.asset)
+        stand = standing(workspace, signal.asset, signal.version)
         if stand.is_registered and stand.stage is None:
             # Nothing is served, so silence needs no alert.
             continue

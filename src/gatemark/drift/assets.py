@@ -6,24 +6,33 @@ from datetime import datetime
 from typing import Final
 
 import msgspec
+import numpy as np
 
+from gatemark.core.errors import IntegrityError
 from gatemark.core.result import AssetKind
 from gatemark.core.stored import convert_stored
+from gatemark.drift.judging.cohort import Cohort
+from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
-from gatemark.drift.open_stores import memories_of
-from gatemark.drift.signal import Episode
+from gatemark.drift.signal import Episode, Window, split_metric
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, TRANSITION
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.model.stages import CANARY
-from gatemark.lifecycle.model.state import EnvironmentState, Track
+from gatemark.lifecycle.model.state import Asset, EnvironmentState, Track
 from gatemark.lifecycle.state_cache import read_state, recorded
 from gatemark.workspace import Workspace
 
 _STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
+_GONE: Final = frozenset({"rolled_back", "superseded", "retired"})
+_WATCHED: Final[dict[str, WatchedStage]] = {
+    "enabled": "enabled",
+    "shadow": "shadow",
+    **dict.fromkeys(CANARY, "canary"),
+}
 
 
 class _Registered(msgspec.Struct):
@@ -50,21 +59,74 @@ def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str
     return kinds
 
 
-def standing(workspace: Workspace, asset: str) -> LiveVersion:
-    """The stage of an asset: of its canary if one runs, else of what serves, else of its shadow."""
+def standing(workspace: Workspace, asset: str, version: str | None = None) -> LiveVersion:
+    """Return the stage of a version, or of the one that serves when none is named."""
     known = read_state(workspace, asset).asset
     place = known.place(PRODUCTION)
-    stage: WatchedStage
-    if place.canary is not None:
-        stage, version = "canary", place.canary
-    elif place.enabled is not None:
-        stage, version = "enabled", place.enabled
-    else:
-        shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
-        if not shadows:
-            return LiveVersion(None, None, is_registered=bool(known.versions))
-        stage, version = "shadow", max(shadows, key=lambda track: track.seq).version
-    return LiveVersion(stage, version, place.tracks[version].since, is_registered=True)
+    name = version or serving(place)
+    track = None if name is None else place.tracks.get(name)
+    stage = None if track is None else _WATCHED.get(track.stage)
+    if track is None or stage is None:
+        return LiveVersion(None, None, is_registered=bool(known.versions))
+    return LiveVersion(stage, name, track.since, is_registered=True)
+
+
+def serving(place: EnvironmentState) -> str | None:
+    """Return the enabled version; where there is none, the canary, or the latest shadow."""
+    shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
+    last = max(shadows, key=lambda track: track.seq, default=None)
+    return place.enabled or place.canary or (None if last is None else last.version)
+
+
+class ServingHistory:
+    """Which version of each registered asset served when, in production.
+
+    Points that name no version are about the version that served their window. What served before
+    the first version is not known; it counts as that version.
+    """
+
+    def __init__(self, workspace: Workspace, asset: str | None = None) -> None:
+        self._served: dict[str, list[tuple[float, str | None]]] = {}
+        assets: dict[str, Asset] = {}
+        for event, payload in workspace.events.events(kind=TRANSITION, subject=asset):
+            line = recorded(event, payload)
+            if line is None or not isinstance(line.fact, VersionMoved):
+                continue
+            name = line.fact.asset
+            known = assets.setdefault(name, Asset(name=name))
+            line.fact.apply(known, line)
+            version = serving(known.place(PRODUCTION))
+            served = self._served.setdefault(name, [])
+            if (served[-1][1] if served else None) != version:
+                served.append((event.at.timestamp(), version))
+
+    def bound(self, series: Series) -> Series:
+        """Return a series with the version that its windows are judged as."""
+        named = split_metric(series.metric)[1]
+        versions = [version for _, version in self._served.get(series.asset, ()) if version]
+        latest = versions[-1] if versions else None
+        return msgspec.structs.replace(series, version=named or latest)
+
+    def version_at(self, asset: str, window: Window) -> str | None:
+        """Return the version that served at the end of a window; None when none is known."""
+        served = self._served.get(asset, [])
+        before = [version for at, version in served if at < window.end.timestamp()]
+        return before[-1] if before else (served[0][1] if served else None)
+
+    def leave_out(self, cohort: Cohort) -> None:
+        """Leave out the windows that the version of a series did not serve from end to end."""
+        for row, series in enumerate(cohort.series):
+            served = self._served.get(series.asset, ())
+            if len(served) < 2 or split_metric(series.metric)[1] is not None:
+                continue
+            moments = np.asarray([at for at, _ in served])
+            others = np.asarray([version != series.version for _, version in served])
+            starts = cohort.starts_of(row)
+            first = np.maximum(np.searchsorted(moments, starts, side="right") - 1, 0)
+            ends = starts + cohort.window_s[row]
+            last = np.maximum(np.searchsorted(moments, ends, side="left") - 1, 0)
+            counted = np.cumsum(others)
+            cohort.leave_out(row, (counted[last] - counted[first] + others[first]) > 0)
 
 
 class Served:
@@ -108,36 +170,36 @@ def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | No
     return found.version, found.stage
 
 
-def rearming(workspace: Workspace, episode: Episode) -> BaselineReset | None:
-    """Return when the asset of an episode last started over, as far as it concerns the episode.
+def rearming(
+    workspace: Workspace, history: ServingHistory, episode: Episode
+) -> BaselineReset | None:
+    """Return when an episode was over because its version is gone or was examined again.
 
-    Another version took over, or the one that was moved for it came back on a result from after
-    it showed. A version that only entered shadow beside a live one does not count.
+    Another version serves now, or the same one came back on a result from after the episode
+    showed. A canary beside the live version ends nothing of it.
     """
     place = read_state(workspace, episode.asset).asset.place(PRODUCTION)
-    stands = standing(workspace, episode.asset).version
-    moved = _moved_by(workspace, episode)
-    starts = [
-        (moment, track.seq, track)
-        for track in place.tracks.values()
-        if (moment := _start(track, place)) is not None
-        and (track.stage != "shadow" or track.version == stands)
-        and (track.version not in moved or _is_fresh(workspace, episode, track))
-    ]
-    left = [
-        (track.since, track.seq, track)
-        for track in place.tracks.values()
-        if track.since is not None and track.stage == "rolled_back"
-    ]
-    if starts:
-        moment, _, track = max(starts, key=lambda start: start[:2])
-        if not left or max(left, key=lambda one: one[:2])[0] <= moment:
-            before = [name for name in place.lineage if name != track.version]
-            return BaselineReset(moment, _words(track), is_takeover=bool(before))
-    if left and place.enabled is not None:
-        moment, _, track = max(left, key=lambda one: one[:2])
-        return BaselineReset(moment, f"canary {track.version} was rolled back", keeps_baseline=True)
-    return None
+    named = split_metric(episode.metric)[1]
+    version = episode.version or named or history.version_at(episode.asset, episode.opened)
+    live = named or serving(place)
+    if version is not None and live is not None and live != version:
+        return BaselineReset(*_takeover(place.tracks[live]), is_takeover=True)
+    track = None if version is None else place.tracks.get(version)
+    if track is None:
+        return None
+    if track.stage in _GONE and track.since is not None:
+        # Only of points that name the version: nobody measures it any more.
+        return BaselineReset(track.since, f"{version} is {track.stage.replace('_', ' ')}")
+    moment = _start(track, place)
+    if moment is None or not _is_fresh(workspace, episode, track):
+        return None
+    return BaselineReset(moment, _words(track))
+
+
+def _takeover(track: Track) -> tuple[datetime, str]:
+    if track.since is None:
+        raise IntegrityError(f"{track.version} serves, but never moved")
+    return track.since, _words(track)
 
 
 def _start(track: Track, place: EnvironmentState) -> datetime | None:
@@ -149,17 +211,6 @@ def _start(track: Track, place: EnvironmentState) -> datetime | None:
         is_its = rollout is not None and rollout.version == track.version
         return rollout.started_at if rollout is not None and is_its else None
     return track.since if track.cause in _STARTS else None
-
-
-def _moved_by(workspace: Workspace, episode: Episode) -> frozenset[str]:
-    """The versions that lost their stage for an episode."""
-    numbers = {seq for one in memories_of(workspace).acts([episode.id]) for seq in one.events}
-    moves = workspace.events.events(kind=TRANSITION, subject=episode.asset)
-    return frozenset(
-        str(payload["version"])
-        for event, payload in moves
-        if event.seq in numbers and payload is not None and payload["signals"]
-    )
 
 
 def _is_fresh(workspace: Workspace, episode: Episode, track: Track) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.result import AssetKind
+from gatemark.drift.assets import ServingHistory
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import NEVER, Cohort
 from gatemark.drift.judging.memory import SeriesMemory
@@ -36,10 +37,13 @@ def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> t
         return tuple(
             watch
             for watch in policy.watches
-            if watch.metric == name and watch.fits(series.metric, kind) and takes(watch)
+            if watch.metric == name and takes(watch) and (kind is None or watch.is_for(kind))
         )
 
-    return fitting(series.metric) or fitting(ANY_METRIC)
+    metric = series.watched_metric
+    named = tuple(watch for watch in policy.watches if watch.metric == metric and takes(watch))
+    # Which way harm lies belongs to the metric, whatever the kind of the asset.
+    return fitting(metric) or named or fitting(ANY_METRIC)
 
 
 class GatheredCohorts(NamedTuple):
@@ -57,17 +61,19 @@ def gather(
     series: Sequence[Series],
     *,
     kept: Mapping[tuple[int, str], SeriesMemory] | None = None,
+    history: ServingHistory | None = None,
 ) -> GatheredCohorts:
     """Every series under its watches, with its windows up to now.
 
-    Windows that were judged by all of a cohort are not gathered to be judged again.
+    Windows that were judged by all of a cohort are not gathered to be judged again. Those that the
+    version of a series did not serve are left out.
     """
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
     chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
     unwatched = []
     for one in series:
         kind = kinds.get(one.asset)
-        key = (one.metric, one.form, kind)
+        key = (one.watched_metric, one.form, kind)
         if key not in chosen:
             chosen[key] = watches_of(policy, one, kind)
         if not chosen[key]:
@@ -89,6 +95,8 @@ def gather(
     )
     _fill(points_of(workspace), cohorts)
     for cohort in cohorts:
+        if history is not None:
+            history.leave_out(cohort)
         cohort.close()
     return GatheredCohorts(cohorts, tuple(unwatched))
 

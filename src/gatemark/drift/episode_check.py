@@ -24,6 +24,8 @@ TOLD: Final = "tell"
 """The act of writing an episode's level into the ledger."""
 CLOSED: Final = "close"
 """The act of writing into the ledger that an episode is over."""
+KEPT: Final = "keep"
+"""The act of recording that a version goes on serving because nothing could take over."""
 ALREADY: Final = "was so already"
 """Prefix of the outcome of an act that changed nothing; 0.1.0 let it cite no event."""
 SHORT: Final = 19

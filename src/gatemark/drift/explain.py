@@ -109,9 +109,7 @@ def _classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[C
     known = list(zip(policy.watches, figures, strict=True))
     for kind in get_args(AssetKind):
         mine = [
-            found
-            for watch, found in known
-            if watch.metric != ANY_METRIC and watch.fits(watch.metric, kind)
+            found for watch, found in known if watch.metric != ANY_METRIC and watch.is_for(kind)
         ]
         if mine:
             per_year = sum(found.false_demotions_per_year for found in mine)

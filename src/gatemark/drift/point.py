@@ -17,6 +17,7 @@ Name = Annotated[str, Meta(pattern=r"\S", max_length=256)]
 Moment = Annotated[datetime, Meta(tz=True)]
 Items = Annotated[int, Meta(ge=1, le=2**53 - 1)]
 Count = Annotated[int, Meta(ge=0, le=2**53 - 1)]
+VersionName = Annotated[str, Meta(pattern=r'^[^\s"{}]+$', max_length=128)]
 Number = Annotated[float, Meta(ge=-LARGEST_VALUE, le=LARGEST_VALUE)]
 Square = Annotated[float, Meta(ge=0, le=LARGEST_VALUE**2)]
 
@@ -34,7 +35,8 @@ class Point(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
     ``value`` with ``n``; ``sum`` and ``sum_squares`` with ``n``; ``k`` with ``n``; ``histogram``,
     with its ``edges`` when they are not equal widths of [0, 1]; ``calibration``; ``categories``.
-    ``source`` distinguishes senders whose points of one window add up.
+    ``source`` distinguishes senders whose points of one window add up. ``version`` is the version
+    that was measured; without it a point is about the version that served the window.
     """
 
     asset: Name
@@ -53,6 +55,7 @@ class Point(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
         Annotated[dict[Name, Count], Meta(min_length=1, max_length=MAX_PARTS)] | UnsetType
     ) = UNSET
     source: Name | UnsetType = UNSET
+    version: VersionName | UnsetType = UNSET
     schema: Literal["gatemark.point/1"] | UnsetType = UNSET
 
 

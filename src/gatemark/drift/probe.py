@@ -16,7 +16,7 @@ from gatemark.core.result import AssetKind
 from gatemark.drift.act import ActionRecord, act_on, tell_levels
 from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
-from gatemark.drift.assets import rearming, registered_kinds
+from gatemark.drift.assets import ServingHistory, rearming, registered_kinds
 from gatemark.drift.cohorts import GatheredCohorts, gather
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import (
@@ -68,6 +68,7 @@ class Evaluation(NamedTuple):
     """What a tick found, and all it was found by."""
 
     series: Sequence[Series]
+    history: ServingHistory
     gathered: GatheredCohorts
     memories: tuple[Memory, ...]
     kept: Mapping[tuple[int, str], KeptMemory]
@@ -81,26 +82,28 @@ def evaluate(
     workspace: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None
 ) -> Evaluation:
     """Judge what is due without writing anything."""
-    series = points_of(workspace).series(asset)
+    history = ServingHistory(workspace, asset)
+    series = [history.bound(one) for one in points_of(workspace).series(asset)]
     kinds = registered_kinds(workspace, asset)
     kept = memories_of(workspace).memories([one.id for one in series] if asset else None)
     recalled = _recalled(kept, policy.digest)
-    gathered = gather(workspace, policy, now, kinds, series, kept=recalled)
+    gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
     changed = _written_since(gathered.cohorts, recalled)
     if changed:
         recalled |= changed
-        gathered = gather(workspace, policy, now, kinds, series, kept=recalled)
+        gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
     changed_series = {series_id for series_id, _ in changed}
     over = _over(workspace, recalled)
     memories = tuple(
         Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts
     )
     cohorts = list(zip(gathered.cohorts, memories, strict=True))
-    ticked = tick(cohorts, policy, now, _starts(workspace, kinds))
+    ticked = tick(cohorts, policy, now, _starts(workspace, history, kinds))
     silent = _never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
     return Evaluation(
         series=series,
+        history=history,
         gathered=gathered,
         memories=memories,
         kept=kept,
@@ -134,7 +137,7 @@ def probe(
             logger.info("another probe was faster; trying again")
             continue
         tell_levels(workspace, found.signals, _levels_before(found), found.kinds, now=now)
-        acts = act_on(workspace, policy, found.ticked, now=now)
+        acts = act_on(workspace, policy, found.ticked, found.history, now=now)
         queue_alerts(
             workspace,
             plan,
@@ -204,10 +207,10 @@ def _of_cohort(
 
 
 def _starts(
-    workspace: Workspace, kinds: Mapping[str, AssetKind | None]
+    workspace: Workspace, history: ServingHistory, kinds: Mapping[str, AssetKind | None]
 ) -> Callable[[Episode], BaselineReset | None]:
-    """When the registered asset of an episode started over."""
-    return lambda episode: rearming(workspace, episode) if episode.asset in kinds else None
+    """Return when an episode of a registered asset was over for what became of its version."""
+    return lambda one: rearming(workspace, history, one) if one.asset in kinds else None
 
 
 def _over(workspace: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
@@ -224,7 +227,7 @@ def _never_pushed(
     asset: str | None,
 ) -> list[DriftSignal]:
     """Registered assets for which a metric of their kind never arrived: stale, not well."""
-    pushed = {(one.asset, one.metric) for one in series}
+    pushed = {(one.asset, one.watched_metric) for one in series}
     return [
         DriftSignal(
             asset=name,

@@ -18,6 +18,7 @@ from gatemark.core.progress import Progress
 from gatemark.drift.judging.parts import SCALARS, FormName, Series
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import FORMS, MAX_PARTS, NAME, Point, Pushed
+from gatemark.drift.signal import versioned_metric
 from gatemark.drift.stores.points import Content, Pusher, packed
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
@@ -98,7 +99,7 @@ class PointIngest:
         if end_s > self._latest_end_s:
             end = datetime.fromtimestamp(end_s, UTC)
             raise InvalidValueError(f"the window is not over: it ends {end:%Y-%m-%dT%H:%M:%SZ}")
-        known = self._pusher.series.get((point.asset, point.metric))
+        known = self._pusher.series.get((point.asset, _series_metric(point)))
         if known is None:
             known = self._pusher.new_series(_new_series(point, start_s, end_s - start_s))
         else:
@@ -146,6 +147,13 @@ class PointIngest:
         return sum(counts.values()), [float(counts.get(str(name), 0)) for name in series.layout]
 
 
+def _series_metric(point: Point) -> str:
+    """Points that name a version have a series of their own: a baseline belongs to a version."""
+    if point.version is UNSET:
+        return point.metric
+    return versioned_metric(point.metric, point.version)
+
+
 def _form_of(point: Point) -> FormName:
     for form in FORMS:
         if getattr(point, form) is not UNSET:
@@ -176,7 +184,7 @@ def _new_series(point: Point, start_s: int, length_s: int) -> Series:
     return Series(
         id=0,
         asset=point.asset,
-        metric=point.metric,
+        metric=_series_metric(point),
         form=form,
         length_s=length_s,
         phase_s=start_s % length_s,

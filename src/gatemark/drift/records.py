@@ -19,6 +19,7 @@ from gatemark.drift.point import (
     SHORTEST_WINDOW,
     Point,
 )
+from gatemark.drift.signal import split_metric
 
 COUNTED: Final = ("value", "sum", "k")
 
@@ -35,7 +36,12 @@ def point_is_whole(point: Point) -> list[Problem]:
         or point.end.microsecond
     ):
         return _window_problems(point)
-    if not point.metric.isprintable() or point.source is not UNSET or form == "categories":
+    if (
+        not point.metric.isprintable()
+        or point.metric.endswith('"}')
+        or point.source is not UNSET
+        or form == "categories"
+    ):
         names = _name_problems(point)
         if names:
             return names
@@ -85,6 +91,8 @@ def _name_problems(point: Point) -> list[Problem]:
         names.append(("source", point.source))
     if point.categories is not UNSET:
         names.extend(("categories", name) for name in point.categories)
+    if split_metric(point.metric)[1] is not None:
+        return [Problem("$.metric", f"{point.metric!r} names a version; use the field version")]
     return [
         Problem(f"$.{field}", f"{name!r} has a control character")
         for field, name in names
@@ -179,10 +187,11 @@ SCHEMA: Final = RecordSchema(
             type=Point,
             marks=frozenset({"asset", "metric", "start", "end"}),
             identity="asset",
-            unique=("asset", "metric", "start", "source"),
+            unique=("asset", "metric", "start", "source", "version"),
             good=(
                 _VALUE,
                 _VALUE | {"schema": NAME, "source": "replica-2", "value": -1.5},
+                _VALUE | {"version": "2.1.0"},
                 _WINDOW | {"n": 10, "sum": 4.0, "sum_squares": 2.5},
                 _WINDOW | {"n": 200, "k": 7},
                 _WINDOW | {"histogram": [0, 3, 9, 0]},
@@ -243,6 +252,12 @@ SCHEMA: Final = RecordSchema(
                     "half a second", _VALUE | {"start": "2026-03-01T00:00:00.5Z"}, "$.start"
                 ),
                 BadExample("a metric on two lines", _VALUE | {"metric": "a\nb"}, "$.metric"),
+                BadExample("a version with a blank", _VALUE | {"version": "2 1"}, "$.version"),
+                BadExample(
+                    "a version in the metric",
+                    _VALUE | {"metric": 'accuracy{version="2.1.0"}'},
+                    "$.metric",
+                ),
                 BadExample("a misspelled field", _VALUE | {"windows": 3}, "$"),
                 BadExample("another schema", _VALUE | {"schema": "gatemark.vote/1"}, "$.schema"),
             ),

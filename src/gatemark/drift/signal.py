@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from math import isfinite
@@ -41,6 +42,20 @@ UNJUDGED: Final[frozenset[Level]] = frozenset({"INSUFFICIENT_BASELINE", "STALE"}
 """The levels that say nothing about the asset, and so never that it is well."""
 
 
+_VERSIONED: Final = re.compile(r'(?P<metric>.+)\{version="(?P<version>[^"{}]+)"\}\Z')
+
+
+def versioned_metric(metric: str, version: str) -> str:
+    """Return the name of the series of a metric that was measured on one version only."""
+    return f'{metric}{{version="{version}"}}'
+
+
+def split_metric(name: str) -> tuple[str, str | None]:
+    """Return the metric of a series, and the version that its points name."""
+    found = _VERSIONED.match(name) if name.endswith('"}') else None
+    return (name, None) if found is None else (found["metric"], found["version"])
+
+
 def severity(level: Level) -> int:
     """Return the rank of a level, from 0 for the least serious."""
     return LEVELS.index(level)
@@ -70,6 +85,7 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``sigma`` is the distance from the baseline in its standard deviations; ``z`` is the normal
     score of it, after correction for how few windows the baseline has. ``baseline_windows`` is
     how many there were. Each number is null when it could not be had, and ``reason`` says why.
+    ``version`` is the version that was measured, null for assets that are not registered.
     """
 
     asset: str
@@ -88,6 +104,7 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     baseline_windows: int
     episode: str | None = None
     extras: dict[str, float] = {}
+    version: str | None = None
 
     def __post_init__(self) -> None:
         if not self.reason.strip():
@@ -103,7 +120,7 @@ class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     ``level`` is the worst that it came to. Its baseline is frozen: ``baseline_ids`` name the
     windows and their revisions, ``baseline_digest`` what they held. A breach closes by a fresh
-    result only; ``closed_because`` is what closed it.
+    result only; ``closed_because`` is what closed it. ``version`` is the version that drifted.
     """
 
     id: str
@@ -120,6 +137,7 @@ class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     baseline_digest: str
     closed_at: datetime | None = None
     closed_because: str | None = None
+    version: str | None = None
 
     @property
     def is_open(self) -> bool:

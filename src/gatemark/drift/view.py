@@ -70,7 +70,7 @@ def _replayed(
 ) -> tuple[SeriesView, ...]:
     """The windows of each series as the policy sees them from one end to the other."""
     wide = msgspec.structs.replace(policy, catch_up=windows)
-    gathered = gather(workspace, wide, now, found.kinds, found.series)
+    gathered = gather(workspace, wide, now, found.kinds, found.series, history=found.history)
     judged: dict[_Key, WindowView] = {}
     pairs = []
     for cohort in gathered.cohorts:

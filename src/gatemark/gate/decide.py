@@ -29,6 +29,10 @@ from gatemark.evidence.exam import ExamOutcome
 
 LOW_INFORMATION = "low_information"
 MAY_BE_CHANCE = "may_be_chance_among_suites"
+MAY_BE_CHANCE_AMONG_CLAIMS = "may_be_chance_among_claims"
+"""An interval beyond its bound that is not, once all claims of the verdict are counted."""
+ITEMS_NEEDED = "_items_needed"
+"""Ends the name of the measurement of how many items would decide about another one."""
 LINE_TOLERANCE = 1e-12
 """Numbers this close to a bound are on it: 0.90 - 0.88 must not exceed 0.02 by rounding."""
 
@@ -90,6 +94,10 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
         verdict="pass" if held else _short_of_bound(rule, measurement),
         reason=_comparison(rule, observed, measurement, held=held),
     )
+    needed = measurements.get((rule.metric + ITEMS_NEEDED, rule.lane))
+    if needed is not None and rule.against == "interval" and not held:
+        reason = _interval_words(rule, measurement, needed, finding.verdict)
+        finding = msgspec.structs.replace(finding, reason=reason)
     low_information = LOW_INFORMATION in measurement.caveats
     return finding, low_information and not held
 
@@ -116,7 +124,10 @@ def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
     if rule.against != "interval" or interval is None:
         return "fail"
     better_end = interval.high if rule.op in {">=", ">"} else interval.low
-    return "inconclusive" if _meets(rule.op, better_end, rule.bound) else "fail"
+    is_open = _meets(rule.op, better_end, rule.bound)
+    return (
+        "inconclusive" if is_open or MAY_BE_CHANCE_AMONG_CLAIMS in measurement.caveats else "fail"
+    )
 
 
 def _on_the_line(observed: float, bound: float) -> bool:
@@ -152,6 +163,25 @@ def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: 
     low = LOW_INFORMATION in measurement.caveats and not held
     flag = "; low information: one label dominates" if low else ""
     return f"{subject}{end} {must} {rule.op} {rule.bound:g}{got} {size}{flag}"
+
+
+def _interval_words(
+    rule: Rule, measurement: Measurement, needed: Measurement, verdict: FindingVerdict
+) -> str:
+    """An interval against a bound, and how many items would decide where it is open."""
+    interval = measurement.interval
+    ends = "" if interval is None else f" [{interval.low:.4g}, {interval.high:.4g}]"
+    told = (
+        f"{_subject(rule)} must be {rule.op} {rule.bound:g}, got {measurement.value:.4g}{ends} "
+        f"(n={measurement.n}){_unscored(measurement)}"
+    )
+    if verdict == "fail":
+        return f"{told}; all of it is beyond the bound"
+    if MAY_BE_CHANCE_AMONG_CLAIMS in measurement.caveats:
+        return f"{told}; beyond the bound, but not when the number of comparisons is counted"
+    if needed.value is None:
+        return f"{told}; {needed.reason}"
+    return f"{told}; about {max(needed.value, measurement.n + 1):,.0f} items would decide"
 
 
 def _unscored(measurement: Measurement) -> str:

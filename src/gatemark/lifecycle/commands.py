@@ -121,25 +121,29 @@ class Demote(AssetCommand, frozen=True, kw_only=True):
     """Demote a version (default: the enabled one).
 
     ``to`` is ``shadow`` or ``demoted``. ``signals`` are the drift events it rests on.
-    ``evidence`` holds what is known of the results of versions that could take its place.
+    ``evidence`` holds what is known of the results of versions that could take its place. With
+    ``needs_fallback`` it is refused when no version would serve afterwards.
     """
 
     version: str | None = None
     to: Stage = "demoted"
     signals: tuple[int, ...] = ()
     evidence: Mapping[str, Cited] = {}
+    needs_fallback: bool = False
 
 
 class RollBack(AssetCommand, frozen=True, kw_only=True):
     """Leave a version at once: the canary if one runs, else the enabled one.
 
-    ``version`` is the one to leave, ``to`` the one to return to; both are optional.
+    ``version`` is the one to leave, ``to`` the one to return to; both are optional. With
+    ``needs_fallback`` it is refused when no version would serve afterwards.
     """
 
     version: str | None = None
     to: str | None = None
     signals: tuple[int, ...] = ()
     evidence: Mapping[str, Cited] = {}
+    needs_fallback: bool = False
 
 
 class PauseVersion(AssetCommand, frozen=True, kw_only=True):

@@ -11,10 +11,11 @@ from typing import Final, NotRequired, TypedDict
 import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes, plain
+from gatemark.core.policy import Policy
 from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
 from gatemark.lifecycle.model.nouns import ExamRef
-from gatemark.packs.pack import read_pack
+from gatemark.packs.pack import EXAM_SETTING, read_pack
 
 REPLAY: Final = "replay"
 PACK_BLOB: Final = "pack.json"
@@ -35,7 +36,7 @@ def exam_of(result: Result, blobs: BlobStore | None = None) -> ExamRef:
     return ExamRef(
         pack=result.pack.name,
         version=result.pack.version,
-        policy=result.policy_digest,
+        policy=_named_policy(result.policy, result.policy_digest),
         snapshots=tuple(sorted(set(result.snapshots) - replayed)),
         definition=None if blobs is None else _kept_definition(result, blobs),
     )
@@ -58,13 +59,20 @@ def exam_of_pack(path: str) -> ExamRef:
         for name, data in kept_definition(opened).items()
         if name.startswith(_LABELS)
     }
+    policy = policy_of(pack, has_baseline=pack.has_baseline)
     return ExamRef(
         pack=pack.name,
         version=pack.version,
-        policy=policy_of(pack, has_baseline=pack.has_baseline).digest,
+        policy=_named_policy(policy, policy.digest),
         snapshots=tuple(sorted(set(opened.references) - replayed)),
         definition=_definition(plain(pack), digest(scoring_of(opened)), labels),
     )
+
+
+def _named_policy(policy: Policy, own_digest: str) -> str:
+    """What names the rules of an exam in all builds, also after a build judges by newer ones."""
+    named = policy.settings.get(EXAM_SETTING)
+    return named if isinstance(named, str) else own_digest
 
 
 def _kept_definition(result: Result, blobs: BlobStore) -> str | None:

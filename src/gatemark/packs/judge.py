@@ -1,8 +1,8 @@
 """From both arms' answers to a judged result; no target is called here.
 
 The gate speaks in this order: (1) every suite has its minimum of whole answers and its floor,
-(2) no suite regressed, (3) the bench score is reached, (4) no adversarial probe broke. What gets
-through is eligible for shadow.
+(2) neither the pooled suites nor one of them regressed, (3) the bench score is reached, (4) no
+adversarial probe broke. What gets through is eligible for shadow.
 """
 
 from __future__ import annotations
@@ -19,25 +19,34 @@ from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
 from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
 from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, runtime_versions, seal
 from gatemark.evidence.rows import Snapshot
-from gatemark.gate.decide import MAY_BE_CHANCE, decide, refuse_strays
+from gatemark.gate.decide import decide, refuse_strays
 from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
-from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
+from gatemark.packs.pack import (
+    EXAM_SETTING,
+    FIRST_RULES,
+    RULES,
+    Pack,
+    RegressionMode,
+    SuiteSpec,
+)
 from gatemark.packs.policy import (
     BENCH_RULE,
+    POOLED,
+    POOLED_RULE,
     bench,
     bench_delta,
+    bound_of,
     limited_run,
-    margin_of,
     pack_policy,
     refuse_waived_limit,
     regression_mode,
 )
 from gatemark.packs.qualification import SuiteQualification, qualification_rule, with_qualification
+from gatemark.packs.regression import pooled_numbers, pooled_suites, with_chance
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
-from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.proportion import two_sided_z
 from gatemark.workspace import Workspace
 
@@ -102,16 +111,19 @@ def judge_pack(
     *,
     waivers: Sequence[Waiver],
     now: datetime,
+    rules: int = RULES,
 ) -> PackDecision:
-    """Examine every suite and decide."""
+    """Examine every suite and decide, by the version of the rules that ``rules`` names."""
     pack, exams = opened.pack, gathered.exams
     if gathered.limit is not None:
         refuse_waived_limit(waivers)
-    policy = _policy(pack, _compared(pack, gathered), gathered.limit)
+    compared = _compared(pack, gathered)
+    policy = _policy(pack, compared, gathered.limit, rules)
+    pooled = pooled_suites(pack, _modes(pack, rules), compared, rules)
     reports = {
         suite.id: exams[suite.id].report
         if suite.id in exams
-        else _examined(opened, suite, gathered)
+        else _examined(opened, suite, gathered, pooled, rules)
         for suite in pack.suites
     }
     accounts = (
@@ -122,7 +134,8 @@ def judge_pack(
         ),
         *(account for exam in exams.values() for account in exam.accounts),
     )
-    numbers = _among_suites(_numbers(pack, reports, gathered), pack.alpha)
+    found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled)]
+    numbers = with_chance(found, pack.alpha, rules)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return PackDecision(
         policy=policy,
@@ -145,7 +158,7 @@ def check_rules(
         refuse_waived_limit(waivers)
     # A result as baseline may bring evidence that the pack itself does without.
     compared = {s.id for s in pack.suites if has_baseline or s.evidence is not None}
-    refuse_strays(waivers, _policy(pack, frozenset(compared), limit))
+    refuse_strays(waivers, _policy(pack, frozenset(compared), limit, RULES))
 
 
 def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
@@ -155,23 +168,34 @@ def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
         for suite in pack.suites
         if (has_baseline if suite.evidence is None else suite.baseline_evidence != "none")
     )
-    return _policy(pack, compared, None)
+    return _policy(pack, compared, None, RULES)
 
 
-def _policy(pack: Pack, compared: frozenset[str], limit: int | None) -> Policy:
-    modes: dict[str, RegressionMode] = {}
+def _modes(pack: Pack, rules: int) -> dict[str, RegressionMode]:
+    defaults: dict[str, RegressionMode] = {
+        suite.id: "point" if suite.evidence is not None else suite_plugin(suite).default_regression
+        for suite in pack.suites
+    }
+    return {
+        suite.id: regression_mode(pack, suite, defaults[suite.id], rules) for suite in pack.suites
+    }
+
+
+def _policy(pack: Pack, compared: frozenset[str], limit: int | None, version: int) -> Policy:
     rules: dict[str, tuple[Rule, ...]] = {}
     settings: dict[str, Setting] = {}
     for suite in pack.suites:
         if suite.evidence is not None:
-            modes[suite.id] = regression_mode(pack, suite, "point")
             rules[suite.id], of_exam = exam_rules(suite)
             settings.update(of_exam)
             continue
         plugin = suite_plugin(suite)
-        modes[suite.id] = regression_mode(pack, suite, plugin.default_regression)
         own = plugin.rules(suite, _options(suite, plugin.options))
         rules[suite.id] = (*own, *_judge_rules(pack, suite))
+    if version > FIRST_RULES:
+        # A full pack that was set under older rules is still the full pack.
+        settings[EXAM_SETTING] = _policy(pack, compared, limit, FIRST_RULES).digest
+    modes = _modes(pack, version)
     return pack_policy(
         pack,
         modes=modes,
@@ -179,6 +203,8 @@ def _policy(pack: Pack, compared: frozenset[str], limit: int | None) -> Policy:
         compared=compared,
         settings=settings,
         limit=limit,
+        pooled=pooled_suites(pack, modes, compared, version),
+        rules_version=version,
     )
 
 
@@ -196,15 +222,22 @@ def _judge_rules(pack: Pack, suite: SuiteSpec) -> tuple[Rule, ...]:
     return () if suite.judge is None else (qualification_rule(suite, pack.judges[suite.judge]),)
 
 
-def _examined(opened: OpenPack, suite: SuiteSpec, gathered: PackEvidence) -> ArmsReport:
+def _examined(
+    opened: OpenPack,
+    suite: SuiteSpec,
+    gathered: PackEvidence,
+    pooled: frozenset[str],
+    rules: int,
+) -> ArmsReport:
     plugin = suite_plugin(suite)
     evidence = ArmsEvidence(
         spec=suite,
         rows=asked_rows(suite.kind, opened.snapshots[suite.id].rows),
         candidate=gathered.candidate[suite.id],
         baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
-        margin=margin_of(opened.pack, suite),
+        margin=bound_of(opened.pack, suite, pooled),
         alpha=opened.pack.alpha,
+        rules=rules,
     )
     report = _scored_elsewhere(
         plugin.examine(evidence, _options(suite, plugin.options)), evidence.candidate
@@ -292,23 +325,6 @@ def _numbers(
     return tuple(numbers)
 
 
-def _among_suites(numbers: Sequence[Measurement], alpha: float) -> tuple[Measurement, ...]:
-    """Mark the drops that are no longer sure once one counts how many suites were looked at.
-
-    Passing needs no such care: every suite must pass. Failing does, or a pack of many suites would
-    fail equal models ever more often.
-    """
-    claims = [n for n in numbers if n.name == "drop_p" and n.value is not None]
-    adjusted = holm([claim.value or 0.0 for claim in claims])
-    doubtful = {claim.lane for claim, p in zip(claims, adjusted, strict=True) if p > alpha}
-    return tuple(
-        msgspec.structs.replace(number, caveats=(*number.caveats, MAY_BE_CHANCE))
-        if number.name == "regression" and number.lane in doubtful and (number.value or 0.0) > 0
-        else number
-        for number in numbers
-    )
-
-
 def _gate_steps(pack: Pack, verdict: Verdict) -> Table:
     """The four steps, each with the rule that came closest to its line."""
     suite_ids = {suite.id for suite in pack.suites}
@@ -322,7 +338,7 @@ def _gate_steps(pack: Pack, verdict: Verdict) -> Table:
         lane, _, kind = finding.rule.rpartition(".")
         if finding.rule == BENCH_RULE:
             steps["3 score"].append(finding)
-        elif lane in suite_ids and kind == "regression":
+        elif finding.rule == POOLED_RULE or (lane in suite_ids and kind == "regression"):
             steps["2 regression"].append(finding)
         elif lane in suite_ids and kind == "broken_probes":
             steps["4 adversarial probes"].append(finding)
@@ -393,7 +409,8 @@ def result_of(
     verdict = judged.verdict
     numbers = {number.key: number for number in judged.measurements}
     total = numbers["bench", None]
-    drops = [n for n in judged.measurements if n.name == "regression"]
+    pooled = numbers.get((POOLED, None))
+    drops = [pooled] if pooled else [n for n in judged.measurements if n.name == "regression"]
     worst = max((n.value for n in drops if n.value is not None), default=None)
     unknown = next((n.reason for n in drops if n.value is None), None)
     return seal(

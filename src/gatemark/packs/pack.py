@@ -16,6 +16,14 @@ from gatemark.evidence.rows import Sampling
 
 WEIGHT_TOLERANCE = 1e-9
 PACK_VERSION = 1
+FIRST_RULES = 1
+"""Those of 0.1.0: every suite is judged on its own, required ones by the point."""
+RULES = 2
+"""The version of the rules that judge packs: one pooled test, with a guard for each suite."""
+RULES_SETTING = "rules"
+EXAM_SETTING = "exam"
+"""Settings of a pack's policy: the version of its rules, and what names the exam in all builds,
+the digest of the policy that the first rules make of it."""
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -68,6 +76,9 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     adversarial probe counts as broken. ``errors_max`` is the share of items that may go wrong
     without holding the verdict open. ``template`` is what the target gets as its input, with
     placeholders such as ``{{input.user}}``; without it the target gets the item's input.
+    ``regression_max`` is how far this suite alone may drop;
+    without it the pack's ``guard_max`` holds. ``largest_drop`` declares how far the score of one
+    item can move. ``severity: block`` makes the floor of a suite that is not required block.
     """
 
     id: Name
@@ -89,6 +100,8 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     slices: tuple[str, ...] = ()
     options: dict[str, Any] = {}
     template: Any = None
+    severity: Literal["block", "warn"] | None = None
+    largest_drop: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
 
     def __post_init__(self) -> None:
         if self.template is not None and self.dataset is None:
@@ -136,7 +149,11 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     "required_suites alpha rules"
 )
 class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole exam, frozen by its digest."""
+    """The whole exam, frozen by its digest.
+
+    ``regression_max`` is how far the bench may drop, ``guard_max`` how far any one suite may
+    (twice as far when it is not given).
+    """
 
     gatemark: Literal[1]
     name: Name
@@ -150,6 +167,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     required_suites: tuple[str, ...] = ()
     alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
     rules: tuple[Rule, ...] = ()
+    guard_max: Share | None = None
 
     def __post_init__(self) -> None:
         problems = self.problems()

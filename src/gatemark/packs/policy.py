@@ -6,24 +6,52 @@ from collections.abc import Mapping, Sequence
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, Setting, SuiteShare, Waiver
+from gatemark.core.policy import Against, Policy, Rule, Setting, SuiteShare, Waiver
 from gatemark.gate.decide import LINE_TOLERANCE
-from gatemark.packs.pack import Pack, RegressionMode, SuiteSpec
+from gatemark.packs.pack import (
+    FIRST_RULES,
+    RULES,
+    RULES_SETTING,
+    Pack,
+    RegressionMode,
+    SuiteSpec,
+)
 
 BENCH_RULE = "bench.score_min"
+POOLED_RULE = "bench.regression"
+POOLED = "bench_regression"
+DEFAULT_GUARD = 2.0
+"""How many times ``regression_max`` one suite may drop by when the pack says nothing."""
 WHOLE_RUN = "run.whole"
 
 
-def regression_mode(pack: Pack, suite: SuiteSpec, default: RegressionMode) -> RegressionMode:
-    """How a suite's drop is judged: as the pack says, by the point where it is required."""
+def regression_mode(
+    pack: Pack, suite: SuiteSpec, default: RegressionMode, rules: int = RULES
+) -> RegressionMode:
+    """How a suite's drop is judged: as the pack says, or as its kind does."""
     if suite.regression is not None:
         return suite.regression
-    return "point" if suite.id in pack.required_suites else default
+    is_first = rules == FIRST_RULES and suite.id in pack.required_suites
+    return "point" if is_first else default
 
 
 def margin_of(pack: Pack, suite: SuiteSpec) -> float:
-    """How far a suite may drop."""
+    """How far a suite may drop that is judged on its own."""
     return pack.regression_max if suite.regression_max is None else suite.regression_max
+
+
+def guard_of(pack: Pack, suite: SuiteSpec) -> float:
+    """How far a suite of the pooled test may drop; the pool as a whole may less."""
+    if suite.regression_max is not None:
+        return suite.regression_max
+    if pack.guard_max is not None:
+        return pack.guard_max
+    return min(1.0, DEFAULT_GUARD * pack.regression_max)
+
+
+def bound_of(pack: Pack, suite: SuiteSpec, pooled: frozenset[str]) -> float:
+    """How far a suite may drop, in the pooled test or on its own."""
+    return guard_of(pack, suite) if suite.id in pooled else margin_of(pack, suite)
 
 
 def pack_policy(
@@ -34,11 +62,13 @@ def pack_policy(
     compared: frozenset[str],
     settings: Mapping[str, Setting],
     limit: int | None,
+    pooled: frozenset[str] = frozenset(),
+    rules_version: int = RULES,
 ) -> Policy:
     """Every rule of a pack, in the order in which the gate speaks of them.
 
-    ``compared`` are the suites that have a baseline to regress from; ``limit`` is the number of
-    items per suite that a run was cut to.
+    ``compared`` are the suites that have a baseline to regress from, ``pooled`` those that one
+    test judges together; ``limit`` is the number of items per suite that a run was cut to.
     """
     rules: list[Rule] = []
     if limit is not None:
@@ -49,13 +79,19 @@ def pack_policy(
             if suite.id in compared:
                 rules.append(_errors_rule(suite, "baseline_errors", "baseline_error_rate"))
         if suite.min is not None:
-            rules.append(
-                Rule(
-                    id=f"{suite.id}.floor", metric="score", lane=suite.id, op=">=", bound=suite.min
-                )
+            rules.append(_floor_rule(pack, suite, rules_version))
+    if pooled:
+        rules.append(
+            Rule(
+                id=POOLED_RULE,
+                metric=POOLED,
+                op="<=",
+                bound=pack.regression_max,
+                against="interval",
             )
+        )
     rules.extend(
-        _regression_rule(pack, suite, modes[suite.id])
+        _regression_rule(pack, suite, modes[suite.id], pooled, rules_version)
         for suite in pack.suites
         if suite.id in compared
     )
@@ -73,6 +109,7 @@ def pack_policy(
             "alpha": pack.alpha,
             "line_tolerance": LINE_TOLERANCE,
             "baseline": "given" if compared else "none",
+            **({} if rules_version == FIRST_RULES else {RULES_SETTING: rules_version}),
             **({} if limit is None else {"limit": limit}),
             **settings,
         },
@@ -90,14 +127,35 @@ def _errors_rule(suite: SuiteSpec, name: str, metric: str) -> Rule:
     )
 
 
-def _regression_rule(pack: Pack, suite: SuiteSpec, mode: RegressionMode) -> Rule:
+def _floor_rule(pack: Pack, suite: SuiteSpec, rules_version: int) -> Rule:
+    """The floor of a required suite blocks; another one warns unless the pack says otherwise."""
+    blocks = suite.id in pack.required_suites or suite.severity == "block"
+    return Rule(
+        id=f"{suite.id}.floor",
+        metric="score",
+        lane=suite.id,
+        op=">=",
+        bound=suite.min or 0.0,
+        severity="block" if blocks or rules_version == FIRST_RULES else "warn",
+    )
+
+
+def _regression_rule(
+    pack: Pack,
+    suite: SuiteSpec,
+    mode: RegressionMode,
+    pooled: frozenset[str],
+    rules_version: int,
+) -> Rule:
+    """The drop itself, or its whole interval; the first rules had a comparison of their own."""
+    by_noise: Against = "non_inferiority" if rules_version == FIRST_RULES else "interval"
     return Rule(
         id=f"{suite.id}.regression",
         metric="regression",
         lane=suite.id,
         op="<=",
-        bound=margin_of(pack, suite),
-        against="value" if mode == "point" else "non_inferiority",
+        bound=bound_of(pack, suite, pooled),
+        against="value" if mode == "point" else by_noise,
     )
 
 

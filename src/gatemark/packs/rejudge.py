@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
-from gatemark.core.errors import IncomparableError, IntegrityError
+from gatemark.core.errors import IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
 from gatemark.evidence.dataset import read_dataset
@@ -29,7 +29,15 @@ from gatemark.packs.exam_suites import (
 )
 from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
-from gatemark.packs.pack import JudgeSpec, ScorerSpec, SuiteSpec, read_pack
+from gatemark.packs.pack import (
+    FIRST_RULES,
+    RULES,
+    RULES_SETTING,
+    JudgeSpec,
+    ScorerSpec,
+    SuiteSpec,
+    read_pack,
+)
 from gatemark.packs.qualification import (
     LabelledSet,
     SuiteQualification,
@@ -79,6 +87,16 @@ def limit_of(result: Result) -> int | None:
     return limit if isinstance(limit, int) else None
 
 
+def _rules_of(result: Result) -> int:
+    """The version of the rules that judged a result; the first one did not name itself."""
+    version = result.policy.settings.get(RULES_SETTING, FIRST_RULES)
+    if not isinstance(version, int) or version < FIRST_RULES:
+        raise IntegrityError(f"its policy names rules {version!r}, which never were")
+    if version > RULES:
+        raise NewerFormatError(f"it was judged by rules {version}, this build knows up to {RULES}")
+    return version
+
+
 def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
     """Judge the kept answers by the kept pack; targets are not called."""
     data = {blob.name: blobs.get(blob.digest) for blob in result.blobs}
@@ -102,7 +120,13 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
         graded=_graded(opened, data),
         limit=limit_of(result),
     )
-    judged = judge_pack(opened, gathered, waivers=result.waivers, now=result.finished_at)
+    judged = judge_pack(
+        opened,
+        gathered,
+        waivers=result.waivers,
+        now=result.finished_at,
+        rules=_rules_of(result),
+    )
     return JudgedAgain(judged, tuple(differences), tuple(unjudged))
 
 

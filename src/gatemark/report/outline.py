@@ -132,8 +132,9 @@ def _all_rules(rules: Iterable[Rule]) -> Iterable[Rule]:
 
 
 def bench_lines(result: Result) -> tuple[BenchLine, ...]:
-    """The bench score and the worst regression, where there are any."""
+    """The bench score and the regression that decides, where there are any."""
     floor, top = result.policy.score_min, result.policy.regression_max
+    is_pooled = any(rule.metric == "bench_regression" for rule in result.policy.rules)
     return tuple(
         BenchLine(
             name=name,
@@ -143,7 +144,7 @@ def bench_lines(result: Result) -> tuple[BenchLine, ...]:
         )
         for name, bench, sign, limit in (
             ("Bench score", result.bench, "≥", floor),
-            ("Worst regression", result.regression, "≤", top),
+            ("Pooled regression" if is_pooled else "Worst regression", result.regression, "≤", top),
         )
         if bench is not None
     )

@@ -69,9 +69,10 @@ def probe_command(
 ) -> int:
     """Judge every window that is due, and act on what drifts.
 
-    Each metric of each asset is compared with its baseline of earlier windows. A warning moves an
-    enabled asset to shadow, a breach demotes it; a canary is paused or rolled back. Every step is
-    a ledger event that cites the signal and the baseline. A second probe repeats nothing.
+    Each metric is compared with earlier windows of the same version. A warning moves an enabled
+    version to shadow and a breach demotes it, if an earlier version can take over; a canary is
+    paused or rolled back. Every step is a ledger event that cites the signal and the baseline. A
+    second probe repeats nothing.
 
     \b
     Examples:

@@ -100,6 +100,7 @@ class Cohort:
         self.items = self.raw_items
         self.revision: NDArray[np.int32] = np.zeros(shape, dtype=np.int32)
         self.parts: Floats = np.zeros((*shape, parts))
+        self.is_foreign: Flags = np.zeros(shape, dtype=bool)
         self._rows = np.arange(len(series))
         self._present: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
         self._windows: dict[tuple[int, int, int], Window] = {}
@@ -126,11 +127,21 @@ class Cohort:
             else:
                 np.add.at(target, cells, source[inside])
 
+    def leave_out(self, row: int, is_foreign: Flags) -> None:
+        """Leave out the windows of a row that are not about its version; before ``close``."""
+        self.is_foreign[row] = is_foreign
+
+    def starts_of(self, row: int) -> Indices:
+        """Where the windows of a row start, in seconds since 1970."""
+        index = self.last[row] - np.arange(self.columns - 1, -1, -1)
+        return np.asarray(self.phase_s[row] + index * self.window_s[row])
+
     def close(self) -> None:
-        """Nothing more will be added: leave thin windows out and let the detector reduce."""
+        """Leave out thin and foreign windows and let the detector reduce; nothing is added then."""
         thin = (self.raw_items > 0) & (self.raw_items < self.watch.min_items)
-        if thin.any():
-            self.items = np.where(thin, 0.0, self.raw_items)
+        left_out = thin | self.is_foreign
+        if left_out.any():
+            self.items = np.where(left_out, 0.0, self.raw_items)
         self._present = np.cumsum(self.items > 0, axis=1, dtype=np.int32)
         self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
 

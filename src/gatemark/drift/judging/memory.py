@@ -66,7 +66,7 @@ class SeriesMemory(msgspec.Struct, frozen=True):
     window that nothing makes anybody judge again. ``seen`` is one byte for each of the latest
     windows up to ``judged``: how often it had been written when they were looked at. ``is_anew``
     asks to judge again what comes after ``judged``, and to join the episode at the end; ``looked``
-    is how far windows had been judged before.
+    is how far windows had been judged before. ``version`` is the version that was judged last.
     """
 
     window_s: int
@@ -82,6 +82,7 @@ class SeriesMemory(msgspec.Struct, frozen=True):
     seen: bytes = b""
     is_anew: bool = False
     looked: int = NEVER
+    version: str | None = None
 
 
 class Memory:
@@ -134,6 +135,9 @@ class Memory:
             return
         self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
         self.settled[row], self._looked[row] = kept.settled, kept.looked
+        if kept.episode is None and kept.version not in (None, self._cohort.series[row].version):
+            # Another version serves now: what its predecessor was suspected of is not its fault.
+            kept = msgspec.structs.replace(kept, warn_trail=b"", breach_trail=b"", frozen=None)
         for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
             if len(told) == _SCORE.itemsize * trail.shape[1]:
                 trail[row] = np.frombuffer(told, dtype=_SCORE)
@@ -174,26 +178,17 @@ class Memory:
         """Let the baseline of some rows trail again."""
         self.is_frozen[rows] = False
 
-    def rearm(self, row: int, first: int, moment: datetime, cause: str) -> None:
-        """Close the episode of a row because its asset was examined again; its past is dropped.
+    def rearm(
+        self, row: int, first: int, moment: datetime, cause: str, *, is_takeover: bool
+    ) -> None:
+        """Close the episode of a row because its version was examined again, or is gone.
 
-        ``first`` is the first window of the new baseline.
+        ``first`` is the first window of what serves now. A version that was examined again starts
+        a new baseline there; another version has windows of its own.
         """
         self.close(row, moment, cause)
-        self.since[row] = first
-        self._settle(row, first)
-
-    def leave(self, row: int, first: int, moment: datetime, cause: str) -> None:
-        """Close the episode of a row because what drifted is gone; its baseline stays as it was.
-
-        ``first`` is the first window of what is there now.
-        """
-        is_frozen = self.is_frozen[row]
-        self.close(row, moment, cause)
-        self.is_frozen[row] = is_frozen
-        self._settle(row, first)
-
-    def _settle(self, row: int, first: int) -> None:
+        if not is_takeover:
+            self.since[row] = first
         self.settled[row] = max(int(self.settled[row]), first - 1)
         for trail in self.trail:
             trail[row] = np.nan
@@ -241,6 +236,7 @@ class Memory:
                 policy_digest=policy_digest,
                 baseline_ids=ids,
                 baseline_digest=content,
+                version=signal.version,
             )
             return
         grew = severity(signal.level) > severity(known.level)
@@ -302,6 +298,7 @@ class Memory:
                 signal=self.signals.get(row),
                 settled=settled,
                 seen=times,
+                version=self._cohort.series[row].version,
             )
 
     def _frozen(self, row: int) -> FrozenBaseline:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.result import AssetKind
 from gatemark.drift.judging.policy import Watch
+from gatemark.drift.signal import split_metric
 
 Floats = NDArray[np.float64]
 FormName = Literal["value", "sum", "k", "histogram", "calibration", "categories"]
@@ -54,7 +54,11 @@ def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
 
 
 class Series(msgspec.Struct, frozen=True):
-    """One metric of one asset: its form, the grid of its windows, and its bins or classes."""
+    """One metric of one asset: its form, the grid of its windows, and its bins or classes.
+
+    ``version`` is the version that its windows are judged as: the one that its points name, or
+    the one that serves. It is None for assets that are not registered.
+    """
 
     id: int
     asset: str
@@ -63,7 +67,12 @@ class Series(msgspec.Struct, frozen=True):
     length_s: int
     phase_s: int
     layout: tuple[float | str, ...] = ()
-    kind: AssetKind | None = None
+    version: str | None = None
+
+    @property
+    def watched_metric(self) -> str:
+        """The metric that watches name, without a version."""
+        return split_metric(self.metric)[0]
 
     def window_s(self, watch: Watch) -> int:
         """The length of the windows that are judged: as watched where shorter ones fit in."""

@@ -21,6 +21,7 @@ Few = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 Scale = Literal["number", "rate"]
 Act = Literal["alert", "shadow", "demote", "pause", "roll_back"]
+OnBreach = Literal["keep_last", "fallback", "stop"]
 WatchedStage = Literal["shadow", "canary", "enabled"]
 
 
@@ -38,7 +39,8 @@ class Watch(
 ):
     """How one metric is watched.
 
-    ``classes`` are the kinds of assets it is meant for; empty means every kind. ``window`` merges
+    ``classes`` are the kinds of assets that are expected to have the metric; empty means every
+    kind. Other kinds that have it are watched in the same way. ``window`` merges
     shorter pushed windows; left out, windows are taken as pushed. ``baseline`` windows make up
     mean and spread, looked for among the latest ``span``; fewer than ``enough`` decide nothing,
     fewer than ``shown`` do not even give a number. ``warn`` and ``breach`` are in sigmas, and a
@@ -90,11 +92,9 @@ class Watch(
         if self.shown > self.enough:
             raise InvalidValueError(f"{name}: shown must be <= enough, got {self.shown}")
 
-    def fits(self, metric: str, kind: AssetKind | None) -> bool:
-        """Whether this watch is about that metric of that kind of asset; unknown kinds fit all."""
-        if self.metric not in (metric, ANY_METRIC):
-            return False
-        return kind is None or not self.classes or kind in self.classes
+    def is_for(self, kind: AssetKind) -> bool:
+        """Whether this watch is meant for a kind of asset."""
+        return not self.classes or kind in self.classes
 
 
 @original_fields("stage level acts")
@@ -194,7 +194,10 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``q`` bounds the share of false warnings among those of one tick. ``breach_by_mean`` also calls
     a breach when one window more than ``sustained`` all warn and their mean is beyond the line.
     ``lateness`` is how long after its end a window may still be filled. ``catch_up`` is how many
-    windows a tick goes back for those that nobody looked at.
+    windows a tick goes back for those that nobody looked at. ``on_breach`` says what happens to
+    the live version: ``fallback`` (the default) removes it only when an earlier version can take
+    over, ``keep_last`` never removes it, ``stop`` removes it on a BREACH even when nothing serves
+    afterwards.
     """
 
     name: str = "watched-metrics"
@@ -205,6 +208,7 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     lateness: str | None = None
     catch_up: Annotated[int, msgspec.Meta(ge=1, le=400)] = 30
     responses: tuple[Response, ...] = _responses()
+    on_breach: OnBreach | None = None
 
     def __post_init__(self) -> None:
         if not self.watches:
@@ -228,6 +232,10 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def lateness_s(self) -> int:
         """How many seconds a window waits for its last points."""
         return seconds_of(self.lateness) if self.lateness else 0
+
+    def keeps_live(self, stage: str | None) -> bool:
+        """Whether drift never moves an asset of that stage."""
+        return stage == "enabled" and self.on_breach == "keep_last"
 
     def acts_for(self, stage: str | None, level: Level) -> tuple[Act, ...]:
         """Return what to do about an asset of that stage; without a stage, at most an alert."""

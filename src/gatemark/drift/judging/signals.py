@@ -94,6 +94,7 @@ def signals_of(
             window=window,
             baseline_windows=int(windows),
             extras=more,
+            version=series.version,
         )
         yield row, signal
 
@@ -151,6 +152,29 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
         window=cohort.window(row, int(cohort.last[row])),
         baseline_windows=0,
         extras=extras,
+        version=series.version,
+    )
+
+
+def unserved_signal(cohort: Cohort, row: int) -> DriftSignal:
+    """The signal of a series whose latest closed window is not about its version alone."""
+    series = cohort.series[row]
+    return DriftSignal(
+        asset=series.asset,
+        metric=series.metric,
+        detector=cohort.detector.name,
+        level="INSUFFICIENT_BASELINE",
+        reason=f"{series.version} did not serve the whole window alone",
+        sigma=None,
+        z=None,
+        p_value=None,
+        value=None,
+        mu=None,
+        sd=None,
+        n=int(cohort.raw_items[row, -1]),
+        window=cohort.window(row, int(cohort.last[row])),
+        baseline_windows=0,
+        version=series.version,
     )
 
 

@@ -24,7 +24,13 @@ from gatemark.drift.judging.levels import (
 )
 from gatemark.drift.judging.memory import Memory, followed
 from gatemark.drift.judging.policy import DriftPolicy
-from gatemark.drift.judging.signals import CohortSignals, signal_of, signals_of, stale_signal
+from gatemark.drift.judging.signals import (
+    CohortSignals,
+    signal_of,
+    signals_of,
+    stale_signal,
+    unserved_signal,
+)
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode, worst
 from gatemark.statistics.multiplicity import benjamini_hochberg
 
@@ -36,14 +42,13 @@ _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
 class BaselineReset(msgspec.Struct, frozen=True):
-    """When and why an asset starts over; its baseline too, unless that was not to blame.
+    """When and why the episode of an asset is over, and its series starts afresh.
 
-    ``is_takeover`` says that another version served before.
+    ``is_takeover`` says that another version serves now, which has windows of its own.
     """
 
     moment: datetime
     cause: str
-    keeps_baseline: bool = False
     is_takeover: bool = False
 
 
@@ -131,8 +136,8 @@ def _rearm(
         if fresh is None or fresh.moment < episode.opened.end:
             continue
         if fresh.is_takeover or not memory.is_first_seen(row, episode):
-            start = memory.leave if fresh.keeps_baseline else memory.rearm
-            start(row, cohort.first_index_from(row, fresh.moment), fresh.moment, fresh.cause)
+            first = cohort.first_index_from(row, fresh.moment)
+            memory.rearm(row, first, fresh.moment, fresh.cause, is_takeover=fresh.is_takeover)
 
 
 def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Round | None:
@@ -256,6 +261,8 @@ def _signals(
         memory.signals.update(signals_of(cohort, judgement, policy))
     for row, has_points in enumerate((cohort.items[:, -1] > 0).tolist()):
         signal = memory.signals.get(row) if has_points else None
+        if signal is None and cohort.is_foreign[row, -1] and cohort.raw_items[row, -1] > 0:
+            signal = unserved_signal(cohort, row)
         if signal is None:
             signal = stale_signal(cohort, row, int(memory.judged[row]))
         yield with_episode(signal, memory.episodes.get(row), policy)

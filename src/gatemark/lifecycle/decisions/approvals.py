@@ -15,6 +15,7 @@ from gatemark.lifecycle.commands import (
     ReviewGlass,
     Waive,
 )
+from gatemark.lifecycle.decisions.canary import clean_streak
 from gatemark.lifecycle.decisions.citation import PromotionCase, bound_results, citation_problems
 from gatemark.lifecycle.decisions.decision import (
     DecisionMoment,
@@ -102,6 +103,11 @@ def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
     ]
     if changed:
         return f"the {' and the '.join(changed)} changed since"
+    if case.rules >= 2 and vote.stage == "enabled" and case.track.stage in CANARY:
+        needed = governance.policy.canary.clean_windows
+        windows = clean_streak(case.state, case.environment) or ()
+        if not windows or vote.seq < windows[needed - 1]:
+            return f"it was given before the {needed} clean windows that enabling rests on"
     if not set(ApprovalGiven.declared.roles) & set(roles_of(governance, vote.actor)):
         return "the role was taken away"
     if (

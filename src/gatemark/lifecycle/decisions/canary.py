@@ -307,6 +307,12 @@ def _close_watch(
     lateness = timedelta(minutes=state.governance.policy.canary.lateness_minutes)
     if rollout.watch_until is None or moment.now < rollout.watch_until + lateness:
         return ()
+    is_fed = bool(rollout.clean_count or rollout.other_count)
+    track = state.asset.track(command.environment, rollout.version)
+    is_compared = rollout.baseline is not None
+    if moment.rules >= 2 and is_compared and not is_fed and track.paused is None:
+        note = "the watch after enabling got no measurements, so nothing shows that it does well"
+        return (_pause(state, command, rollout, "inconclusive", note),)
     length = timedelta(minutes=state.governance.policy.canary.window_minutes)
     expected = max(0, (rollout.watch_until - rollout.started_at) // length)
     return (

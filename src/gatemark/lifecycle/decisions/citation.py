@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from gatemark.core.policy import Outcome
+from gatemark.ledger.payloads import RULES_VERSION
 from gatemark.lifecycle.model.nouns import Cited, ExamRef
 from gatemark.lifecycle.model.stages import Evidence
 from gatemark.lifecycle.model.state import LifecycleState, Track
@@ -69,6 +70,7 @@ class PromotionCase(msgspec.Struct, frozen=True):
     result_ids: tuple[str, ...]
     evidence: Mapping[str, Cited]
     now: datetime
+    rules: int = RULES_VERSION
 
     @property
     def track(self) -> Track:

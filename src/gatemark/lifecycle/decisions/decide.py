@@ -75,5 +75,19 @@ class RuleBook(NamedTuple):
     decide: Decide | None
 
 
-RULE_BOOKS: Final[dict[int, RuleBook]] = {RULES_VERSION: RuleBook("0.1.0", rule_on)}
-"""Every version of the rules that a ledger may name, by its number."""
+def _by_rules(version: int) -> Decide:
+    def decide(state: LifecycleState, command: Command, moment: DecisionMoment) -> tuple[Fact, ...]:
+        return rule_on(state, command, msgspec.structs.replace(moment, rules=version))
+
+    return decide
+
+
+RULE_BOOKS: Final[dict[int, RuleBook]] = {
+    1: RuleBook("0.1.0", _by_rules(1)),
+    RULES_VERSION: RuleBook("0.2.0", rule_on),
+}
+"""Every version of the rules that a ledger may name, by its number.
+
+Rules 2: an approval to enable a canary counts only if it was given after the clean windows that the
+step rests on, and a watch that got no measurements pauses its version before it ends.
+"""

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, NotAllowedError, RefusedError
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.payloads import RULES_VERSION, SYSTEM
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.events.moves import VersionMoved
@@ -19,10 +19,11 @@ from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
 
 class DecisionMoment(msgspec.Struct, frozen=True):
-    """When a decision is taken, and how far the clock was behind the ledger."""
+    """When a decision is taken, how far the clock was behind, and the version of the rules."""
 
     now: datetime
     behind_ms: int = 0
+    rules: int = RULES_VERSION
 
 
 Decision = Callable[[LifecycleState, Any, DecisionMoment], tuple[Fact, ...]]

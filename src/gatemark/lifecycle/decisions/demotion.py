@@ -23,6 +23,10 @@ from gatemark.lifecycle.model.stages import FALLEN, move
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState
 
 
+class LastLiveError(RefusedError):
+    """The version is the last one that can serve, and the command must leave one."""
+
+
 class Fall(msgspec.Struct, frozen=True):
     """A version that is demoted, and why."""
 
@@ -35,6 +39,7 @@ class Fall(msgspec.Struct, frozen=True):
     windows: tuple[int, ...] = ()
     evidence: Mapping[str, Cited] = {}
     to: str | None = None
+    needs_fallback: bool = False
 
 
 @decides(Demote)
@@ -64,6 +69,7 @@ def decide_demote(
         note=command.note,
         signals=command.signals,
         evidence=command.evidence,
+        needs_fallback=command.needs_fallback,
     )
     return fall_facts(state, fall, moment)
 
@@ -100,6 +106,7 @@ def decide_roll_back(
         signals=command.signals,
         evidence=command.evidence,
         to=command.to,
+        needs_fallback=command.needs_fallback,
     )
     return fall_facts(state, fall, moment)
 
@@ -149,6 +156,10 @@ def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tup
             )
         )
     restored = _restorable(state, fall, moment)
+    if restored is None and fall.needs_fallback:
+        raise LastLiveError(
+            f"{state.asset.name}@{fall.version} is live and no earlier version can take over"
+        )
     if restored is not None:
         note = f"takes over from {fall.version}"
         facts.append(

@@ -17,7 +17,7 @@ from gatemark.packs.judge import check_rules
 from gatemark.packs.lint.data import data_warnings
 from gatemark.packs.lint.report import LintReport, LintWarning
 from gatemark.packs.lint.rules import unsatisfiable_rules
-from gatemark.packs.lint.sizes import margin_warnings
+from gatemark.packs.lint.sizes import margin_warnings, predictions
 from gatemark.packs.lint.targets import check_target
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
@@ -27,8 +27,11 @@ DEFAULT_GATE: Final = 0.6
 Check = Callable[[], object]
 
 
-def lint_pack(path: str) -> LintReport:
-    """Return everything that can be said about a pack without calling its targets."""
+def lint_pack(path: str, *, discordance: float | None = None) -> LintReport:
+    """Return everything that can be said about a pack without calling its targets.
+
+    ``discordance`` is the share of items on which similar models differ, where it is known.
+    """
     pack, folder = read_pack_file(path), Path(path).resolve().parent
     text = settings_text(path)
 
@@ -41,6 +44,7 @@ def lint_pack(path: str) -> LintReport:
         for line in _problems(check)
     ]
     warnings = [placed(found) for found in _pack_warnings(pack)]
+    foreseen: tuple[str, ...] = ()
     if not errors:
         opened = OpenPack(pack, folder, load_snapshots(pack, folder))
         found = (
@@ -49,11 +53,12 @@ def lint_pack(path: str) -> LintReport:
             *_unqualifiable(opened),
         )
         warnings.extend(map(placed, found))
+        foreseen = tuple(predictions(opened, discordance))
         warnings.extend(
             placed(one) if isinstance(one, LintWarning) else one
             for one in data_warnings(opened, Path(path).parent)
         )
-    return LintReport(pack=path, errors=tuple(errors), warnings=tuple(warnings))
+    return LintReport(path, tuple(errors), tuple(warnings), foreseen)
 
 
 def _problems(check: Check) -> tuple[str, ...]:
@@ -135,6 +140,18 @@ def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
         if suite.id in pack.required_suites and suite.min is None:
             yield LintWarning(
                 where, f"suite {suite.id} is required but has no floor (min); add min, such as 0.9"
+            )
+        if suite.min is not None and suite.id not in pack.required_suites and not suite.severity:
+            yield LintWarning(
+                f"{where}.min",
+                f"suite {suite.id}: its floor {suite.min:g} only warns, because the suite is not "
+                "required; add it to required_suites, or set severity: block (or warn)",
+            )
+        if suite.id in pack.required_suites and suite.severity == "warn":
+            yield LintWarning(
+                f"{where}.severity",
+                f"suite {suite.id} is required: severity: warn has no effect on its floor; "
+                "remove it, or take the suite out of required_suites",
             )
         if suite.weight == 0 and suite.id not in pack.required_suites:
             yield LintWarning(

@@ -8,11 +8,12 @@ import msgspec
 
 
 class LintReport(msgspec.Struct, frozen=True):
-    """What is wrong with a pack, and what is doubtful about it."""
+    """What is wrong with a pack, what is doubtful about it, and what it would decide."""
 
     pack: str
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
+    predictions: tuple[str, ...] = ()
 
 
 class LintWarning(NamedTuple):

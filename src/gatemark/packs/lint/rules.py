@@ -21,7 +21,7 @@ from gatemark.packs.qualification import METRIC as LICENCE
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.scorer import Scorable, scorers
 
-OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", COVERAGE})
+OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", "bench_regression", COVERAGE})
 OF_EVERY_SUITE = frozenset({"score", "baseline_score", "error_rate", "baseline_error_rate"})
 AT_MOST_ONE = frozenset({"bench", "bench_baseline", "score", "baseline_score", COVERAGE})
 PROBE = "probe"

@@ -1,60 +1,170 @@
-"""Margins that the suites are too small to judge."""
+"""What the data of a pack can decide: margins that are too small, and predicted verdicts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
 
-from gatemark.packs.arms import OpenPack, suite_plugin
+from gatemark.packs.answers import sample_of
+from gatemark.packs.arms import OpenPack, open_recording, scorer_of, suite_plugin
 from gatemark.packs.lint.report import LintWarning
-from gatemark.packs.policy import margin_of, regression_mode
-from gatemark.statistics.paired.mcnemar import minimum_detectable_effect, non_inferiority_items
-from gatemark.statistics.paired.noninferiority import non_inferiority_of_counts
+from gatemark.packs.pack import RULES, SuiteSpec
+from gatemark.packs.policy import bound_of, guard_of, regression_mode
+from gatemark.packs.regression import pooled_suites
+from gatemark.scorers.scorer import Scorable
+from gatemark.statistics.paired.verdict_rates import SuiteDesign, VerdictRates, verdict_rates
+from gatemark.targets.port import Reply
+from gatemark.targets.spec import parse_spec
 
-SMALLEST_MARGIN: Final = 1e-6
-ASSUMED_DISCORDANCE: Final = 0.10
+ASSUMED_DISCORDANCE = 0.10
 """How often two similar models are taken to differ on an item while nothing is known."""
+LEAST_DISCORDANCE = 0.01
+SMALLEST_MARGIN = 1e-6
 
 
 def least_items(margin: float, alpha: float) -> int | None:
     """The fewest items on which arms that never differ can be shown to be within the margin."""
-    if margin < SMALLEST_MARGIN:
-        return None
-    n = max(1, math.floor(-math.log(alpha) / margin) - 2)
-    while non_inferiority_of_counts(0, 0, n, margin=margin, alpha=alpha).outcome != "pass":
-        n += 1
-    return n
+    return math.ceil(-math.log(alpha) / margin) if margin >= SMALLEST_MARGIN else None
+
+
+class _Tests:
+    """The tests on noise that a pack comes to: the pool, and suites on their own."""
+
+    def __init__(self, opened: OpenPack) -> None:
+        pack = opened.pack
+        compared = [s for s in pack.suites if s.dataset is not None and pack.has_baseline]
+        modes = {
+            suite.id: regression_mode(pack, suite, suite_plugin(suite).default_regression)
+            for suite in compared
+        }
+        names = frozenset(modes)
+        self.pooled = pooled_suites(pack, modes, names, RULES)
+        self.suites = [s for s in compared if modes[s.id] == "non_inferiority"]
+        self.sizes = {suite.id: len(opened.snapshots[suite.id].rows) for suite in self.suites}
 
 
 def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
-    """Margins that the suites are too small to judge."""
-    pack = opened.pack
-    for number, suite in enumerate(pack.suites):
-        if not pack.has_baseline or suite.dataset is None:
-            continue
-        n, margin = len(opened.snapshots[suite.id].rows), margin_of(pack, suite)
-        own = f"$.suites[{number}].regression_max"
-        path = "$.regression_max" if suite.regression_max is None else own
-        mode = regression_mode(pack, suite, suite_plugin(suite).default_regression)
-        if mode != "non_inferiority":
-            continue
-        least = least_items(margin, pack.alpha)
+    """Margins that even an identical candidate could not be shown to keep."""
+    pack, tests = opened.pack, _Tests(opened)
+    for suite in tests.suites:
+        n, bound = tests.sizes[suite.id], bound_of(pack, suite, tests.pooled)
+        least = least_items(bound * _scale(suite), pack.alpha)
         if least is None or n < least:
             wish = f"it takes {least}" if least else "no number of items would do"
+            is_guard = suite.id in tests.pooled and suite.regression_max is None
+            name = "guard_max" if is_guard else "regression_max"
             yield LintWarning(
-                path,
+                _path(opened, suite, name),
                 f"suite {suite.id}: {n} items cannot show that an identical candidate stays within "
-                f"regression_max {margin:g} ({wish}); only one that is clearly better could pass"
-                "; add items, or raise regression_max",
+                f"{name} {bound:g} ({wish}); only one that is clearly better could pass; "
+                f"add items, or raise {name}",
             )
+    if not tests.pooled:
+        return
+    weight = sum(pack.suite(name).weight for name in tests.pooled)
+    heaviest = max(
+        tests.pooled, key=lambda name: (pack.suite(name).weight / tests.sizes[name], name)
+    )
+    share = pack.suite(heaviest).weight / weight
+    least = least_items(pack.regression_max * _scale(pack.suite(heaviest)) / share, pack.alpha)
+    if least is None or tests.sizes[heaviest] < least:
+        wish = f"with its weight it takes {least}" if least else "no number of items would do"
+        yield LintWarning(
+            "$.regression_max",
+            "the pooled suites cannot show that an identical candidate stays within "
+            f"regression_max {pack.regression_max:g}: suite {heaviest} has "
+            f"{tests.sizes[heaviest]} items ({wish}); add items, or raise regression_max",
+        )
+
+
+def _path(opened: OpenPack, suite: SuiteSpec, name: str) -> str:
+    """Where the pack file sets a suite's margin."""
+    pack = opened.pack
+    if suite.regression_max is not None:
+        return f"$.suites[{pack.suites.index(suite)}].regression_max"
+    is_given = name == "guard_max" and pack.guard_max is not None
+    return "$.guard_max" if is_given else "$.regression_max"
+
+
+def _scale(suite: SuiteSpec) -> float:
+    return 1 / (suite.largest_drop or 1.0)
+
+
+def predictions(opened: OpenPack, discordance: float | None = None) -> Iterator[str]:
+    """How often an equal and a worse candidate would pass, fail or stay open."""
+    pack, tests = opened.pack, _Tests(opened)
+    groups = [tests.pooled] if tests.pooled else []
+    groups += [frozenset({s.id}) for s in tests.suites if s.id not in tests.pooled]
+    for group in groups:
+        members = [suite for suite in tests.suites if suite.id in group]
+        if min(tests.sizes[suite.id] for suite in members) < 2:
             continue
-        visible = minimum_detectable_effect(n, ASSUMED_DISCORDANCE)
-        if margin < visible:
-            needed = non_inferiority_items(margin, ASSUMED_DISCORDANCE)
-            yield LintWarning(
-                path,
-                f"suite {suite.id}: regression_max {margin:g} is below the smallest drop that "
-                f"{n} items can show ({visible:.3f} at 10 % discordance); about {needed} would do"
-                "; add items, or raise regression_max",
-            )
+        margin = (
+            pack.regression_max
+            if group == tests.pooled
+            else bound_of(pack, members[0], tests.pooled)
+        )
+        differing = {s.id: _discordance(opened, s, discordance) for s in members}
+        designs = [
+            SuiteDesign(suite.weight or 1.0, tests.sizes[suite.id], guard_of(pack, suite), rate)
+            for suite, rate in zip(members, differing.values(), strict=True)
+        ]
+        worse = min(2 * margin, 1.0)
+        equal = verdict_rates(designs, margin=margin, drop=0.0, alpha=pack.alpha)
+        harmed = verdict_rates(designs, margin=margin, drop=worse, alpha=pack.alpha)
+        yield (
+            f"{_named(members, tests.sizes)} at regression_max {margin:g}, if "
+            f"{_differing(differing)} of the answers differ: an equal candidate would "
+            f"{_told(equal)}; one worse by {worse:g} would {_told(harmed)}"
+        )
+
+
+def _named(members: list[SuiteSpec], sizes: Mapping[str, int]) -> str:
+    names = ", ".join(f"{suite.id} ({sizes[suite.id]})" for suite in members)
+    return f"suite {names}" if len(members) == 1 else f"pooled suites {names}"
+
+
+def _differing(rates: Mapping[str, float]) -> str:
+    low, high = min(rates.values()), max(rates.values())
+    return f"{high:.0%}" if low == high else f"{low:.0%} to {high:.0%}"
+
+
+def _told(rates: VerdictRates) -> str:
+    return (
+        f"pass {rates.passed:.0%}, fail {rates.failed:.0%}, stay inconclusive "
+        f"{rates.left_open:.0%} of the time"
+    )
+
+
+def _discordance(opened: OpenPack, suite: SuiteSpec, given: float | None) -> float:
+    """How often the arms may differ: as given, or at most as a recorded baseline allows.
+
+    Two models that are right on a share p of the items differ on at most 2p(1 - p) of them
+    unless their errors avoid each other.
+    """
+    if given is not None:
+        return given
+    right = _recorded_accuracy(opened, suite)
+    if right is None:
+        return ASSUMED_DISCORDANCE
+    return min(ASSUMED_DISCORDANCE, max(LEAST_DISCORDANCE, 2 * right * (1 - right)))
+
+
+def _recorded_accuracy(opened: OpenPack, suite: SuiteSpec) -> float | None:
+    targets = opened.pack.targets
+    if targets is None or isinstance(targets.baseline, str) or suite.judge is not None:
+        return None
+    spec = parse_spec(targets.baseline, "targets.baseline")
+    if spec.recorded is None:
+        return None
+    recording, _ = open_recording(opened.folder / spec.recorded)
+    score, _ = scorer_of(suite, opened.folder)
+    rows = opened.snapshots[suite.id].rows
+    replies = [(row, recording.get((row.id, 1))) for row in rows]
+    found = [
+        score(Scorable(row.id, row.input, row.target, reply.output, sample_of(row))).value
+        for row, reply in replies
+        if isinstance(reply, Reply)
+    ]
+    known = [value for value in found if value is not None]
+    return sum(known) / len(known) if known else None

@@ -16,7 +16,8 @@ from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, mea
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import ItemScore, baseline_per_item, paired, per_item
 from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.suites.arms import UNKNOWN_BASELINE, delta_error, drop, said
+from gatemark.packs.suites.arms import UNKNOWN_BASELINE, delta_error, said
+from gatemark.packs.suites.drops import suite_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import clopper_pearson, wilson
 from gatemark.statistics.repeats import probe_outcome
@@ -59,7 +60,7 @@ def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
     pairs = paired(candidate, baseline)
     numbers = [_attack_success(lane, now), _newly_broken(lane, now, len(newly))]
     if evidence.baseline is not None:
-        numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
+        numbers.extend(suite_drop(evidence, pairs, with_chance=False))
     return ArmsReport(
         score=_held_rate("score", lane, now),
         baseline_score=_baseline_rate(lane, baseline, before),
@@ -69,6 +70,7 @@ def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
             *_broken(evidence, candidate, newly),
         ),
         delta_error=delta_error(pairs),
+        pairs=pairs,
     )
 
 
@@ -186,4 +188,5 @@ SUITE = PackSuite(
     examine=examine,
     scorer="probe",
     default_regression="point",
+    is_paired=True,
 )

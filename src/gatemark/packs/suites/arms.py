@@ -20,12 +20,7 @@ from gatemark.core.measurement import (
 from gatemark.packs.answers import Answer, AnswerPair, ItemScore
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.statistics.paired.cluster import mean_estimate
-from gatemark.statistics.paired.mcnemar import detectable_effect, loss_p_value
-from gatemark.statistics.paired.noninferiority import (
-    NonInferiority,
-    non_inferiority_of_counts,
-    non_inferiority_of_deltas,
-)
+from gatemark.statistics.paired.mcnemar import detectable_effect
 from gatemark.statistics.proportion import two_sided_z, wilson
 
 SHOWN_ITEMS = 50
@@ -79,8 +74,6 @@ def short_text(value: object) -> str:
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
 
 
-SEED = 20_261_115
-"""Fixed, so that the same scores give the same bounds on every run."""
 LEVEL = 0.95
 
 
@@ -124,7 +117,7 @@ def _mean_interval(values: np.ndarray, clusters: list[str | None]) -> Interval |
     if set(np.unique(values)) <= {0.0, 1.0} and not any(clusters):
         low, high = wilson(int(values.sum()), len(values), LEVEL)
         return Interval(low=low, high=high, level=LEVEL, method="wilson")
-    estimate = mean_estimate(values, _cluster_names(clusters))
+    estimate = mean_estimate(values, cluster_names(clusters))
     bounds = estimate.bounds((1 - LEVEL) / 2)
     if bounds is None:
         return None
@@ -132,93 +125,27 @@ def _mean_interval(values: np.ndarray, clusters: list[str | None]) -> Interval |
     return Interval(low=min(low, high), high=high, level=LEVEL, method="t")
 
 
-def _cluster_names(clusters: list[str | None]) -> list[str] | None:
+def cluster_names(clusters: list[str | None]) -> list[str] | None:
     """Cluster labels for every item; an item of no cluster is a cluster of its own."""
     if not any(clusters):
         return None
     return [name if name is not None else f"\x00{index}" for index, name in enumerate(clusters)]
 
 
-def drop(lane: str, pairs: Sequence[AnswerPair], *, margin: float, alpha: float) -> Measurement:
-    """How much lower the candidate is than the baseline, with one-sided bounds at ``alpha``."""
-    reason = _unpaired(pairs)
-    if reason is not None:
-        return unmeasured("regression", reason, direction="lower_is_better", lane=lane)
-    found = _judged(pairs, margin=margin, alpha=alpha)
-    if found.drop is None or found.lower is None or found.upper is None:
-        return unmeasured("regression", found.reason, direction="lower_is_better", lane=lane)
-    interval = Interval(
-        low=min(found.lower, found.drop),
-        high=max(found.upper, found.drop),
-        level=1 - 2 * alpha,
-        method=found.method,
-    )
-    unscored = {
+def unscored_counts(pairs: Sequence[AnswerPair]) -> dict[str, int]:
+    """How many items without a score are in a drop all the same, by what they count as."""
+    counts = {
         COUNTED_AS_ZERO: sum(not pair.candidate.whole for pair in pairs),
         COUNTED_AS_ONE: sum(not pair.baseline.whole for pair in pairs),
     }
-    return measured(
-        "regression",
-        found.drop,
-        n=found.n,
-        direction="lower_is_better",
-        interval=interval,
-        excluded={how: count for how, count in unscored.items() if count},
-        lane=lane,
-    )
+    return {how: count for how, count in counts.items() if count}
 
 
-def _unpaired(pairs: Sequence[AnswerPair]) -> str | None:
+def unpaired_reason(pairs: Sequence[AnswerPair]) -> str | None:
     """Why there is nothing to compare with."""
     if not pairs:
         return "no item was answered on both arms"
     return None if any(pair.baseline.scored for pair in pairs) else UNKNOWN_BASELINE
-
-
-def _judged(pairs: Sequence[AnswerPair], *, margin: float, alpha: float) -> NonInferiority:
-    candidate = np.array([pair.candidate.mean for pair in pairs])
-    baseline = np.array([pair.baseline.mean for pair in pairs])
-    clusters = _cluster_names([pair.candidate.cluster for pair in pairs])
-    if _right_or_wrong(pairs) and clusters is None:
-        lost = int(np.sum(baseline > candidate))
-        gained = int(np.sum(candidate > baseline))
-        return non_inferiority_of_counts(lost, gained, len(pairs), margin=margin, alpha=alpha)
-    return non_inferiority_of_deltas(
-        candidate - baseline,
-        np.random.default_rng(SEED),
-        margin=margin,
-        alpha=alpha,
-        clusters=clusters,
-    )
-
-
-def chance_of_drop(lane: str, pairs: Sequence[AnswerPair]) -> Measurement:
-    """The one-sided p-value of a drop: how often equal arms would lose at least as much."""
-    name = "drop_p"
-    reason = _unpaired(pairs)
-    if reason is not None:
-        return unmeasured(name, reason, direction="neutral", lane=lane)
-    clusters = _cluster_names([pair.candidate.cluster for pair in pairs])
-    if _right_or_wrong(pairs) and clusters is None:
-        lost = sum(pair.baseline.mean > pair.candidate.mean for pair in pairs)
-        gained = sum(pair.candidate.mean > pair.baseline.mean for pair in pairs)
-        p_value = loss_p_value(lost, gained)
-    else:
-        deltas = np.array([pair.candidate.mean - pair.baseline.mean for pair in pairs])
-        estimate = mean_estimate(deltas, clusters)
-        two_sided = estimate.p_value()
-        if two_sided is None:
-            p_value = 1.0 if estimate.mean >= 0 else 0.0
-        else:
-            p_value = two_sided / 2 if estimate.mean < 0 else 1 - two_sided / 2
-    return measured(name, p_value, n=len(pairs), direction="neutral", lane=lane)
-
-
-def _right_or_wrong(pairs: Sequence[AnswerPair]) -> bool:
-    return {mean for pair in pairs for mean in (pair.candidate.mean, pair.baseline.mean)} <= {
-        0.0,
-        1.0,
-    }
 
 
 def delta_error(pairs: Sequence[AnswerPair]) -> float | None:
@@ -226,14 +153,14 @@ def delta_error(pairs: Sequence[AnswerPair]) -> float | None:
     if len(pairs) < 2:
         return None
     deltas = np.array([pair.candidate.mean - pair.baseline.mean for pair in pairs])
-    return mean_estimate(deltas, _cluster_names([pair.candidate.cluster for pair in pairs])).error
+    return mean_estimate(deltas, cluster_names([pair.candidate.cluster for pair in pairs])).error
 
 
 def power(lane: str, pairs: Sequence[AnswerPair], *, margin: float, alpha: float) -> Measurement:
     """How often a true drop as large as the margin would be seen on this many items."""
     name = "power_at_margin"
     error = delta_error(pairs)
-    if not error or _unpaired(pairs) is not None:
+    if not error or unpaired_reason(pairs) is not None:
         reason = "the arms never differ" if error == 0 else "fewer than two paired items"
         return unmeasured(name, reason, direction="higher_is_better", n=len(pairs), lane=lane)
     chance = float(ndtr(margin / error - two_sided_z(1 - 2 * alpha)))

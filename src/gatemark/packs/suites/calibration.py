@@ -18,7 +18,8 @@ from gatemark.core.figure import Figure, Reliability, ReliabilityBin
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import Answer
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.pack import FIRST_RULES, SuiteSpec
+from gatemark.packs.suites.drops import HARM_P
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.confidence.calibration import (
     Calibration,
@@ -73,8 +74,8 @@ def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
     numbers = [_unjudged(lane, arms), *_numbers(lane, arms[0], found[0])]
     error = None
     if evidence.baseline is not None:
-        regression, error = _drop(lane, arms, scores, options, evidence.alpha)
-        numbers.append(regression)
+        drops, error = _drop(evidence, arms, scores, options)
+        numbers.extend(drops)
     return ArmsReport(
         score=scores[0],
         baseline_score=scores[1],
@@ -170,24 +171,24 @@ def _numbers(lane: str, arm: CalibrationItems, found: Calibration | None) -> lis
 
 
 def _drop(
-    lane: str,
+    evidence: ArmsEvidence,
     arms: Sequence[CalibrationItems],
     scores: Sequence[Measurement],
     options: CalibrationOptions,
-    alpha: float,
-) -> tuple[Measurement, float | None]:
+) -> tuple[list[Measurement], float | None]:
     """How much worse calibrated the candidate is, with a paired bootstrap over the items.
 
     Comes with the standard error of the difference where there is one.
     """
+    lane, alpha = evidence.spec.id, evidence.alpha
     if scores[0].value is None or scores[1].value is None:
         reason = scores[0].reason or scores[1].reason or "no score"
-        return unmeasured("regression", reason, direction="lower_is_better", lane=lane), None
+        return [unmeasured("regression", reason, direction="lower_is_better", lane=lane)], None
     value = scores[1].value - scores[0].value
     shared = sorted(set(arms[0].ids) & set(arms[1].ids))
     if not shared:
         reason = "no answer of both arms carries a confidence and a verdict"
-        return unmeasured("regression", reason, direction="lower_is_better", lane=lane), None
+        return [unmeasured("regression", reason, direction="lower_is_better", lane=lane)], None
     places = [{name: index for index, name in enumerate(arm.ids)} for arm in arms]
     rng = np.random.default_rng(SEED)
     rows = np.array([[place[name] for place in places] for name in shared], dtype=np.int64)
@@ -216,7 +217,12 @@ def _drop(
         interval=interval,
         lane=lane,
     )
-    return found, float(np.std(drops, ddof=1))
+    error = float(np.std(drops, ddof=1))
+    if evidence.rules == FIRST_RULES:
+        return [found], error
+    within = sum(drop <= evidence.margin for drop in drops)
+    chance = (1 + within) / (1 + RESAMPLES)
+    return [measured(HARM_P, chance, n=len(shared), direction="neutral", lane=lane), found], error
 
 
 def _ece(confidence: np.ndarray, correct: np.ndarray, bins: int) -> float:

@@ -15,14 +15,13 @@ from gatemark.packs.answers import AnswerPair, ItemScore, baseline_per_item, pai
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
     baseline_score,
-    chance_of_drop,
     delta_error,
-    drop,
     mean_score,
     power,
     smallest_visible_drop,
     worse_items,
 )
+from gatemark.packs.suites.drops import suite_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
@@ -56,8 +55,7 @@ def examine(evidence: ArmsEvidence, options: GoldenOptions) -> ArmsReport:
     if evidence.baseline is not None:
         numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
         numbers.append(power(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
-        numbers.append(chance_of_drop(lane, pairs))
-        numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
+        numbers.extend(suite_drop(evidence, pairs))
     return ArmsReport(
         score=mean_score("score", lane, list(candidate.values())),
         baseline_score=baseline_score(lane, list(baseline.values())),
@@ -67,6 +65,7 @@ def examine(evidence: ArmsEvidence, options: GoldenOptions) -> ArmsReport:
             *worse_items(evidence, pairs, title=f"{lane}: what got worse", expected="expected"),
         ),
         delta_error=delta_error(pairs),
+        pairs=pairs,
     )
 
 
@@ -144,4 +143,5 @@ SUITE = PackSuite(
     examine=examine,
     scorer="exact",
     default_regression="non_inferiority",
+    is_paired=True,
 )

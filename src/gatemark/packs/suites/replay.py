@@ -17,15 +17,14 @@ from gatemark.packs.answers import AnswerPair, baseline_per_item, paired, per_it
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
     baseline_score,
-    chance_of_drop,
     delta_error,
-    drop,
     first_answers,
     mean_score,
     power,
     smallest_visible_drop,
     worse_items,
 )
+from gatemark.packs.suites.drops import suite_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 
 
@@ -54,8 +53,7 @@ def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
         numbers.extend(_changes(lane, evidence, pairs))
         numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
         numbers.append(power(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
-        numbers.append(chance_of_drop(lane, pairs))
-        numbers.append(drop(lane, pairs, margin=evidence.margin, alpha=evidence.alpha))
+        numbers.extend(suite_drop(evidence, pairs))
     return ArmsReport(
         score=score,
         baseline_score=noise,
@@ -67,6 +65,7 @@ def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
             expected="production said",
         ),
         delta_error=delta_error(pairs),
+        pairs=pairs,
     )
 
 
@@ -116,4 +115,5 @@ SUITE = PackSuite(
     examine=examine,
     scorer="normalised",
     default_regression="non_inferiority",
+    is_paired=True,
 )

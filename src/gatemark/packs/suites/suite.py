@@ -12,14 +12,15 @@ from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
 from gatemark.evidence.exam import Suite
 from gatemark.evidence.rows import Row
-from gatemark.packs.answers import Answer
-from gatemark.packs.pack import RegressionMode, SuiteSpec
+from gatemark.packs.answers import Answer, AnswerPair
+from gatemark.packs.pack import RULES, RegressionMode, SuiteSpec
 
 
 class ArmsEvidence(msgspec.Struct, frozen=True):
     """The answers of both arms to one suite's items, and what they are judged against.
 
-    ``baseline`` is None when the pack says that there is none.
+    ``baseline`` is None when the pack says that there is none. ``margin`` is how far this suite
+    may drop, and ``rules`` the version of the rules that judge it.
     """
 
     spec: SuiteSpec
@@ -28,13 +29,15 @@ class ArmsEvidence(msgspec.Struct, frozen=True):
     baseline: tuple[Answer, ...] | None
     margin: float
     alpha: float
+    rules: int = RULES
 
 
 class ArmsReport(msgspec.Struct, frozen=True):
     """What a suite found about two arms.
 
     ``score`` and ``baseline_score`` are oriented numbers in [0, 1]; ``delta_error`` is the
-    standard error of their difference, None when it is not known.
+    standard error of their difference, None when it is not known. ``pairs`` are the items that
+    both arms answered, for suites that are compared item by item.
     """
 
     score: Measurement
@@ -42,16 +45,19 @@ class ArmsReport(msgspec.Struct, frozen=True):
     measurements: tuple[Measurement, ...]
     figures: tuple[Figure, ...]
     delta_error: float | None
+    pairs: tuple[AnswerPair, ...] = ()
 
 
 class PackSuite(Suite, frozen=True):
     """A suite that looks at the answers of two arms.
 
     ``rules`` sees only the pack, so that no rule can bend to the evidence; ``scorer`` is the
-    scorer used when the pack names none, and ``default_regression`` the mode.
+    scorer used when the pack names none, and ``default_regression`` the mode. ``is_paired`` says
+    that its drop is a mean over items, which the pooled test can take in.
     """
 
     rules: Callable[[SuiteSpec, Any], tuple[Rule, ...]]
     examine: Callable[[ArmsEvidence, Any], ArmsReport]
     scorer: str | None
     default_regression: RegressionMode
+    is_paired: bool = False
