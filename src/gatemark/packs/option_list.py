@@ -69,7 +69,7 @@ def _fields(model: type) -> tuple[types.Field, ...]:
 
 def _option(field: types.Field) -> OptionInfo:
     default = field.default
-    if field.default_factory is not types.NODEFAULT:
+    if field.default_factory is not msgspec.NODEFAULT:
         default = field.default_factory()
     kind = field.type
     meaning = ""
