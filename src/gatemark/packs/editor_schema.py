@@ -16,7 +16,7 @@ _REFERENCE = "#/$defs/{name}"
 
 def pack_schema(name: str, summary: str) -> dict[str, Any]:
     """Return the schema of ``Pack`` with what its plugins take in place of free mappings."""
-    document = document_schema(name, summary, Pack)
+    document: dict[str, Any] = dict(document_schema(name, summary, Pack))
     known = list(scorers())
     kinds = [TargetSpec, *(scorer.options for scorer in known)]
     (target, *options), definitions = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
