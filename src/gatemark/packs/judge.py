@@ -18,9 +18,9 @@ from gatemark.core.errors import UsageError
 from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
 from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, runtime_versions, seal
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.rows import Snapshot
-from gatemark.gate.decide import decide, refuse_strays
+from gatemark.gate.decide import decide, refuse_strays, runtime_versions
 from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.conditions import (

@@ -79,7 +79,6 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     ``regression_max`` is how far this suite alone may drop;
     without it the pack's ``guard_max`` holds. ``largest_drop`` declares how far the score of one
     item can move. ``severity: block`` makes the floor of a suite that is not required block.
-    Slices with fewer than ``slice_min_items`` items are pooled.
     """
 
     id: Name
@@ -103,8 +102,6 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     template: Any = None
     severity: Literal["block", "warn"] | None = None
     largest_drop: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
-    slice_regression_max: Share | None = None
-    slice_min_items: Annotated[int, msgspec.Meta(ge=2, le=1_000_000)] | None = None
 
     def __post_init__(self) -> None:
         if self.template is not None and self.dataset is None:

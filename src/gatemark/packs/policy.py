@@ -21,7 +21,6 @@ from gatemark.packs.pack import (
 BENCH_RULE = "bench.score_min"
 POOLED_RULE = "bench.regression"
 POOLED = "bench_regression"
-SLICES = "slice_regression"
 DEFAULT_GUARD = 2.0
 """How many times ``regression_max`` one suite may drop by when the pack says nothing."""
 WHOLE_RUN = "run.whole"

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -57,7 +57,7 @@ class HostedGateway:
         await self._target.close()
         self._stop()
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return self._target.identity()
 
     def _address(self) -> str:
