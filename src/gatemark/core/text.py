@@ -1,4 +1,4 @@
-"""Rules of texts that people write."""
+"""Rules for texts that people write."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ MAX_REASON: Final = 2_000
 
 
 def check_words(text: str, what: str) -> None:
-    """Refuse a text that is too long or holds control characters."""
+    """Refuse a text that is too long or contains control characters."""
     if len(text) > MAX_REASON:
         raise InvalidValueError(f"{what} has at most {MAX_REASON} characters, got {len(text)}")
     if any(sign < " " and sign not in "\n\t" for sign in text):
-        raise InvalidValueError(f"{what} must not hold control characters")
+        raise InvalidValueError(f"{what} must not contain control characters")
