@@ -176,7 +176,7 @@ def test_figures_have_the_shape_they_claim() -> None:
         ((0.0, 1.0, 3, -0.1, 0.5, None, None), "inside [0, 1]"),
         ((0.0, 1.0, 3, math.nan, 0.5, None, None), "inside [0, 1]"),
         ((0.0, 1.0, 3, 0.5, 0.5, 0.1, None), "one end"),
-        ((0.0, 1.0, 3, 0.5, 0.5, 0.6, 0.4), "swapped"),
+        ((0.0, 1.0, 3, 0.5, 0.5, 0.6, 0.4), "low > high"),
     ],
 )
 def test_a_reliability_bin_that_cannot_be_is_refused(fields: tuple[Any, ...], problem: str) -> None:

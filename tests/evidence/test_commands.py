@@ -69,8 +69,8 @@ def test_a_file_of_unknown_records_asks_for_a_schema(gatemark: Run, write_jsonl:
 @pytest.mark.parametrize(
     ("lines", "words"),
     [
-        ([], "a.jsonl: holds no records"),
-        (["", " "], "a.jsonl: holds no records"),
+        ([], "a.jsonl: contains no records"),
+        (["", " "], "a.jsonl: contains no records"),
         (["", "{", json.dumps(PAIR)], "a.jsonl:2: not JSON: Expecting property name"),
         (['{"qid": "Q", "x": NaN}'], "a.jsonl:1: not JSON: NaN is not a JSON number"),
         (["7", json.dumps(PAIR)], "a.jsonl:1: got 7, expected object"),
@@ -132,7 +132,7 @@ def test_standard_input_is_read_packed_or_plain(
 def test_an_empty_file_is_not_valid(gatemark: Run, write_jsonl: Write) -> None:
     ran = gatemark("validate", "--schema", "gatemark.pair/1", write_jsonl("a.jsonl", []))
     assert ran.code == 2
-    assert "holds no records" in ran.err
+    assert "contains no records" in ran.err
 
 
 def test_schema_lists_names_and_prints_documents(gatemark: Run) -> None:

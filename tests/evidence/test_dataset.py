@@ -75,7 +75,7 @@ def test_bad_rows_are_refused_with_their_line(tmp_path: Path, bad: Any, complain
 
 
 def test_an_empty_data_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadInputError, match="holds no rows"):
+    with pytest.raises(BadInputError, match="contains no rows"):
         read_dataset(jsonl(tmp_path, []), "n")
 
 

@@ -66,7 +66,7 @@ def test_a_head_needs_a_body() -> None:
     ("lines", "words"),
     [
         ([HEAD], "holds nothing after its first line"),
-        ([], "holds no records"),
+        ([], "contains no records"),
         ([HEAD, WINDOW, WINDOW], "a.jsonl:3: id 'w000001' was seen before on line 2"),
         ([HEAD, COUNTS], 'a.jsonl:2: key "tokens" is missing'),
         ([HEAD | {"metric_kind": "accuracy"}, WINDOW], 'a.jsonl:2: key "correct" is missing'),

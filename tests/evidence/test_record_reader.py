@@ -150,13 +150,13 @@ def test_the_total_size_is_limited(tmp_path: Path) -> None:
     data = b"".join(line(n) + b"\n" for n in range(3000))
     tight = Limits(total_bytes=50_000)
     for packed in (data, gzip.compress(data), zstandard.compress(data)):
-        with pytest.raises(BadInputError, match="more than 50000 bytes"):
+        with pytest.raises(BadInputError, match="larger than 50000 bytes"):
             admitted(source_of(tmp_path, packed), limits=tight)
 
 
 def test_the_total_size_of_a_plain_file_holds_for_all_its_shards(tmp_path: Path) -> None:
     source = source_of(tmp_path, b"".join(line(n) + b"\n" for n in range(3000)))
-    with pytest.raises(BadInputError, match="more than 50000 bytes"):
+    with pytest.raises(BadInputError, match="larger than 50000 bytes"):
         admitted(source, limits=Limits(total_bytes=50_000), parts=9)
 
 

@@ -59,7 +59,7 @@ def test_an_exam_that_ignores_pinned_ids_is_refused(
     )
     assert running.run_exam(run).evidence.missing == 10
     monkeypatch.setattr(running, "exam_suite", _heedless(running.exam_suite("pairwise")))
-    with pytest.raises(UsageError, match="does not heed expected ids"):
+    with pytest.raises(UsageError, match="does not check expected ids"):
         running.run_exam(run)
 
 

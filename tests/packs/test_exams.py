@@ -120,7 +120,7 @@ def test_an_undefined_baseline_score_leaves_the_regression_open(
     (folder / "before.jsonl").write_text("")
     ran = run(gatemark, folder, pack(folder, baseline="{pairs: before.jsonl}"))
     assert ran.code == 2
-    assert "before.jsonl: holds no records" in ran.err
+    assert "before.jsonl: contains no records" in ran.err
 
 
 def test_kept_evidence_is_judged_again_without_the_files(gatemark: Run, folder: Path) -> None:

@@ -164,7 +164,7 @@ def test_an_unknown_format_says_which_there_are(tool: str, gatemark: Run, tmp_pa
     ran = gatemark("import", log, "--from", tool)
     assert ran.code == 2
     assert (
-        "known: deepeval, inspect, langfuse, lm-eval, mlflow, otlp, promptfoo, pydantic-evals"
+        "known: csv, deepeval, helm, inspect, langfuse, langfuse-dataset, lm-eval, mlflow"
         in ran.err
     )
     assert len(ran.err.splitlines()) == 1

@@ -45,6 +45,7 @@ def test_every_module_of_the_room_is_a_scorer() -> None:
         "numeric",
         "probe",
         "python",
+        "recorded",
         "refusal",
         "regex",
         "rouge_l",

@@ -40,6 +40,15 @@ VERBS: dict[str, tuple[str, str]] = {
         "Name the sealed results that candidates are compared with.",
     ),
     "bless": ("gatemark.cli.baseline", "Accept a sealed result as a baseline, with a reason."),
+    "scorers": ("gatemark.cli.listings", "List the scorers with their options."),
+    "targets": (
+        "gatemark.cli.listings",
+        "List what a target in a pack can be, with its options.",
+    ),
+    "plugins": (
+        "gatemark.cli.listings",
+        "List the installed plugins of other distributions.",
+    ),
     "list": ("gatemark.cli.results", "List the sealed results of a store."),
     "show": ("gatemark.cli.results", "Show one sealed result."),
     "report": (

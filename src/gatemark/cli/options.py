@@ -167,7 +167,7 @@ class MomentParam(click.ParamType[datetime]):
     name = "moment"
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> datetime:
         if isinstance(value, datetime):
             return value

@@ -59,7 +59,7 @@ class NamedFile(click.ParamType[tuple[str, str]]):
         self._taken = taken
 
     def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
         name, found, path = str(value).partition("=")
         if not (found and name and path):
@@ -116,7 +116,7 @@ def struct_options(struct: type[msgspec.Struct]) -> Iterator[Decorator]:
             yield option
 
 
-def _option(name: str, hint: Any, default: Any) -> Decorator | None:
+def _option(name: str, hint: object, default: object) -> Decorator | None:
     hint, meta = _unwrapped(hint)
     extra = dict((meta.extra if meta else None) or {})
     flag = "--" + name.replace("_", "-")
@@ -138,7 +138,7 @@ def _option(name: str, hint: Any, default: Any) -> Decorator | None:
     )
 
 
-def _unwrapped(hint: Any) -> tuple[Any, Meta | None]:
+def _unwrapped(hint: object) -> tuple[object, Meta | None]:
     """The type without ``None`` and without annotations, and what they say."""
     meta = None
     while get_origin(hint) is Annotated:
@@ -154,7 +154,7 @@ def _unwrapped(hint: Any) -> tuple[Any, Meta | None]:
 
 def _click_type(
     hint: Any, meta: Meta | None, extra: Mapping[str, Any]
-) -> click.ParamType[Any] | None:
+) -> click.ParamType[object] | None:
     if get_origin(hint) is Literal:
         return click.Choice(get_args(hint))
     low = extra.get("low", meta.ge if meta else None)

@@ -1,4 +1,4 @@
-"""The hallway: frozen nouns, canonical bytes, digests and errors.
+"""The shared nouns, canonical bytes, digests and errors.
 
 No clock, no files, no network, nothing heavier than msgspec.
 """

@@ -28,7 +28,7 @@ STALE_S: Final = 86_400
 def replacing(
     target: Path, *, sync_folder: bool = True, is_private: bool = False
 ) -> Iterator[BinaryIO]:
-    """Yield a stream whose content appears under ``target`` only if the block ends well.
+    """Yield a stream whose content appears under ``target`` only if the block succeeds.
 
     ``is_private`` makes a file that only its owner can read. Whoever writes many files into one
     folder may leave the folder to ``sync_folders`` at the end.
@@ -123,7 +123,7 @@ def write_together(files: Iterable[tuple[Path, bytes]]) -> None:
 
 @contextmanager
 def replacing_folder(target: Path, *, is_private: bool = False) -> Iterator[Path]:
-    """Yield a folder to fill, which appears as ``target`` only if the block ends well.
+    """Yield a folder to fill, which appears as ``target`` only if the block succeeds.
 
     The target must not be there yet, or be an empty folder.
     """
@@ -152,7 +152,7 @@ def replacing_folder(target: Path, *, is_private: bool = False) -> Iterator[Path
 
 @contextmanager
 def secret_file(target: Path) -> Iterator[Path]:
-    """A file to fill that only its owner can read; it is ``target`` only if the block ends well.
+    """A file to fill that only its owner can read; it is ``target`` only if the block succeeds.
 
     For those who need a path and not a stream. A target that is there already is left alone.
     """

@@ -22,7 +22,7 @@ _LATER_FIELDS: Final[dict[type, dict[str, str]]] = {}
 
 
 def original_fields(text: str) -> Callable[[StructType], StructType]:
-    """Name the fields, separated by blanks, that a struct had when its first document was sealed.
+    """Name the fields, separated by spaces, that a struct had when its first document was sealed.
 
     A field that is added later is left out of the canonical bytes while it says nothing (None,
     unset, False or empty). Whatever does not use the new field keeps its bytes and its digest, so
@@ -139,17 +139,17 @@ def digest_document(data: bytes) -> str:
 
 
 def digest_bytes(data: bytes) -> str:
-    """The digest of raw bytes, as ``sha256:<hex>``."""
+    """Return the digest of raw bytes, as ``sha256:<hex>``."""
     return DIGEST_PREFIX + hashlib.sha256(data).hexdigest()
 
 
 def digest(value: Any) -> str:
-    """The digest of a value's canonical bytes."""
+    """Return the digest of a value's canonical bytes."""
     return digest_bytes(canonical_bytes(value))
 
 
 def is_digest(text: str) -> bool:
-    """Whether a text has the form of a digest; says nothing about what it names."""
+    """Tell whether a text has the form of a digest."""
     return _DIGEST_PATTERN.match(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""Errors and exit codes. Every error class knows the exit code of the command that meets it."""
+"""Errors and exit codes. Every error class has the exit code of a command that raises it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class ExitCode(IntEnum):
 
 
 class GatemarkError(Exception):
-    """The base of everything Gatemark raises on purpose."""
+    """Base class of all errors that Gatemark raises on purpose."""
 
     exit_code: ClassVar[ExitCode] = ExitCode.BAD_INPUT
 
     def lines(self) -> tuple[str, ...]:
-        """What to print, one finding per line."""
+        """Return the lines to print, one per problem."""
         return (str(self),)
 
 
 class UsageError(GatemarkError):
-    """The call itself makes no sense: contradicting flags, an unknown name."""
+    """A wrong call: contradicting options, or an unknown name."""
 
 
 class UnknownNameError(UsageError):

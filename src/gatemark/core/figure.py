@@ -1,4 +1,4 @@
-"""What a report shows beside the numbers: typed, so that every page can draw it."""
+"""Figures of a report, typed, so that every format can draw them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Matrix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="matri
 
 
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="table"):
-    """Rows under named columns; ``total_rows`` tells how many there were before any cut."""
+    """Rows under named columns; ``total_rows`` counts all rows, also those that were cut off."""
 
     title: str
     columns: tuple[str, ...]
@@ -74,7 +74,7 @@ class ReliabilityBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             and self.interval_high is not None
             and self.interval_low > self.interval_high
         ):
-            raise InvalidValueError(f"{name} has an interval whose ends are swapped")
+            raise InvalidValueError(f"{name} has an interval with low > high")
 
 
 class Reliability(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="reliability"):
@@ -87,7 +87,9 @@ class Reliability(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="
         if not self.bins:
             raise InvalidValueError(f"reliability {self.title!r} must have a bin")
         if any(later.low < bin_.high for bin_, later in pairwise(self.bins)):
-            raise InvalidValueError(f"reliability {self.title!r} has bins that overlap or fall")
+            raise InvalidValueError(
+                f"reliability {self.title!r} has bins that overlap or are out of order"
+            )
 
 
 class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -177,12 +179,12 @@ class Forest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fores
                 _refuse_endless(self.title, (row.value, row.low, row.high))
                 if row.low > row.high:
                     raise InvalidValueError(
-                        f"forest {self.title!r}: {group.name} {row.name} has swapped ends"
+                        f"forest {self.title!r}: {group.name} {row.name} has low > high"
                     )
 
 
 class TimelineSpan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something that lasted from ``start`` to ``end`` in one lane; a moment if both are equal."""
+    """A span from ``start`` to ``end`` in one lane; a single moment if both are equal."""
 
     lane: str
     kind: str

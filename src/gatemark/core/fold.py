@@ -49,5 +49,5 @@ class Measure(msgspec.Struct, Generic[S], frozen=True):
     counted: bool = False
 
     def measure(self, batch: Batch) -> tuple[Measurement, ...]:
-        """The whole fold over one batch."""
+        """Return the measurements of one batch."""
         return self.finish(self.step(self.zero(), batch))

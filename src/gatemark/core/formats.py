@@ -16,17 +16,17 @@ _NAME: Final = re.compile(r"(gatemark(?:\.[a-z][a-z0-9_-]*)+)/([1-9][0-9]{0,3})\
 
 
 def parse_format(name: object) -> tuple[str, int] | None:
-    """Return family and version of a format's name; None when it has not the form of one."""
+    """Return family and version of a format's name; None if it does not have that form."""
     match = _NAME.match(name) if isinstance(name, str) else None
     return None if match is None else (match[1], int(match[2]))
 
 
 def is_newer(name: str, known: str) -> bool:
-    """Whether a name is that of a later version of a format that this build knows."""
+    """Tell whether a name is a later version of a format that this build knows."""
     there, here = parse_format(name), parse_format(known)
     return there is not None and here is not None and there[0] == here[0] and there[1] > here[1]
 
 
 def newer_format(name: str) -> str:
-    """What to say about a format that this build does not know."""
+    """Return the message about a format that this build does not know."""
     return f"has format {name}, which this build does not know: install a newer Gatemark"

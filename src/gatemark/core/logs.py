@@ -55,7 +55,7 @@ def configure_logs(level: LogLevel, form: LogFormat, stream: TextIO) -> None:
 
 
 def server_has_handler() -> bool:
-    """Whether records of the web server are already taken care of."""
+    """Tell whether the web server's records already have a handler."""
     return any(_is_ours(one) for one in logging.getLogger(_SERVER).handlers)
 
 
@@ -64,7 +64,7 @@ def _is_ours(handler: logging.Handler) -> bool:
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Field]:
-    """The fields of a record: its ``extra=``, the request id, and where an exception came from."""
+    """Return the fields of a record: ``extra=``, the request id, and the place of an exception."""
     found = {
         name: _plain(value)
         for name, value in vars(record).items()
@@ -118,7 +118,7 @@ class TextFormatter(logging.Formatter):
 
 
 def _quoted(value: Field) -> str:
-    """A value on one line, in quotes where it would not be one word."""
+    """Return a value on one line, quoted unless it is one word."""
     if isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "='):
         return value
     return visible_json(json.dumps(value, ensure_ascii=False))

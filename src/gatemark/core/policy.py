@@ -1,4 +1,4 @@
-"""Rules, policies and waivers, and what comes of them: findings and the three-way verdict."""
+"""Rules, policies and waivers, and their results: findings and the three-way verdict."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Rule(
 
 @original_fields("id weight floor")
 class SuiteShare(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How one suite counts: its weight in the bench score and its floor."""
+    """The weight of one suite in the bench score, and its minimum."""
 
     id: str
     weight: float
@@ -83,7 +83,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def digest(self) -> str:
-        """The digest of the whole policy, every bound and switch included."""
+        """The digest of the whole policy, with every bound and setting."""
         return digest(self)
 
 
@@ -107,7 +107,7 @@ class Waiver(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(message) from error
 
     def expired(self, now: datetime) -> bool:
-        """Whether the waiver no longer excuses anything at ``now``."""
+        """Tell whether the waiver has ended at ``now``."""
         return self.expires_at.astimezone(UTC) <= now
 
 

@@ -1,11 +1,11 @@
-"""How long work tells how far it is."""
+"""Types of the functions that report progress."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Progress = Callable[[int, int], None]
-"""Called with what is done and what there is in all; the caller says of what."""
+"""Called with the amount done and the total; the unit is the caller's."""
 
 Advance = Callable[[int], None]
-"""Called with what was done since the last call."""
+"""Called with the amount done since the last call."""

@@ -1,4 +1,4 @@
-"""What an evidence schema is: typed forms, rules across fields, and examples of both kinds.
+"""Evidence schemas: typed forms, rules across fields, and good and bad examples.
 
 A file holds records of one form, or, where a schema has a ``tag``, records of several forms that
 tell a story together: then ``across`` makes the rules that look at the whole file.
@@ -21,7 +21,7 @@ _CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
 
 
 def is_one_line(text: str) -> bool:
-    """Whether a text is free of control characters."""
+    """Tell whether a text has no control characters."""
     return text.isprintable() or _CONTROL.search(text) is None
 
 
@@ -40,7 +40,7 @@ Grade = Literal["error", "warning", "note"]
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """What shows about one line only beside the other lines of its file.
+    """A problem of one line that only shows beside the other lines of its file.
 
     ``rule`` names what was looked at. An error makes the file invalid; a warning does not, and a
     note says what an older file does not tell.
@@ -54,23 +54,23 @@ class Remark(msgspec.Struct, frozen=True):
 
 
 class FileRules(ABC):
-    """Rules across the records of one file. Each file gets a new one, from its first record on."""
+    """Rules across the records of one file. Every file gets a new instance."""
 
     @abstractmethod
     def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterable[Remark]:
-        """Look at the next records, which stood on these lines."""
+        """Check the next records; ``lines`` has the line of each."""
 
     @abstractmethod
     def lost(self) -> None:
-        """Some lines were refused; the gaps that they leave are not to be told again."""
+        """Note that lines were refused, so that the gaps they leave are not reported again."""
 
     @abstractmethod
     def end(self) -> Iterable[Remark]:
-        """What shows only after the last record."""
+        """Return the problems that only show after the last record."""
 
 
 def by_kind(records: Sequence[Any]) -> dict[type, Sequence[Any]]:
-    """Records by their type, each in order; made for many records of one type and few of others."""
+    """Return records by their type, in order. Fast for many records of one type."""
     types = list(map(type, records))
     kinds = set(types)
     if len(kinds) <= 1:
@@ -86,7 +86,7 @@ def by_kind(records: Sequence[Any]) -> dict[type, Sequence[Any]]:
 
 
 class BadFile(msgspec.Struct, frozen=True):
-    """Records that must be refused together: on which line, by which rule."""
+    """An example of records that must be refused together: the line and the rule."""
 
     title: str
     records: tuple[Any, ...]
@@ -95,7 +95,7 @@ class BadFile(msgspec.Struct, frozen=True):
 
 
 class BadExample(msgspec.Struct, frozen=True):
-    """A record that must be refused, and the path at which."""
+    """An example of a record that must be refused, and the path of the problem."""
 
     title: str
     record: Any
@@ -134,7 +134,7 @@ class Form(msgspec.Struct, frozen=True):
             raise InvalidValueError(f"form {self.name}: unique must include {self.identity!r}")
 
     def namer(self) -> Callable[[Any], str]:
-        """What names a record of this form within its file, as one text."""
+        """Return the function that gives a record's name within its file."""
         if self.unique is None:
             if not self.identity:
                 raise InvalidValueError(f"form {self.name}: its records have no name")
@@ -144,7 +144,7 @@ class Form(msgspec.Struct, frozen=True):
 
     @property
     def strictest(self) -> Form:
-        """The same form with its breaches among its rules."""
+        """Return the same form with its breaches among its rules."""
         if not self.breaches:
             return self
         return msgspec.structs.replace(
@@ -152,18 +152,18 @@ class Form(msgspec.Struct, frozen=True):
         )
 
     def key_of(self, record: Any) -> tuple[Any, ...]:
-        """The values that no other record of a file may have together."""
+        """Return the values that must be unique together within a file."""
         fields = self.unique or ((self.identity,) if self.identity else ())
         return tuple(getattr(record, field) for field in fields)
 
     def key_words(self, key: tuple[Any, ...]) -> str:
-        """A key for a message; a lone identity is called an id, whatever its field is called."""
+        """Return a key for a message; a single identity is called an id."""
         fields = ("id",) if self.unique is None else self.unique
         return ", ".join(f"{field} {value!r}" for field, value in zip(fields, key, strict=True))
 
 
 class Dialect(msgspec.Struct, frozen=True):
-    """How files of an earlier version were written; ``accepts`` tells one by its first record."""
+    """An earlier version of a schema; ``accepts`` recognises its files by their first record."""
 
     accepts: Callable[[Mapping[str, Any]], bool]
     schema: RecordSchema
@@ -195,7 +195,7 @@ class RecordSchema(msgspec.Struct, frozen=True):
             raise InvalidValueError(f"schema {self.name}: head and body come together")
 
     def form(self, name: str) -> Form:
-        """The form of that name."""
+        """Return the form of that name."""
         for form in self.forms:
             if form.name == name:
                 return form
@@ -203,7 +203,7 @@ class RecordSchema(msgspec.Struct, frozen=True):
         raise UsageError(f"schema {self.name} has no form {name!r} (it has: {known})")
 
     def form_of(self, record: Mapping[str, Any]) -> Form | None:
-        """The form that a record's tag or keys point to; None when they point nowhere."""
+        """Return the form that matches a record's tag or keys, or None."""
         if self.tag is not None:
             word = record.get(self.tag)
             return next((form for form in self.forms if form.name == word), None)
@@ -212,7 +212,7 @@ class RecordSchema(msgspec.Struct, frozen=True):
         return max(fitting, key=lambda form: len(form.marks), default=None)
 
     def version_of(self, first: Mapping[str, Any]) -> RecordSchema:
-        """The schema itself, or the earlier version that a file's first record belongs to."""
+        """Return the schema, or the earlier version that a file's first record has."""
         for dialect in self.older:
             if dialect.accepts(first):
                 return dialect.schema

@@ -101,7 +101,7 @@ class Registry(Generic[T]):
         raise UsageError(f"no {self.kind} is called {name!r} (known: {known}){hint}{broken}")
 
     def _by_module_name(self, name: str) -> T | None:
-        """The plugin from the module that is called like it, without loading all the others."""
+        """Return the plugin of the module with the same name, without loading all others."""
         if self._loaded is not None:
             return self._loaded.get(name)
         if name not in self._alone:
@@ -111,7 +111,7 @@ class Registry(Generic[T]):
         return self._alone[name]
 
     def _in_places(self, word: str) -> dict[str, T]:
-        """The plugins of the modules that places stand for with this word in them."""
+        """Return the plugins at all places, with ``word`` in place of the star."""
         found: dict[str, T] = {}
         for place in self._places:
             if "*" in place and _exists(place.replace("*", word, 1)):
@@ -165,7 +165,7 @@ def _exists(module: str) -> bool:
 
 
 def _modules(place: str) -> list[str]:
-    """The modules that a place such as ``gatemark.exams.*.records`` stands for."""
+    """Return the modules that match a place such as ``gatemark.exams.*.records``."""
     before, star, after = place.partition(".*")
     if not star:
         return [place]

@@ -6,14 +6,11 @@ as the bytes they are; they never depend on how today's types would write them.
 
 from __future__ import annotations
 
-import platform
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Literal
 
 import msgspec
 
-import gatemark
 from gatemark.core.canonical import (
     canonical_bytes,
     digest_bytes,
@@ -140,7 +137,7 @@ def seal(**fields: Any) -> Result:
 
 
 def verify_seal(result: Result) -> None:
-    """Refuse a result whose content does not give its id, or its occasion not its stamp."""
+    """Raise IntegrityError unless the id and the stamp match the content and the occasion."""
     _check_seals(result.id, result.stamp, document_members(result.document))
 
 
@@ -160,7 +157,7 @@ def read_result(identity: str, document: bytes) -> Result:
     if is_newer(schema, RESULT_FORMAT):
         raise NewerFormatError(f"result {identity} {newer_format(schema)}")
     if said != identity:
-        raise IntegrityError(f"result {identity} is stored under another id than its own")
+        raise IntegrityError(f"result {identity} is stored under an id that is not its own")
     _check_seals(identity, stamp, members)
     try:
         result = read_stored(document, Result)
@@ -189,7 +186,7 @@ def result_from_json(text: bytes) -> Result:
 
 
 def occasion_of(result: Result) -> dict[str, Any]:
-    """What the stamp covers beside the id, in plain form."""
+    """Return what the stamp covers besides the id, as JSON types."""
     members = document_members(result.document)
     occasion: dict[str, Any] = msgspec.json.decode(join_members(members, OCCASION))
     return occasion
@@ -209,25 +206,3 @@ def _seals(members: dict[str, msgspec.Raw]) -> tuple[str, str]:
     identity = digest_bytes(join_members(members, content))
     occasion = join_members(members, OCCASION)
     return identity, digest_bytes(b'{"id":"%s","occasion":%s}' % (identity.encode(), occasion))
-
-
-PACKAGES = ("gatemark", "msgspec", "numpy", "scipy", "rfc8785")
-
-
-def runtime_versions() -> dict[str, str]:
-    """Versions of Python, the platform and the packages that numbers come from."""
-    versions = {
-        "python": platform.python_version(),
-        "implementation": platform.python_implementation(),
-        "system": f"{platform.system()} {platform.machine()}",
-    }
-    for package in PACKAGES:
-        if package == "gatemark":
-            # What runs counts, not what was installed before the source changed.
-            versions[package] = gatemark.__version__
-            continue
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions

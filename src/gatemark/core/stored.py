@@ -74,7 +74,7 @@ def _places(value: Any, path: str) -> Iterator[dict[str, Any]]:
 
 
 def _alike(place: Any, index: int) -> list[Any]:
-    """An element of a list, with all others of its tag."""
+    """Return an element of a list, and all others with the same tag."""
     if not isinstance(place, list):
         return []
     return [one for one in place if _tag(one) == _tag(place[index])]

@@ -1,4 +1,4 @@
-"""Rules of texts that people write, and of texts that people are shown."""
+"""Rules for texts that people write, and for texts that people are shown."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ _HIDDEN_IN_A_LINE: Final = re.compile(f"[{_TRICKS}\n]")
 
 
 def check_words(text: str, what: str) -> None:
-    """Refuse a text that is too long or holds control characters."""
+    """Refuse a text that is too long or contains control characters."""
     if len(text) > MAX_REASON:
         raise InvalidValueError(f"{what} has at most {MAX_REASON} characters, got {len(text)}")
     if any(sign < " " and sign not in "\n\t" for sign in text):
-        raise InvalidValueError(f"{what} must not hold control characters")
+        raise InvalidValueError(f"{what} must not contain control characters")
 
 
 def visible(text: str) -> str:
-    r"""The text with ``\x1b`` in place of an escape, and so on; it can drive no terminal."""
+    r"""Return the text with ``\x1b`` in place of an escape, and so on; it can drive no terminal."""
     return text if text.isprintable() else _HIDDEN.sub(_escape, text)
 
 
 def visible_line(text: str) -> str:
-    r"""The same on one line: a line break within is ``\n``, so that no name can forge a line."""
+    r"""Return the same on one line, with ``\n`` for a line break: no name can forge a line."""
     return text if text.isprintable() else _HIDDEN_IN_A_LINE.sub(_escape, text)
 
 
 def visible_json(text: str) -> str:
-    r"""JSON that says the same, with ``\u001b`` in place of an escape, and so on."""
+    r"""Return JSON that says the same, with ``\u001b`` in place of an escape, and so on."""
     return text if text.isprintable() else _HIDDEN.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
 
 

@@ -1,4 +1,4 @@
-"""From bytes to typed records: open, split, admit.
+"""From bytes to typed records: open, split, read.
 
 Received always equals accepted plus rejected.
 """

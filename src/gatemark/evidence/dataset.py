@@ -20,19 +20,19 @@ _KNOWN = ("id", "input", "target", "cluster", "confidence", "tags")
 
 
 def read_dataset(path: str, name: str, limits: Limits | None = None) -> Snapshot:
-    """The frozen rows of a file; every problem is listed with its place."""
+    """Return the rows of a file as a snapshot; list every problem with its place."""
     return _frozen(name, _values(path, inspect_source(path), limits or Limits()))
 
 
 def placed_rows(path: str, name: str) -> Iterator[tuple[str, Row]]:
-    """Each good row of a file in the order of the file, with its place below ``name``."""
+    """Yield every valid row of a file in order, with its place."""
     for place, value in _values(path, inspect_source(path, name=name), Limits()):
         row = _row(value)
         if not isinstance(row, str):
             yield place, row
 
 
-def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
+def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, object]]:
     suffix = Path(path).suffix.lower()
     if suffix == ".csv":
         return _csv_rows(source)
@@ -41,13 +41,13 @@ def _values(path: str, source: Source, limits: Limits) -> Iterator[tuple[str, An
     return json_rows(source, limits)
 
 
-def frozen_rows(name: str, records: Iterable[Mapping[str, Any]]) -> Snapshot:
-    """The snapshot of rows that are already in memory."""
+def frozen_rows(name: str, records: Iterable[Mapping[str, object]]) -> Snapshot:
+    """Return a snapshot of rows that are already in memory."""
     return _frozen(name, ((f"{name}:{n}", dict(record)) for n, record in enumerate(records, 1)))
 
 
 def draw(snapshot: Snapshot, sampling: Sampling) -> Snapshot:
-    """A seeded draw; rows keep their chance whatever else is in the set, and strata keep theirs."""
+    """Draw rows by a seed. A row's chance does not depend on the other rows or strata."""
 
     def luck(row: Row) -> bytes:
         return hashlib.sha256(f"{sampling.seed}\x00{row.id}".encode()).digest()
@@ -64,7 +64,7 @@ def draw(snapshot: Snapshot, sampling: Sampling) -> Snapshot:
 
 
 def _quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
-    """Shares of ``n`` in proportion to size, rounded so that they add up (largest remainders)."""
+    """Split ``n`` in proportion to size, by largest remainders."""
     total = sum(sizes.values())
     exact = {key: n * size / total for key, size in sizes.items()}
     quotas = {key: int(share) for key, share in exact.items()}
@@ -74,7 +74,7 @@ def _quotas(sizes: Mapping[str, int], n: int) -> dict[str, int]:
     return quotas
 
 
-def _frozen(name: str, places: Iterable[tuple[str, Any]]) -> Snapshot:
+def _frozen(name: str, places: Iterable[tuple[str, object]]) -> Snapshot:
     rows: list[Row] = []
     seen: dict[str, str] = {}
     problems: list[str] = []
@@ -92,15 +92,15 @@ def _frozen(name: str, places: Iterable[tuple[str, Any]]) -> Snapshot:
             tuple(problems[:MAX_PROBLEMS]), unlisted_count=max(0, len(problems) - MAX_PROBLEMS)
         )
     if not rows:
-        raise BadInputError(f"{name}: holds no rows")
+        raise BadInputError(f"{name}: contains no rows")
     try:
         return freeze(name, tuple(rows))
     except InvalidValueError as error:
         raise BadInputError(f"{name}: {error}") from error
 
 
-def _row(value: Any) -> Row | str:
-    """A typed row, or what is wrong with it."""
+def _row(value: object) -> Row | str:
+    """Return a typed row, or its problem."""
     if not isinstance(value, dict):
         return value if isinstance(value, str) else f"got {quoted(value)}, expected an object"
     identity = value.get("id")
@@ -145,7 +145,7 @@ def json_rows(source: Source, limits: Limits) -> Iterator[tuple[str, Any]]:
                 yield f"{source.name}:{number}", problems[0].message if problems else value
 
 
-def _csv_rows(source: Source) -> Iterator[tuple[str, Any]]:
+def _csv_rows(source: Source) -> Iterator[tuple[str, object]]:
     """Columns id, input, target, cluster, confidence; ``tag.NAME`` columns are tags."""
     try:
         text = Path(source.path).read_text(encoding="utf-8-sig")
@@ -169,7 +169,7 @@ def _csv_rows(source: Source) -> Iterator[tuple[str, Any]]:
         raise BadInputError(f"{source.name}: not readable CSV: {error}") from error
 
 
-def _parquet_rows(source: Source) -> Iterator[tuple[str, Any]]:
+def _parquet_rows(source: Source) -> Iterator[tuple[str, object]]:
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra that few need
         from pyarrow import parquet  # noqa: PLC0415

@@ -19,7 +19,7 @@ _validators: dict[tuple[type[msgspec.Struct], str], Any] = {}
 
 
 def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
-    """Every problem of one line; empty when the line is a good record of the form."""
+    """Return every problem of one line; none for a valid record of the form."""
     value, problems = parse_strictly(line, max_depth=max_depth, show=form.shows_values)
     if value is None and problems:
         return problems
@@ -35,13 +35,13 @@ def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
 def document_problems(
     validator: Any, value: Any, *, show: bool = True, looks: Mapping[str, str] | None = None
 ) -> Iterator[Problem]:
-    """Everything that a JSON Schema's validator has against a value."""
+    """Yield every problem that a JSON Schema validator finds in a value."""
     for error in validator.iter_errors(value):
         yield from _described(error, show=show, looks=looks or {})
 
 
-def record_problems(record: Any, form: Form) -> list[Problem]:
-    """What the types alone cannot refuse: a name of two lines, and the form's own rules."""
+def record_problems(record: object, form: Form) -> list[Problem]:
+    """Return the problems that types cannot express: names of several lines, and broken rules."""
     found = []
     if form.identity:
         name = getattr(record, form.identity)
@@ -54,7 +54,7 @@ def record_problems(record: Any, form: Form) -> list[Problem]:
 
 
 def _typed_problems(line: bytes, form: Form) -> list[Problem]:
-    """The types' own word, for what JSON Schema lets through (12.0 as an integer, say)."""
+    """Return what the types refuse although JSON Schema allows it, such as 12.0 as an integer."""
     try:
         record = msgspec.json.decode(line, type=form.type)
     except msgspec.ValidationError as error:
@@ -65,7 +65,7 @@ def _typed_problems(line: bytes, form: Form) -> list[Problem]:
     return record_problems(record, form)
 
 
-def _validator(form: Form) -> Any:
+def _validator(form: Form) -> object:
     key = (form.type, form.identity)
     if key not in _validators:
         _validators[key] = jsonschema_rs.validator_for(form_document(form))
@@ -75,7 +75,7 @@ def _validator(form: Form) -> Any:
 def _described(
     error: Any, base: tuple[str | int, ...] = (), *, show: bool, looks: Mapping[str, str]
 ) -> Iterator[Problem]:
-    """One schema error in our words; a choice of shapes is followed into its likeliest one."""
+    """Describe one schema error; for a choice of shapes, describe the likeliest one."""
     path = (*base, *error.instance_path)
     branches = getattr(error.kind, "context", None)
     if branches:
@@ -92,7 +92,7 @@ def _described(
 
 
 def _depth_of_branch(branch: list[Any]) -> int:
-    """How far into the record a branch got before it failed; type mismatches got nowhere."""
+    """Return how deep a branch matched before it failed."""
     return max((len(error.instance_path) for error in branch), default=0)
 
 
@@ -117,7 +117,7 @@ def _words(error: Any) -> str:
 
 
 def _discreet_words(error: Any) -> str:
-    """The same without anything that came from the line, not even a key nobody knows."""
+    """Describe an error without repeating anything from the line."""
     kind = error.kind
     match kind.name:
         case "required":

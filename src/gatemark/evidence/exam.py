@@ -55,14 +55,14 @@ class VerdictNotes(NamedTuple):
 
 
 class NumberedRecord(NamedTuple):
-    """A record and the line it stood on."""
+    """A record and its line."""
 
     line: int
     record: Any
 
 
 class Joined(msgspec.Struct, frozen=True):
-    """Several files of one-sided records made into whole items.
+    """Whole items, joined from several files of one-sided records.
 
     ``unmatched`` names, per file, the items that the file has and another lacks.
     """
@@ -75,8 +75,8 @@ class Joined(msgspec.Struct, frozen=True):
 class Exam(ABC, Generic[S]):
     """A fold over records with rules of its own.
 
-    ``zero`` takes the number of the shard it starts, so that a state which must keep order can
-    carry it; ``merge`` stays free of order.
+    ``zero`` takes the number of its shard, so that a state can keep order; ``merge`` must not
+    depend on order.
     """
 
     schema: ClassVar[str]
@@ -86,70 +86,72 @@ class Exam(ABC, Generic[S]):
 
     @abstractmethod
     def zero(self, shard: int) -> S:
-        """The state before any record."""
+        """Return the state before any record."""
 
     @abstractmethod
     def step(self, state: S, batch: Sequence[Any]) -> S:
-        """The state after some more records; may change ``state`` and return it."""
+        """Return the state after some more records; may change and return ``state``."""
 
     @abstractmethod
     def merge(self, left: S, right: S) -> S:
-        """One state for two disjoint sets of records."""
+        """Return one state for two disjoint sets of records."""
 
     def join(self, tables: Mapping[str, Sequence[NumberedRecord]]) -> Joined:
-        """Whole items from one-sided ones, for exams that can read them apart."""
+        """Join one-sided records, for exams that read one file per side."""
         raise UsageError(f"this exam cannot join {', '.join(tables)}")
 
     @abstractmethod
     def policy(self) -> Policy:
-        """The rules this exam is judged by when nobody brings others."""
+        """Return the rules of this exam."""
 
     @abstractmethod
     def finish(self, state: S) -> ExamReport:
-        """The measurements and figures that the state holds."""
+        """Return the report of a state."""
 
     def finalize_shard(self, state: S) -> S:
-        """The state as it leaves the process that folded it."""
+        """Return the state in the form that leaves its process."""
         return state
 
     def account(self, state: S, evidence: Evidence) -> ExamReport:
-        """The report, for exams whose numbers must allow for evidence that was lost."""
+        """Return the report of a state and its evidence; lost evidence can change the numbers."""
         del evidence
         return self.finish(state)
 
     @property
     def facts_key(self) -> str | None:
-        """Names all that a state depends on besides the records; None when it must not be kept."""
+        """A key of all that a state depends on besides the records; None forbids caching."""
         return None
 
     def rebase_shard(self, state: S, shard: int) -> S:
-        """A kept state as if its records had begun at this shard."""
+        """Return a cached state as if its records began at this shard."""
         del state
-        raise UsageError(f"a state cannot be moved to shard {shard}")
+        raise UsageError(f"this exam cannot move a state to shard {shard}")
 
     def needs_strict_pass(self, state: S) -> bool:
-        """Whether some record that was counted must first be asked by ``problems``."""
+        """Tell whether all records must be read again and checked by ``problems``."""
         del state
         return False
 
-    def problems(self, record: Any) -> Sequence[Problem]:
-        """What keeps a sound record out of this exam; asked only where there are doubts."""
+    def problems(self, record: object) -> Sequence[Problem]:
+        """Return why this exam refuses a valid record; used in a strict pass only."""
         del record
         return ()
 
     def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> VerdictNotes:
-        """What the verdict lets the exam say, for people who read the report."""
+        """Return what the exam adds to the report once there is a verdict."""
         del report, evidence, verdict
         return VerdictNotes()
 
     def title(self, report: ExamReport) -> str | None:
-        """What to call the result when nobody gave it a title."""
+        """Return the default title of the result."""
         del report
         return None
 
     @abstractmethod
-    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
-        """The JSON document that scripts read."""
+    def summary(
+        self, report: ExamReport, evidence: Evidence, verdict: Verdict
+    ) -> dict[str, object]:
+        """Return the JSON document for scripts."""
 
 
 class ExamOutcome(msgspec.Struct, frozen=True):
@@ -164,7 +166,7 @@ class ExamOutcome(msgspec.Struct, frozen=True):
 class ExamRun:
     """One run of an exam: its options, its files by role, and how to read them.
 
-    ``left_out`` counts items that were pinned and could not be shown to anybody.
+    ``left_out`` counts pinned items that could not be shown to reviewers.
     """
 
     kind: str
@@ -196,9 +198,9 @@ EXPECTED_IDS: Final = "expected_ids.txt"
 
 
 class ExamInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """An exam, its options, how its evidence was read, and what each evidence file was to it.
+    """The inputs of an exam: its options, how evidence was read, and the role of each file.
 
-    ``left_out`` counts items that a review was to judge and could not show.
+    ``left_out`` counts pinned items that could not be shown to reviewers.
     """
 
     kind: str
@@ -210,7 +212,7 @@ class ExamInputs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 def write_sitting(
     kind: str,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
     choices: ReadingChoices,
     roles: Sequence[str],
     *,
@@ -222,7 +224,7 @@ def write_sitting(
 
 
 def read_sitting(data: bytes) -> ExamInputs:
-    """Read what ``write_sitting`` wrote."""
+    """Return the inputs that ``write_sitting`` wrote."""
     try:
         content = msgspec.json.decode(data, type=dict[str, Any])
         name = content.pop(FORMAT, SITTING_FORMAT)
@@ -230,7 +232,7 @@ def read_sitting(data: bytes) -> ExamInputs:
             raise NewerFormatError(f"its {SITTING} {newer_format(name)}")
         return convert_stored(content, ExamInputs)
     except msgspec.MsgspecError as error:
-        raise IntegrityError(f"its {SITTING} is not one: {error}") from error
+        raise IntegrityError(f"its {SITTING} is not valid: {error}") from error
 
 
 class EvidenceRole(msgspec.Struct, frozen=True):
@@ -300,8 +302,8 @@ def option(
 ) -> Meta:
     """Describe an option of an exam.
 
-    The command line checks the bounds, which are not allowed themselves when ``is_open``; ``hint``
-    ends its error.
+    The command line checks the bounds; with ``is_open``, the bounds themselves are refused.
+    ``hint`` ends the error message.
     """
     bounds = {"low": low, "high": high, "is_open": is_open, "hint": hint}
     return Meta(description=description, extra=bounds)
@@ -309,7 +311,7 @@ def option(
 
 @cache
 def schemas() -> Registry[RecordSchema]:
-    """The evidence schemas."""
+    """Return the registry of evidence schemas."""
     return Registry(
         kind="schema",
         places=(
@@ -324,13 +326,13 @@ def schemas() -> Registry[RecordSchema]:
 
 
 def schema_of(exam: Exam[Any]) -> RecordSchema:
-    """The schema of an exam's records; one beside the exam is found without loading all others."""
+    """Return the schema of an exam's records, without loading all others if possible."""
     return schemas().get(exam.schema, near=type(exam).__module__.split(".")[-2])
 
 
 @cache
 def measures() -> Registry[Measure[Any]]:
-    """The measures."""
+    """Return the registry of measures."""
     return Registry(
         kind="measure",
         places=("gatemark.*.measure", "gatemark.exams.*.measure"),
@@ -342,7 +344,7 @@ def measures() -> Registry[Measure[Any]]:
 
 @cache
 def suites() -> Registry[Suite]:
-    """The suite kinds."""
+    """Return the registry of suite kinds."""
     return Registry(
         kind="suite",
         places=("gatemark.packs.suites.*", "gatemark.exams.*.exam"),

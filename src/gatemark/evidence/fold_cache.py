@@ -31,7 +31,7 @@ _PIECE: Final = 1 << 20
 
 
 class Stamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the operating system says of a file; any write changes it."""
+    """The identity of a file by the operating system; any write changes it."""
 
     device: int
     inode: int
@@ -43,8 +43,8 @@ class Stamp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The facts of one file: the columns of its ids and times, and its counted cells.
 
-    ``key`` names how it was read and for which exam. ``stamp`` is missing when the file was so
-    young that a write could have gone unnoticed.
+    ``key`` names how it was read and for which exam. ``stamp`` is missing if the file was so
+    new that a write could have gone unnoticed.
     """
 
     format: Literal["gatemark.facts/1"]
@@ -66,7 +66,7 @@ class FactsKeeper:
         self._folder = folder
 
     def find(self, source: Source, key: str) -> Kept | None:
-        """The facts of a file as it is now, or None."""
+        """Return the facts of a file as it is now, or None."""
         if source.byte_count < MIN_BYTES or not self._folder.is_dir():
             return None
         names = sorted(self._folder.glob(f"{source.byte_count}-*-{_short(key)}.facts"))
@@ -81,7 +81,7 @@ class FactsKeeper:
         return next((kept for kept in candidates if same_digest(kept.digest, found)), None)
 
     def keep(self, kept: Kept) -> None:
-        """Write facts, over any of the same file; a store that cannot be written is no error."""
+        """Write the facts of a file. A cache that cannot be written is ignored."""
         data = msgspec.msgpack.encode(kept)
         name = (
             f"{kept.byte_count}-{kept.digest.removeprefix(DIGEST_PREFIX)}-{_short(kept.key)}.facts"
@@ -101,7 +101,7 @@ class CachePolicy(msgspec.Struct, frozen=True):
 
 
 def stamp_of(source: Source) -> Stamp | None:
-    """What the operating system says of a file now; None when it is gone."""
+    """Return the current stamp of a file; None if it is gone."""
     try:
         info = os.stat(source.path)  # noqa: PTH116
     except OSError:
@@ -116,7 +116,7 @@ def stamp_of(source: Source) -> Stamp | None:
 
 
 def settled_stamp(before: Stamp | None, after: Stamp | None, now: datetime) -> Stamp | None:
-    """The stamp of a file that did not change while it was read and is not brand new."""
+    """Return the stamp of a file that did not change while it was read and is not brand new."""
     if before is None or before != after:
         return None
     settled_before = (now - _SETTLED).timestamp() * 1e9
@@ -124,7 +124,7 @@ def settled_stamp(before: Stamp | None, after: Stamp | None, now: datetime) -> S
 
 
 def checksum_of(source: Source) -> str:
-    """A fast checksum; it finds accidents, and is no proof against intent."""
+    """Return a fast checksum; it finds accidents, not manipulation."""
     found = xxhash.xxh3_128()
     with open(source.path, "rb", buffering=0) as stream:  # noqa: PTH123
         while piece := stream.read(_PIECE):
@@ -133,7 +133,7 @@ def checksum_of(source: Source) -> str:
 
 
 def evidence_file(kept: Kept, source: Source) -> EvidenceFile:
-    """The file as the evidence account names it."""
+    """Return the file as evidence names it."""
     return EvidenceFile(name=source.name, digest=kept.digest, byte_count=kept.byte_count)
 
 

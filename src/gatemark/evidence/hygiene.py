@@ -1,4 +1,4 @@
-"""Private content in short texts: paths, secrets, addresses, numbers, payloads.
+"""Find private content in short texts: paths, secrets, addresses, numbers, payloads.
 
 Most texts of a large file are few and come again, or differ only in their digits. So each text is
 looked up first, then its form with every digit alike; only a text that is new in both ways meets
@@ -45,7 +45,7 @@ _LONG_WORD = b"w" * 18
 
 
 def suspicious(reasons: Iterable[str]) -> bool:
-    """Whether any of these reasons might hold personal data; wrong only ever by saying yes."""
+    """Tell whether any reason may contain personal data; never misses any."""
     joined = "\n".join(reasons).encode("utf-8", "replace")
     if b"@" in joined or b"-----BEGIN" in joined:
         return True
@@ -55,7 +55,7 @@ def suspicious(reasons: Iterable[str]) -> bool:
 
 
 def personal_data(reason: str) -> tuple[str, ...]:
-    """Which kinds of personal data a reason shows."""
+    """Return the kinds of personal data in a reason."""
     # A date and an hour have as many digits as a phone number.
     timeless = _MOMENT.sub(" ", reason)
     return tuple(kind for kind, pattern in _KINDS if pattern.search(timeless))
@@ -87,7 +87,7 @@ _KEY_BLOCK: Final = re.compile(r"BEGIN [A-Z0-9 ]*PRIVATE KEY")
 
 
 def may_hold_secret(text: str) -> bool:
-    """Whether a detector could find something; errs only by saying yes."""
+    """Tell whether a text may contain a secret; never misses any."""
     if not text.isascii() or _MARKS.search(text):
         return True
     if _NAMED.search(text) and _GIVEN.search(text):
@@ -96,7 +96,7 @@ def may_hold_secret(text: str) -> bool:
 
 
 def secret_kinds(text: str) -> tuple[str, ...]:
-    """Which kinds of secrets a text seems to hold."""
+    """Return the kinds of secrets that a text seems to contain."""
     regexes, keyword, (base64, hexadecimal) = _detectors()
     found = [
         detector.secret_type
@@ -117,7 +117,7 @@ def secret_kinds(text: str) -> tuple[str, ...]:
 
 
 def _odd_words(text: str) -> Iterator[str]:
-    """Long words, and shorter ones in capitals, that are neither ids nor made of names."""
+    """Yield long or capitalised words that are neither ids nor made of names."""
     for word in _WORD.findall(_EXPLAINED.sub(" ", text)):
         if (len(word) >= _LONG or word != word.lower()) and not _ORDINARY.fullmatch(word):
             yield word
@@ -129,7 +129,7 @@ def _is_random(word: str, detector: Any) -> bool:
 
 @cache
 def _detectors() -> tuple[tuple[Any, ...], Any, tuple[Any, Any]]:
-    """The detectors, loaded when the first text is suspicious: they bring an HTTP client along."""
+    """Return the detectors. They import an HTTP client, so they are loaded when first needed."""
     plugins = importlib.import_module("detect_secrets.plugins")
     base = importlib.import_module("detect_secrets.plugins.base").RegexBasedDetector
     regexes = []
@@ -154,8 +154,8 @@ def _detectors() -> tuple[tuple[Any, ...], Any, tuple[Any, Any]]:
 
 
 @cache
-def _keyword_patterns() -> Any:
-    """The patterns for settings files: they find a password without quotes around it."""
+def _keyword_patterns() -> object:
+    """Return the patterns for settings files, which find passwords without quotes."""
     keyword = importlib.import_module("detect_secrets.plugins.keyword")
     return keyword.CONFIG_DENYLIST_REGEX_TO_GROUP
 
@@ -179,8 +179,7 @@ _PRIVATE_FOLDERS: Final = (
 class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What counts as private, and how long a text may be before it counts as content.
 
-    A code has few words: many are an excerpt, however short. Roots in small letters are found in
-    capitals too.
+    A code has few words; more words count as an excerpt. Roots match whatever their case.
     """
 
     private_roots: tuple[str, ...] = (
@@ -209,7 +208,7 @@ class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrivateTextScan:
-    """Says what kind of private content a text holds. Remembers texts that are clean."""
+    """Finds private content in texts, and remembers texts that are clean."""
 
     def __init__(self, rules: PrivateTextRules) -> None:
         self._rules = rules
@@ -217,11 +216,11 @@ class PrivateTextScan:
         self._clean_forms: set[bytes] = {b""}
 
     def all_known(self, texts: Iterable[object]) -> bool:
-        """Whether every one of these texts was seen before and is clean; null is no text."""
+        """Tell whether all texts were seen before and are clean; None is ignored."""
         return self._clean.issuperset(texts)
 
     def all_alike(self, texts: Sequence[str]) -> bool:
-        """Whether every one of these texts is clean itself, or differs only in digits from one."""
+        """Tell whether every text is clean, or differs from a clean one only in digits."""
         if not texts:
             return True
         forms = "\n".join(texts).encode("utf-8", "replace").translate(_ALIKE).split(b"\n")
@@ -235,7 +234,7 @@ class PrivateTextScan:
         return self._clean.issuperset(new)
 
     def kinds(self, text: str, *, note: bool = False) -> tuple[str, ...]:
-        """The kinds of private content in a text; empty when it is clean."""
+        """Return the kinds of private content in a text; none if it is clean."""
         if text in self._clean:
             return ()
         found = self._examined(text)
@@ -301,7 +300,7 @@ _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me"))
 
 
 def unmasked(text: str) -> str:
-    """The text with compatible forms made one, look-alikes made Latin, and escapes undone."""
+    """Return a text with compatible forms, look-alike letters and escapes normalised."""
     for _ in range(_ROUNDS):
         if not _ENCODED.search(text):
             break

@@ -11,8 +11,8 @@ from gatemark.core.record import IDENTITY_PATTERN, Form, RecordSchema
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema_document(schema: RecordSchema) -> dict[str, Any]:
-    """The whole schema as one self-contained document."""
+def schema_document(schema: RecordSchema) -> dict[str, object]:
+    """Return a schema as one self-contained document."""
     types = [form.type for form in schema.forms]
     references, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for form in schema.forms:
@@ -27,8 +27,8 @@ def schema_document(schema: RecordSchema) -> dict[str, Any]:
     }
 
 
-def document_schema(name: str, summary: str, noun: type[msgspec.Struct]) -> dict[str, Any]:
-    """The schema of a document that is no evidence record."""
+def document_schema(name: str, summary: str, noun: type[msgspec.Struct]) -> dict[str, object]:
+    """Return the schema of a document other than an evidence record."""
     (reference,), definitions = msgspec.json.schema_components(
         [noun], ref_template="#/$defs/{name}"
     )
@@ -43,7 +43,7 @@ def document_schema(name: str, summary: str, noun: type[msgspec.Struct]) -> dict
 
 
 def form_document(form: Form) -> dict[str, Any]:
-    """The schema of one form alone, for diagnosis without the noise of its siblings."""
+    """Return the schema of one form, so that a diagnosis does not mention other forms."""
     (reference,), definitions = msgspec.json.schema_components(
         [form.type], ref_template="#/$defs/{name}"
     )

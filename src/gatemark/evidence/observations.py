@@ -1,4 +1,4 @@
-"""What records tell about watched metrics, one value at a time; drift counts them into points.
+"""Observations of watched metrics in records; drift counts them into points.
 
 An exam offers a ``PointSource`` named ``POINTS`` in its module ``points``.
 """
@@ -23,7 +23,7 @@ class Hit(NamedTuple):
 
 
 class ConfidenceValue(NamedTuple):
-    """One stated confidence, and whether it came true; None when nobody knows."""
+    """One stated confidence, and whether the answer was right; None if unknown."""
 
     score: float
     is_correct: bool | None = None
@@ -36,7 +36,7 @@ class Occurrence(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """One value of a metric; ``subject`` is what the record itself says that it is about."""
+    """One value of a metric; ``subject`` is what the record is about."""
 
     subject: str
     metric: str
@@ -56,7 +56,7 @@ class PointSource(msgspec.Struct, frozen=True):
 
 @cache
 def point_sources() -> Registry[PointSource]:
-    """The kinds of files that drift can derive points from."""
+    """Return the kinds of files that drift can derive points from."""
     return Registry(
         kind="point source",
         places=("gatemark.exams.*.points",),

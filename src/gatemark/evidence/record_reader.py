@@ -1,4 +1,4 @@
-"""Blocks of lines become typed records, and every line is counted.
+"""Read blocks of lines as typed records, and count every line.
 
 The fast path decodes a whole block and only notices that something is wrong; the slow path
 then goes line by line and says what.
@@ -29,7 +29,7 @@ class RefusedLine(msgspec.Struct, frozen=True):
 
 
 class RecordReader:
-    """Turns blocks of lines into records while keeping count. One per shard.
+    """Reads blocks of lines as records and counts them. Each shard has its own reader.
 
     All lines have one form, or the forms of a tagged schema. In a schema with a head, the first
     line says the form of the others: ``head`` is that line as a record, None until it was found to
@@ -48,14 +48,14 @@ class RecordReader:
         self._limits = choices.limits
         self._check_keys = choices.check_duplicate_keys
         self._max_refusals = choices.max_errors if max_refusals is None else max_refusals
-        self._decode_untyped: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+        self._decode_untyped: Callable[[bytes], object] = msgspec.json.Decoder().decode
         self._encoder = msgspec.json.Encoder()
         self.line_count = 0
         self.accepted = 0
         self.rejected = 0
         self.batch_lines: Sequence[int] = ()
         self.refusals: list[RefusedLine] = []
-        self.head: Any | None = None
+        self.head: object | None = None
         self._headed: RecordSchema | None = None
         if isinstance(expected, RecordSchema) and expected.head is not None:
             self._headed = expected
@@ -73,7 +73,7 @@ class RecordReader:
         if self._check_keys and self.form is not None:
             whole = whole_type(self.form.type)
         self._whole_keys = 0 if whole is None else whole.key_count
-        self._whole_decoder: msgspec.json.Decoder[Any] | None = (
+        self._whole_decoder: msgspec.json.Decoder[object] | None = (
             None if whole is None else msgspec.json.Decoder(whole.type)
         )
         self._whole_tries = _WHOLE_TRIES
@@ -81,7 +81,7 @@ class RecordReader:
 
     @property
     def received(self) -> int:
-        """How many lines were not blank."""
+        """The number of lines that are not blank."""
         return self.accepted + self.rejected
 
     def problems(self, name: str) -> list[str]:
@@ -139,8 +139,8 @@ class RecordReader:
         else:
             self.accepted += 1
 
-    def _block(self, data: bytes) -> Iterable[list[Any]]:
-        """The good records of some lines: all at once, else line by line."""
+    def _block(self, data: bytes) -> Iterable[list[object]]:
+        """Return the valid records of some lines: all at once, else line by line."""
         line_count = object_lines(data) if self._decoder is not None else None
         if line_count is not None:
             batch = self._fast(data, None, line_count)
@@ -158,8 +158,8 @@ class RecordReader:
 
     def _fast(
         self, data: bytes, lines: Sequence[bytes] | None, line_count: int
-    ) -> list[Any] | None:
-        """All records of some lines, or None when any of them needs a closer look.
+    ) -> list[object] | None:
+        """Return all records of some lines, or None if any line needs the slow path.
 
         Without ``lines`` the data is read in one go; it must be one object per line.
         """
@@ -181,7 +181,7 @@ class RecordReader:
             return None
         return batch if self._shape.keeps_rules(kinds) else None
 
-    def _decoded(self, data: bytes, lines: Sequence[bytes] | None) -> list[Any]:
+    def _decoded(self, data: bytes, lines: Sequence[bytes] | None) -> list[object]:
         if self._decoder is not None:
             return _decoded(self._decoder, data, lines)
         decode = self._decode
@@ -189,8 +189,8 @@ class RecordReader:
 
     def _fast_whole(
         self, data: bytes, lines: Sequence[bytes] | None, line_count: int
-    ) -> list[Any] | None:
-        """All records of some lines that have every key exactly once, or None.
+    ) -> list[object] | None:
+        """Return all records of some lines if every line has every key exactly once, or None.
 
         Lines that leave out optional keys make the attempt useless, so it is given up for a file
         that keeps failing it.
@@ -209,7 +209,7 @@ class RecordReader:
         return None
 
     def _number_lines(self, lines: Sequence[bytes], record_count: int) -> None:
-        """Note which lines a good block's records stood on; blank lines are rare."""
+        """Set the line of each record; blank lines are rare."""
         first = self.line_count + 1
         self.line_count += len(lines)
         if record_count == len(lines):
@@ -217,8 +217,8 @@ class RecordReader:
         else:
             self.batch_lines = [first + index for index, line in enumerate(lines) if line]
 
-    def _keys_are_unique(self, data: bytes, batch: list[Any], kinds: Kinds) -> bool:
-        """Prove that no object in the block repeats a key, or fail to.
+    def _keys_are_unique(self, data: bytes, batch: list[object], kinds: Kinds) -> bool:
+        """Return True if it is proven that no object in the block repeats a key.
 
         Every key occurrence brings one colon. Encoding the decoded records again brings the
         colons of unique keys and of the same strings, so equal counts leave no room for a
@@ -245,8 +245,8 @@ class RecordReader:
             return False
         return found == _colon_count(self._encoder.encode_lines(untyped))
 
-    def _is_shallow(self, data: bytes, batch: list[Any]) -> bool:
-        """Whether no record is nested too deeply; only lines with many brackets can be."""
+    def _is_shallow(self, data: bytes, batch: list[object]) -> bool:
+        """Tell whether no record is nested too deeply; only lines with many brackets can be."""
         limit = self._limits.depth
         lines = [line for line in data.split(b"\n") if line]
         many = [at for at, one in enumerate(lines) if one.count(b"[") + one.count(b"{") > limit]
@@ -255,9 +255,9 @@ class RecordReader:
         except RecursionError:
             return False
 
-    def _slow(self, lines: Sequence[bytes]) -> Iterator[list[Any]]:
-        """The good records between refused lines, so that it shows where any are missing."""
-        batch: list[Any] = []
+    def _slow(self, lines: Sequence[bytes]) -> Iterator[list[object]]:
+        """Yield the runs of valid records between refused lines."""
+        batch: list[object] = []
         numbers: list[int] = []
         for line in lines:
             self.line_count += 1
@@ -275,8 +275,8 @@ class RecordReader:
         self.batch_lines = numbers
         yield batch
 
-    def _admit_line(self, line: bytes) -> tuple[Any, tuple[Problem, ...]]:
-        """The record of a line, or why there is none."""
+    def _admit_line(self, line: bytes) -> tuple[object, tuple[Problem, ...]]:
+        """Return the record of a line, or its problems."""
         batch = self._fast(line, (line,), 1)
         if batch:
             return batch[0], ()
@@ -290,7 +290,7 @@ class RecordReader:
 
 
 def object_lines(data: bytes) -> int | None:
-    """How many lines some data has, if each begins with a brace and ends with one; else None.
+    """Return the number of lines if each begins and ends with a brace; else None.
 
     Between such lines a value must end: no JSON has an opening brace right after a closing one.
     So where there are as many values as lines, each line is one value.
@@ -305,8 +305,8 @@ def object_lines(data: bytes) -> int | None:
 
 
 def _decoded(
-    decoder: msgspec.json.Decoder[Any], data: bytes, lines: Sequence[bytes] | None
-) -> list[Any]:
+    decoder: msgspec.json.Decoder[object], data: bytes, lines: Sequence[bytes] | None
+) -> list[object]:
     if lines is None:
         return decoder.decode_lines(data)
     decode = decoder.decode

@@ -1,4 +1,4 @@
-"""A data set, frozen: rows under pinned ids, named by what they say."""
+"""Frozen data sets: rows under unique ids, named by their content."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gatemark.core.errors import InvalidValueError
 
 @original_fields("id input target cluster confidence tags extra")
 class Row(msgspec.Struct, frozen=True):
-    """One item: what goes in, what should come out, and what it belongs to."""
+    """One item: input, expected output, tags and cluster."""
 
     id: str
     input: Any
@@ -34,7 +34,7 @@ class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """The rows of a data set at one moment. The same rows in any order have the same digest."""
+    """The rows of a data set. The digest does not depend on their order."""
 
     name: str
     digest: str
@@ -42,7 +42,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     @property
     def reference(self) -> str:
-        """What a result cites."""
+        """The reference that a result cites."""
         return f"{self.name}@{self.digest}"
 
     @property
@@ -52,7 +52,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 def freeze(name: str, rows: tuple[Row, ...]) -> Snapshot:
-    """A snapshot of some rows, sorted by id; ids must be unique and there must be some."""
+    """Return a snapshot of rows, sorted by id; refuse repeated ids and empty sets."""
     if not rows:
         raise InvalidValueError(f"data set {name} is empty")
     ordered = tuple(sorted(rows, key=lambda row: row.id))
@@ -63,7 +63,7 @@ def freeze(name: str, rows: tuple[Row, ...]) -> Snapshot:
 
 
 def write_rows(snapshot: Snapshot) -> bytes:
-    """The rows of a snapshot as they are stored: a line of JSON each, numbers as they came."""
+    """Return the rows of a snapshot as stored: JSON Lines, with numbers as they were read."""
     return b"".join(msgspec.json.encode(plain(row)) + b"\n" for row in snapshot.rows)
 
 

@@ -2,7 +2,6 @@
 
 (1) Find the files. (2) Digest their bytes and fold their shards on an engine, or take cached
 facts. (3) Refuse bad lines. (4) Look for repeated, unexpected and missing names. (5) Finish.
-Its inputs are written down, so that the exam can be run again from the store.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ from gatemark.evidence.source import (
 class ExamJob(msgspec.Struct, frozen=True):
     """An exam by name, so that any process can build it, and how strictly to read for it.
 
-    ``strict_pass`` has the exam itself look at every record before it counts.
+    In a ``strict_pass``, the exam checks every record before it is counted.
     """
 
     kind: str
@@ -84,7 +83,7 @@ class FileDigest(msgspec.Struct, frozen=True, tag="file"):
 
 
 class ShardOutcome(msgspec.Struct, frozen=True, tag="shard"):
-    """What came of one shard. ``ids`` holds eight hash bytes per accepted record, in order."""
+    """The outcome of one shard. ``ids`` has eight hash bytes per accepted record, in order."""
 
     shard: int
     line_count: int
@@ -124,7 +123,7 @@ def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> Re
 def _closer_form(form: Form, exam: Exam[Any]) -> Form:
     proof = form.proof
 
-    def both_hold(batch: Sequence[Any]) -> bool:
+    def both_hold(batch: Sequence[object]) -> bool:
         sound = proof is not None and proof(batch)
         return sound and not any(map(exam.problems, batch))
 
@@ -132,14 +131,14 @@ def _closer_form(form: Form, exam: Exam[Any]) -> Form:
 
 
 def hash_ids(names: list[str]) -> bytes:
-    """Eight bytes per name, the same on every machine."""
+    """Return eight hash bytes per name, the same on every machine."""
     return b"".join(map(xxhash.xxh3_64_digest, map(str.encode, names)))
 
 
 def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
-    """Name a whole file by its bytes, or fold one shard of it.
+    """Digest a whole file, or fold one shard of it.
 
-    Both are tasks of the same engine: a thread beside the fold would fight it for the interpreter.
+    Both are tasks of the same engine: a thread would compete with the fold for the interpreter.
     """
     if isinstance(task, Source):
         return msgspec.msgpack.encode(FileDigest(digest_source(task)))
@@ -148,12 +147,12 @@ def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
 
 @lru_cache(maxsize=4)
 def _exam_of(job: bytes) -> Exam[Any]:
-    """The exam of an encoded job: shards of one job share what it learns about their texts."""
+    """Return the exam of an encoded job; shards of one job share it and what it has cached."""
     return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
 
 
 def examine_shard(job: ExamJob, shard: Shard) -> bytes:
-    """Fold one shard; the answer travels as bytes."""
+    """Fold one shard; return its outcome as bytes."""
     exam = _exam_of(msgspec.msgpack.encode(job))
     reader = admission(job, exam)
     name_of = schema_of(exam).form(exam.form).namer()
@@ -229,7 +228,7 @@ def fold_files(
             outcomes.append(found)
     outcomes.sort(key=lambda outcome: outcome.shard)
 
-    total: Any = None
+    total: object = None
     hashes = bytearray()
     files = []
     for source in sources:
@@ -282,7 +281,7 @@ class _Part:
         self.outcomes = outcomes
         self.exam = exam
         self.ids = b"".join(outcome.ids for outcome in outcomes)
-        self.state: Any = None
+        self.state: object = None
         for outcome in outcomes:
             state = msgspec.msgpack.decode(outcome.state, type=exam.state)
             self.state = state if self.state is None else exam.merge(self.state, state)
@@ -354,7 +353,7 @@ def run_exam(run: ExamRun) -> ExamOutcome:
     outcome = examine(run)
     if run.expected_ids is not None and outcome.evidence.expected is None:
         # Ids that nobody looked for would hide evidence that is missing.
-        raise UsageError(f"{run.kind} does not heed expected ids")
+        raise UsageError(f"{run.kind} does not check expected ids")
     return outcome
 
 
@@ -362,17 +361,17 @@ def fold_records(run: ExamRun) -> ExamOutcome:
     """Fold the records of an exam that reads files of one role."""
     (role,) = exam_suite(run.kind).roles
     if set(run.roles) != {role.name} or (len(run.files) > 1 and not role.many):
-        raise UsageError(f"{run.kind} reads one file, under the name {role.name!r}")
+        raise UsageError(f"{run.kind} reads one file, with the role {role.name!r}")
     return examine_files(run)
 
 
 def examine_files(run: ExamRun) -> ExamOutcome:
-    """Run an exam whose records are complete in themselves."""
+    """Run an exam in which every record is a whole item."""
     job, choices, expected_ids = ExamJob.of(run), run.reading, run.expected_ids
     exam = build_exam(job)
     form = schema_of(exam).form(exam.form)
     if expected_ids is not None and form.unique is not None:
-        raise UsageError(f"{job.kind}: records under compound keys cannot be pinned by one id")
+        raise UsageError(f"{job.kind}: records with compound keys cannot be pinned by id")
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         # Step 1.
         sources = find_sources(run.paths, choices.limits, Path(folder))
@@ -403,7 +402,7 @@ def examine_files(run: ExamRun) -> ExamOutcome:
                 state = _fold_keeping(job, exam, sources, keep)
                 duplicates = sum(len(found) - 1 for found in twice.values())
         if read.accepted + read.rejected == 0:
-            raise BadInputError(tuple(f"{source.name}: holds no records" for source in sources))
+            raise BadInputError(tuple(f"{source.name}: contains no records" for source in sources))
         refuse_changed(sources, marks)
     # Step 5.
     evidence = Evidence(
@@ -455,8 +454,8 @@ class _Names:
 
 def _named_batches(
     job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
-) -> Iterator[tuple[Source, Sequence[int], list[str], list[Any]]]:
-    """Every batch of every file in order, with the lines and names of its records."""
+) -> Iterator[tuple[Source, Sequence[int], list[str], list[object]]]:
+    """Yield every batch of every file in order, with the lines and names of its records."""
     name_of = schema_of(exam).form(exam.form).namer()
     for shard in split_sources(tuple(sources), parts=1, min_bytes=1):
         reader = admission(job, exam)
@@ -467,7 +466,7 @@ def _named_batches(
 def _locate(
     job: ExamJob, exam: Exam[Any], sources: Sequence[Source], wanted: set[int]
 ) -> dict[str, list[tuple[str, int]]]:
-    """Where the records with these hashes stand. Equal names are told from equal hashes here."""
+    """Return the places of records with these hashes, by their real names."""
     places: dict[str, list[tuple[str, int]]] = {}
     for source, lines, names, _ in _named_batches(job, exam, sources):
         hashes = np.frombuffer(hash_ids(names), dtype="<u8").tolist()
@@ -494,7 +493,7 @@ def _refuse_strangers(
 
 def _fold_keeping(
     job: ExamJob, exam: Exam[Any], sources: Sequence[Source], keep: dict[str, int]
-) -> Any:
+) -> object:
     """Fold again in one process, with only the chosen occurrence of each repeated name."""
     seen = dict.fromkeys(keep, 0)
     state = exam.zero(0)

@@ -1,4 +1,4 @@
-"""Settings in YAML or JSON: safe, bounded, and without a key that comes twice."""
+"""Settings in YAML or JSON: safe, bounded, without repeated keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _StrictLoader(yaml.SafeLoader):
     """Safe YAML whose mappings do not repeat a key."""
 
 
-def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
+def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, object]:
     seen = set()
     for key_node, _ in node.value:
         key = loader.construct_object(key_node, deep=True)
@@ -40,7 +40,7 @@ _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _u
 
 
 def _written_out(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many values a node holds when its aliases are written out, each node counted once."""
+    """Count the values of a node with its aliases expanded."""
     if id(node) not in known:
         # A node inside itself would never end.
         known[id(node)] = MAX_NODES
@@ -76,12 +76,12 @@ def place_in(text: str, path: str) -> tuple[int, str | None]:
 
 
 def read_settings(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
-    """The value of a settings file."""
+    """Return the value of a settings file."""
     return parse_settings(settings_text(path, max_bytes), path)
 
 
 def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:
-    """What a settings file says, when it is small enough and text."""
+    """Return the text of a settings file; refuse a large or binary one."""
     source = inspect_source(path)
     if source.byte_count > max_bytes:
         raise BadInputError(f"{path}: is larger than {max_bytes} bytes")
@@ -91,8 +91,8 @@ def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:
         raise BadInputError(f"{path}: is not UTF-8") from error
 
 
-def parse_settings(text: str, place: str) -> Any:
-    """The value of some settings; JSON is YAML too."""
+def parse_settings(text: str, place: str) -> object:
+    """Return the value of settings in YAML or JSON."""
     try:
         loader = _StrictLoader(text)
         try:
@@ -100,7 +100,7 @@ def parse_settings(text: str, place: str) -> Any:
             if root is None:
                 return None
             if _written_out(root, {}) > MAX_NODES:
-                raise BadInputError(f"{place}: its aliases stand for more than {MAX_NODES} values")
+                raise BadInputError(f"{place}: its aliases expand to more than {MAX_NODES} values")
             return loader.construct_document(root)
         finally:
             loader.dispose()

@@ -28,7 +28,7 @@ _STARTS_VALUE = (":", " ")
 
 
 class Whole(NamedTuple):
-    """A type that requires every key, and how many keys a record of it has."""
+    """A type that requires every key, and the number of keys in a record."""
 
     type: type[msgspec.Struct]
     key_count: int
@@ -36,10 +36,10 @@ class Whole(NamedTuple):
 
 @cache
 def whole_type(record_type: type[msgspec.Struct]) -> Whole | None:
-    """The same type with every optional key required, or None where keys cannot be counted."""
+    """Return the same type with all keys required, or None if keys cannot be counted."""
     if not record_type.__struct_config__.forbid_unknown_fields:
         return None
-    fields: list[tuple[str, Any]] = []
+    fields: list[tuple[str, object]] = []
     key_count = 0
     for field in msgspec.structs.fields(record_type):
         if field.encode_name.endswith(_STARTS_VALUE):
@@ -75,7 +75,7 @@ def whole_type(record_type: type[msgspec.Struct]) -> Whole | None:
 
 
 def key_count(data: bytes) -> int | None:
-    """At least the number of keys that some valid lines of JSON hold, or None if that is unclear.
+    """Return an upper bound of the number of keys in valid lines of JSON, or None if unclear.
 
     No key may end with a colon or a space. Each key ends with a quote before a colon, unless
     space before a colon parts a key from its own. A quote after a colon or a space starts a
@@ -102,8 +102,8 @@ class KeyTotals:
         self._told = frozenset(filter(_tells_keys, kinds)) if len(kinds) > 1 else frozenset()
         self._fixed = {kind: count for kind in self._told if (count := _fixed_count(kind))}
 
-    def of(self, kinds: Mapping[type, Sequence[Any]]) -> int | None:
-        """The keys of some records, each counted once per object; None where that is unclear."""
+    def of(self, kinds: Mapping[type, Sequence[object]]) -> int | None:
+        """Count the keys of some records, or return None if unclear."""
         total = 0
         record_count = sum(map(len, kinds.values()))
         for kind, records in kinds.items():
@@ -122,7 +122,7 @@ _RARE: Final = 8
 
 
 def _tells_keys(record_type: type[msgspec.Struct], *, inside: bool = False) -> bool:
-    """Whether lines have the keys of a type and no others, but for those of unset fields."""
+    """Tell whether lines have exactly the keys of the fields that are set."""
     config = record_type.__struct_config__
     if not config.forbid_unknown_fields or (inside and config.tag is not None):
         return False
@@ -136,22 +136,22 @@ def _tells_keys(record_type: type[msgspec.Struct], *, inside: bool = False) -> b
     return True
 
 
-def _structs_in(wanted: Any) -> list[type[msgspec.Struct]]:
+def _structs_in(wanted: object) -> list[type[msgspec.Struct]]:
     if isinstance(wanted, type) and issubclass(wanted, msgspec.Struct):
         return [wanted]
     return [found for part in get_args(wanted) for found in _structs_in(part)]
 
 
 def _fixed_count(record_type: type[msgspec.Struct]) -> int | None:
-    """The number of keys of a type without optional keys and without objects inside, and a tag."""
+    """Return the number of keys, with the tag, of a type without optional keys or objects."""
     fields = msgspec.structs.fields(record_type)
     if any(not field.required or _has_keys_of_its_own(field.type) for field in fields):
         return None
     return len(fields) + 1
 
 
-def _keys_in(value: Any) -> int:
-    """The keys of a decoded value and of everything inside it."""
+def _keys_in(value: object) -> int:
+    """Count the keys of a decoded value and of everything inside it."""
     if isinstance(value, msgspec.Struct):
         inner = [getattr(value, name) for name in value.__struct_fields__]
         told = [one for one in inner if one is not msgspec.UNSET]
@@ -161,12 +161,12 @@ def _keys_in(value: Any) -> int:
     return _keys_inside(value) if isinstance(value, list | tuple) else 0
 
 
-def _keys_inside(values: Iterable[Any]) -> int:
+def _keys_inside(values: Iterable[object]) -> int:
     return sum([_keys_in(one) for one in values if type(one) not in _PLAIN])
 
 
-def _has_keys_of_its_own(wanted: Any) -> bool:
-    """Whether a type can hold objects, whose keys come in unknown numbers."""
+def _has_keys_of_its_own(wanted: object) -> bool:
+    """Tell whether a type can contain objects with an unknown number of keys."""
     origin = get_origin(wanted)
     if origin is Literal:
         return False
@@ -185,24 +185,24 @@ class Shape(Protocol):
     """Decodes lines fast, says whether decoded records keep their rules, and why a line fails."""
 
     @property
-    def decoder(self) -> msgspec.json.Decoder[Any] | None:
-        """What reads many lines in one go; None where only ``decode`` can read one."""
+    def decoder(self) -> msgspec.json.Decoder[object] | None:
+        """The decoder of many lines at once; None if only ``decode`` works."""
 
     @property
-    def decode(self) -> Callable[[bytes], Any]:
-        """A record from a line, or msgspec's error."""
+    def decode(self) -> Callable[[bytes], object]:
+        """Return the record of a line; raises msgspec's errors."""
 
-    def kinds(self, batch: Sequence[Any]) -> Kinds:
-        """Some records as the two questions below take them."""
+    def kinds(self, batch: Sequence[object]) -> Kinds:
+        """Return records in the form that the two methods below take."""
 
     def key_total(self, kinds: Kinds) -> int | None:
-        """How many different keys the lines of some records have; None where they do not tell."""
+        """Return the number of keys in the lines of some records; None if unknown."""
 
     def keeps_rules(self, kinds: Kinds) -> bool:
-        """Whether every record keeps what its types cannot hold."""
+        """Tell whether every record keeps the rules that types cannot express."""
 
     def problems(self, line: bytes, max_depth: int) -> tuple[Problem, ...]:
-        """Everything that is wrong with a line; nothing when it is good."""
+        """Return every problem of a line; none if it is valid."""
 
 
 class OneForm:
@@ -211,10 +211,10 @@ class OneForm:
     def __init__(self, form: Form) -> None:
         self._form = form
         self._name = operator.attrgetter(form.identity) if form.identity else None
-        self.decoder: msgspec.json.Decoder[Any] | None = msgspec.json.Decoder(form.type)
-        self.decode: Callable[[bytes], Any] = self.decoder.decode
+        self.decoder: msgspec.json.Decoder[object] | None = msgspec.json.Decoder(form.type)
+        self.decode: Callable[[bytes], object] = self.decoder.decode
 
-    def kinds(self, batch: Sequence[Any]) -> Kinds:
+    def kinds(self, batch: Sequence[object]) -> Kinds:
         return {self._form.type: batch}
 
     def key_total(self, _kinds: Kinds) -> int | None:
@@ -240,14 +240,14 @@ class TaggedForms:
 
     def __init__(self, schema: RecordSchema) -> None:
         self._schema = schema
-        self.decoder: msgspec.json.Decoder[Any] | None = msgspec.json.Decoder(
+        self.decoder: msgspec.json.Decoder[object] | None = msgspec.json.Decoder(
             Union[tuple(form.type for form in schema.forms)]  # noqa: UP007 - made at run time
         )
-        self.decode: Callable[[bytes], Any] = self.decoder.decode
+        self.decode: Callable[[bytes], object] = self.decoder.decode
         self._looks = {form.type: _Look(form) for form in schema.forms}
         self._keys = KeyTotals(form.type for form in schema.forms)
 
-    def kinds(self, batch: Sequence[Any]) -> Kinds:
+    def kinds(self, batch: Sequence[object]) -> Kinds:
         return by_kind(batch)
 
     def key_total(self, kinds: Kinds) -> int | None:
@@ -265,7 +265,7 @@ class TaggedForms:
         form = self._schema.form_of(value)
         return diagnose(line, form, max_depth=max_depth) if form else self._untagged(value)
 
-    def _untagged(self, value: dict[str, Any]) -> tuple[Problem, ...]:
+    def _untagged(self, value: dict[str, object]) -> tuple[Problem, ...]:
         tag = self._schema.tag
         if tag not in value:
             return (Problem("$", f"key {quoted(tag)} is missing"),)
@@ -274,28 +274,28 @@ class TaggedForms:
 
 
 class _Look:
-    """How records of one form are judged: all at once where that is proof, else each of them."""
+    """Checks records of one form: all at once where possible, else one by one."""
 
     def __init__(self, form: Form) -> None:
         self._name_of = operator.attrgetter(form.identity) if form.identity else None
         self._rules = form.rules
         self._proof = form.proof
 
-    def all_good(self, records: Sequence[Any]) -> bool:
-        """Whether every record keeps the rules."""
+    def all_good(self, records: Sequence[object]) -> bool:
+        """Tell whether every record keeps the rules."""
         if self._proof is not None and self._names_hold(records) and self._proof(records):
             return True
         return all(map(self._is_good, records))
 
-    def _names_hold(self, records: Sequence[Any]) -> bool:
-        """Whether every name is one line; in most files it is the same one again and again."""
+    def _names_hold(self, records: Sequence[object]) -> bool:
+        """Tell whether every name is one line; most files repeat names."""
         if self._name_of is None:
             return True
         names = list(map(self._name_of, records))
         all_same = names.count(names[0]) == len(names)
         return (names[0] if all_same else "".join(names)).isprintable()
 
-    def _is_good(self, record: Any) -> bool:
+    def _is_good(self, record: object) -> bool:
         if self._name_of is not None:
             name = self._name_of(record)
             if not name.isprintable() and not is_one_line(name):
@@ -310,7 +310,7 @@ _tagged: dict[tuple[type[Any], ...], TaggedForms] = {}
 
 
 def shape_of(expected: Form | RecordSchema) -> Shape:
-    """The shape of a file's lines; that of a tagged schema is made once."""
+    """Return the shape of a file's lines; cached for tagged schemas."""
     if isinstance(expected, Form):
         return OneForm(expected)
     if expected.tag is None:
@@ -323,7 +323,7 @@ def shape_of(expected: Form | RecordSchema) -> Shape:
 
 
 def may_nest(expected: Form | RecordSchema | Shape) -> bool:
-    """Whether records may hold values of any depth, because some part of them is open."""
+    """Tell whether records may contain values of any depth."""
     if isinstance(expected, Form):
         return _is_open(expected.type)
     if isinstance(expected, RecordSchema):
@@ -336,8 +336,8 @@ def _is_open(record_type: type[msgspec.Struct]) -> bool:
     return _opens(msgspec.inspect.type_info(record_type), ())
 
 
-def _opens(one: Any, around: tuple[Any, ...]) -> bool:
-    """Whether a type may hold anything, or itself."""
+def _opens(one: object, around: tuple[object, ...]) -> bool:
+    """Tell whether a type may contain anything, or itself."""
     if isinstance(one, msgspec.inspect.AnyType | msgspec.inspect.RawType):
         return True
     inner = [getattr(one, name, None) for name in ("type", "item_type", "value_type")]

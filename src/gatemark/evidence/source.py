@@ -1,4 +1,4 @@
-"""Input files: find them, name them by their bytes, cut them into shards, stream whole lines."""
+"""Input files: how to read them, their digests, shards, and streams of whole lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gatemark.core.record import KEY_SEPARATOR, Form, Problem, is_one_line
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Bounds on one input; crossing one is an error with a place, never a truncation."""
+    """Limits of one input. Exceeding one is an error, never a truncation."""
 
     line_bytes: int = 4 * 1024 * 1024
     total_bytes: int = 16 * 1024**3
@@ -42,7 +42,7 @@ OnUnpaired = Literal["error", "exclude"]
 
 
 class ReadingChoices(msgspec.Struct, frozen=True):
-    """The strict defaults, and the switches that turn a refusal into a counted exclusion."""
+    """How strictly to read: refuse bad lines and duplicates, or exclude and count them."""
 
     on_bad_line: OnBadLine = "error"
     on_duplicate: OnDuplicate = "error"
@@ -77,7 +77,7 @@ def refuse(problems: Sequence[str], choices: ReadingChoices, total: int | None =
 
 
 def repeated_lines(places: Iterable[tuple[str, list[tuple[str, int]]]], form: Form) -> list[str]:
-    """One message per extra occurrence of a name."""
+    """Return one message per extra occurrence of a name."""
     messages: list[str] = []
     for name, found in places:
         first_file, first_line = found[0]
@@ -115,7 +115,7 @@ _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Source(msgspec.Struct, frozen=True):
-    """One readable file: where it is, what to call it, how it is packed."""
+    """One readable file: its path, its shown name and its compression."""
 
     path: str
     name: str
@@ -170,7 +170,7 @@ def spool_stdin(folder: Path, limits: Limits, stream: BinaryIO | None = None) ->
 
 
 class _Bounded:
-    """A reader that stops with an error once too much has passed through it."""
+    """A reader that raises an error beyond a size limit."""
 
     def __init__(self, stream: BinaryIO, limit: int) -> None:
         self._stream = stream
@@ -185,7 +185,7 @@ class _Bounded:
 
 
 def split_sources(sources: tuple[Source, ...], parts: int, min_bytes: int) -> tuple[Shard, ...]:
-    """Line-aligned byte ranges, at most ``parts`` per source; packed files stay whole."""
+    """Return line-aligned byte ranges, at most ``parts`` per file; compressed files stay whole."""
     shards: list[Shard] = []
     for source in sources:
         pieces = 1
@@ -205,7 +205,7 @@ def whole_file(source: Source) -> Shard:
 
 
 def _line_starts(source: Source, pieces: int) -> list[int]:
-    """The first line start at or after each even division of a file, in rising order."""
+    """Return the first line start at or after each even division of a file."""
     starts: list[int] = []
     if pieces == 1:
         return starts
@@ -243,7 +243,7 @@ def digest_source(source: Source) -> EvidenceFile:
 
 
 def marks_of(sources: Sequence[Source]) -> tuple[tuple[int, ...], ...]:
-    """Return what any write to the files would change; compare it after reading them."""
+    """Return the identity of files, which any write changes; compare it after reading."""
     try:
         found = [os.stat(source.path) for source in sources]  # noqa: PTH116
     except OSError as error:
@@ -254,7 +254,7 @@ def marks_of(sources: Sequence[Source]) -> tuple[tuple[int, ...], ...]:
 def refuse_changed(sources: Sequence[Source], marks: tuple[tuple[int, ...], ...]) -> None:
     """Refuse files that changed while they were read.
 
-    They are read more than once: the digest would not be of the bytes that were judged.
+    Files are read more than once, so the digest might not match what was judged.
     """
     changed = [
         f"{source.name}: changed while it was read"
@@ -266,7 +266,7 @@ def refuse_changed(sources: Sequence[Source], marks: tuple[tuple[int, ...], ...]
 
 
 def read_expected_ids(path: str) -> frozenset[str]:
-    """The pinned ids of a list, one per line."""
+    """Return the pinned ids of a file, one per line."""
     source = inspect_source(path)
     if source.byte_count > MAX_PINNED_BYTES:
         raise BadInputError(f"{path}: is larger than {MAX_PINNED_BYTES} bytes")
@@ -284,9 +284,9 @@ def read_expected_ids(path: str) -> frozenset[str]:
             raise BadInputError(f"{path}:{number}: id {name!r} has a control character")
         first = first_lines.setdefault(name, number)
         if first != number:
-            raise BadInputError(f"{path}:{number}: pins {name!r} again, first on line {first}")
+            raise BadInputError(f"{path}:{number}: repeats id {name!r} of line {first}")
     if not first_lines:
-        raise BadInputError(f"{path}: pins no ids")
+        raise BadInputError(f"{path}: contains no ids")
     return frozenset(first_lines)
 
 
@@ -312,7 +312,7 @@ def read_blocks(
     *,
     block_bytes: int = BLOCK_BYTES,
 ) -> Iterator[Block]:
-    """Every line of a shard exactly once, in order; ``watch`` sees the unpacked bytes pass by."""
+    """Yield every line of a shard once, in order; ``watch`` is called with the unpacked bytes."""
     chunks = _unpacked_chunks(shard, limits, block_bytes)
     blocks = _cut_lines(chunks if watch is None else _watched(chunks, watch), limits)
     if shard.start == 0:
@@ -329,7 +329,7 @@ def _watched(chunks: Iterator[bytes], watch: Callable[[bytes], None]) -> Iterato
 
 
 def _unpacked_chunks(shard: Shard, limits: Limits, block_bytes: int) -> Iterator[bytes]:
-    """The shard's bytes after unpacking, with damage and excess turned into errors."""
+    """Yield the unpacked bytes of a shard; raise errors for damage and excess."""
     source = shard.source
     seen = source.byte_count if source.compression == "none" else 0
     line = 1
@@ -339,9 +339,7 @@ def _unpacked_chunks(shard: Shard, limits: Limits, block_bytes: int) -> Iterator
                 if source.compression != "none":
                     seen += len(chunk)
                 if seen > limits.total_bytes:
-                    raise BadInputError(
-                        f"{source.name}: holds more than {limits.total_bytes} bytes"
-                    )
+                    raise BadInputError(f"{source.name}: is larger than {limits.total_bytes} bytes")
                 yield chunk
                 if source.compression != "none":
                     line += int(np.count_nonzero(np.frombuffer(chunk, np.uint8) == _NEWLINE))
@@ -383,7 +381,7 @@ def _zstd_chunks(raw: BinaryIO, _shard: Shard, _block_bytes: int) -> Iterator[by
                 frame = zstandard.ZstdDecompressor().decompressobj()
                 inside_frame = False
     if inside_frame:
-        raise EOFError("the last frame has no end")
+        raise EOFError("the last frame is incomplete")
 
 
 _CHUNKERS = {"none": _plain_chunks, "gzip": _gzip_chunks, "zstd": _zstd_chunks}
@@ -413,7 +411,7 @@ def _cut_lines(chunks: Iterator[bytes], limits: Limits) -> Iterator[Block]:
 
 
 def _screened(data: bytes, limits: Limits) -> Iterator[Block]:
-    """Set over-long lines apart; they can only hide in data that is itself that long."""
+    """Yield over-long lines as blocks of their own."""
     if len(data) <= limits.line_bytes:
         yield Block(data)
         return

@@ -1,4 +1,4 @@
-"""Reading one line of JSON the slow way, to say everything that is wrong with it."""
+"""Read one line of JSON slowly and report every problem."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _BadJSONError(ValueError):
 def parse_strictly(
     line: bytes, *, max_depth: int, show: bool = True
 ) -> tuple[Any, tuple[Problem, ...]]:
-    """The value of a line and what is wrong with it as JSON; the value is None when unreadable.
+    """Return the value of a line and its problems as JSON; the value is None if unreadable.
 
     Without ``show`` no key of the line is repeated in a message.
     """
@@ -30,7 +30,7 @@ def parse_strictly(
         return None, (Problem("$", f"not UTF-8: byte 0x{line[error.start]:02x} at {error.start}"),)
     repeated: list[str] = []
 
-    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def object_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
         result = dict(pairs)
         if len(result) != len(pairs):
             names = [name for name, _ in pairs]
@@ -73,8 +73,8 @@ def _finite(digits: str) -> float:
     return number
 
 
-def _has_lone_surrogate(value: Any) -> bool:
-    """Whether a text or key holds half of a pair, which no UTF-8 can spell."""
+def _has_lone_surrogate(value: object) -> bool:
+    """Tell whether a text or key has a lone surrogate, which UTF-8 cannot encode."""
     return any(
         _SURROGATE.search(text)
         for item, _ in _inside(value)
@@ -82,15 +82,15 @@ def _has_lone_surrogate(value: Any) -> bool:
     )
 
 
-def depth(value: Any) -> int:
-    """How many containers stand inside each other."""
+def depth(value: object) -> int:
+    """Return the nesting depth of a value."""
     return max(
         (level for item, level in _inside(value) if isinstance(item, dict | list)), default=0
     )
 
 
-def _inside(value: Any) -> Iterator[tuple[Any, int]]:
-    """The value and everything in it, each with its level, found without recursion."""
+def _inside(value: object) -> Iterator[tuple[object, int]]:
+    """Yield a value and everything in it with its level, without recursion."""
     pending = [(value, 1)]
     while pending:
         item, level = pending.pop()
@@ -101,7 +101,7 @@ def _inside(value: Any) -> Iterator[tuple[Any, int]]:
         pending.extend((child, level + 1) for child in children)
 
 
-def quoted(value: Any, limit: int = 60) -> str:
-    """A value as it looks in JSON, cut to a length that fits a message."""
+def quoted(value: object, limit: int = 60) -> str:
+    """Return a value as JSON, shortened for a message."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= limit else text[: limit - 1] + "…"

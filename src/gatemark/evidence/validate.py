@@ -37,10 +37,10 @@ class DocumentShape:
 
     def __init__(self, validator: Any) -> None:
         self._validator = validator
-        self.decoder: msgspec.json.Decoder[Any] | None = None
-        self.decode: Callable[[bytes], Any] = msgspec.json.Decoder().decode
+        self.decoder: msgspec.json.Decoder[object] | None = None
+        self.decode: Callable[[bytes], object] = msgspec.json.Decoder().decode
 
-    def kinds(self, batch: Sequence[Any]) -> Kinds:
+    def kinds(self, batch: Sequence[object]) -> Kinds:
         return {object: batch}
 
     def key_total(self, _kinds: Kinds) -> int | None:
@@ -57,7 +57,7 @@ class DocumentShape:
 
 
 class SchemaFile(msgspec.Struct, frozen=True):
-    """What the file says about lines, and the schema of ours that it is the document of."""
+    """A JSON Schema file: the shape of lines, and our schema of the same name, if any."""
 
     name: str
     shape: DocumentShape
@@ -65,12 +65,12 @@ class SchemaFile(msgspec.Struct, frozen=True):
 
 
 def is_schema_path(text: str) -> bool:
-    """Whether a schema was given as a file and not by its name."""
+    """Tell whether a schema was given as a file, not by name."""
     return text.endswith(".json") or Path(text).is_file()
 
 
 def read_schema_file(path: str) -> SchemaFile:
-    """The validator of a JSON Schema file; it may refer to nothing outside of itself."""
+    """Return the validator of a JSON Schema file; references to other files are refused."""
     try:
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -90,11 +90,11 @@ def read_schema_file(path: str) -> SchemaFile:
 
 
 def _refuse(address: str) -> NoReturn:
-    raise ValueError(f"{address} lies outside of the file")
+    raise ValueError(f"{address} is outside the file")
 
 
-def _known(path: str, document: Any) -> RecordSchema | None:
-    """Our schema of the same name, told by the document's id or title or by the file's name."""
+def _known(path: str, document: object) -> RecordSchema | None:
+    """Return our schema with the same id, title or file name, or None."""
     told = document if isinstance(document, dict) else {}
     names = [
         str(told.get("$id", "")).removeprefix(_OUR_PREFIX),
@@ -113,8 +113,8 @@ def _known(path: str, document: Any) -> RecordSchema | None:
 class FileCheck(msgspec.Struct, frozen=True):
     """What validation found in one file.
 
-    ``remarks`` are warnings, and notes on what an older file does not tell; they do not make a
-    file invalid. ``unlisted`` counts problems beyond those that are listed.
+    ``remarks`` are warnings and notes; they do not make a file invalid. ``unlisted``
+    counts problems beyond those that are listed.
     """
 
     file: str
@@ -134,7 +134,7 @@ def validate_files(
     choices: ReadingChoices,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Iterator[FileCheck]:
-    """Check files one after the other, by the schema of that name, that file, or their records."""
+    """Check each file by a schema's name, by a schema file, or by its own records."""
     brought = None
     if schema_name is not None and schema_name not in schemas() and is_schema_path(schema_name):
         brought = read_schema_file(schema_name)
@@ -183,7 +183,7 @@ def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices)
             repeated += [remark_words(source.name, remark) for remark in remarks]
     problems = reader.problems(source.name)
     if reader.received == 0:
-        problems.append(f"{source.name}: holds no records")
+        problems.append(f"{source.name}: contains no records")
     elif reader.received == 1 and not problems:
         problems.append(f"{source.name}: holds nothing after its first line")
     return FileCheck(
@@ -200,7 +200,7 @@ def _check_headed(source: Source, schema: RecordSchema, choices: ReadingChoices)
 def _check_by_document(
     opened: OpenedFile, brought: SchemaFile, choices: ReadingChoices
 ) -> FileCheck:
-    """By the document that a user brought and, where it is one of ours, by our rules as well."""
+    """Check by a JSON Schema file and, if it is one of our schemas, by our rules as well."""
     source = opened.source
     reading = read_tagged(source, brought.shape, None, choices)
     found = _file_check(source, brought.name, "document", reading)
@@ -236,13 +236,13 @@ def _file_check(source: Source, schema: str, form: str, reading: TaggedReading) 
 
 
 class _Once(FileRules):
-    """No two records of a file have the same name."""
+    """Refuses records of a file with the same name."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
         self._lines: dict[tuple[object, ...], int] = {}
 
-    def see(self, lines: Sequence[int], records: Sequence[Any]) -> Iterator[Remark]:
+    def see(self, lines: Sequence[int], records: Sequence[object]) -> Iterator[Remark]:
         form = self._form
         for line, record in zip(lines, records, strict=True):
             key = form.key_of(record)
@@ -259,7 +259,7 @@ class _Once(FileRules):
 
 
 def _chosen_schema(opened: OpenedFile, schema_name: str | None) -> RecordSchema:
-    """The schema named by the user, by the first record, or by that record's keys."""
+    """Return the schema named by the user, by the first record, or by its keys."""
     if schema_name is not None:
         return schemas().get(schema_name)
     source, first, why_empty = opened

@@ -31,9 +31,9 @@ from gatemark.evidence.strict_json import parse_strictly, quoted
 
 
 class OpenedFile(NamedTuple):
-    """A file to be read line by line, and its first record; empty when that is no object.
+    """A file to read line by line, and its first record; empty if that is not an object.
 
-    ``why_empty`` tells then what stands there instead, as far as one can tell.
+    ``why_empty`` says what was found instead.
     """
 
     source: Source
@@ -42,13 +42,13 @@ class OpenedFile(NamedTuple):
 
 
 def open_records(source: Source, choices: ReadingChoices, folder: Path) -> OpenedFile:
-    """The same file, or its single document in one line where it was spread over several.
+    """Return the file, or its single document as one line if it spans several.
 
-    A line break inside of JSON text can only stand between tokens, so a space does as well.
+    In JSON, a line break can only be between tokens, so a space can replace it.
     """
     depth = choices.limits.depth
     data = bytearray()
-    refused = "holds no records"
+    refused = "contains no records"
     number = 1
     for block in read_blocks(whole_file(source), choices.limits):
         fresh = block.data.lstrip()
@@ -78,7 +78,7 @@ def open_records(source: Source, choices: ReadingChoices, folder: Path) -> Opene
     return OpenedFile(inspect_source(str(target), name=source.name), value)
 
 
-def _first(source: Source, value: Any, problems: tuple[Problem, ...], number: int) -> OpenedFile:
+def _first(source: Source, value: object, problems: tuple[Problem, ...], number: int) -> OpenedFile:
     if isinstance(value, dict):
         return OpenedFile(source, value)
     why = problems[0].message if problems else f"got {quoted(value)}, expected object"
@@ -88,13 +88,13 @@ def _first(source: Source, value: Any, problems: tuple[Problem, ...], number: in
 def admitted_batches(
     source: Source, form: Form, choices: ReadingChoices, on_progress: Progress | None = None
 ) -> Iterator[list[NumberedRecord]]:
-    """The records of a file in order; what is wrong with the file is raised after the last one."""
+    """Yield the records of a file in order; raise its problems after the last one."""
     shard = whole_file(source)
     reader = RecordReader(form, choices)
     # Far faster than the form's own way, and the same when there are several fields.
     fields = form.unique or ()
     key_of = operator.attrgetter(*fields) if len(fields) > 1 else form.key_of
-    first_lines: dict[tuple[Any, ...], int] = {}
+    first_lines: dict[tuple[object, ...], int] = {}
     repeated: list[str] = []
     for batch in reader.records(_watched(shard, choices, on_progress)):
         numbered = [
@@ -111,7 +111,7 @@ def admitted_batches(
     refuse(reader.problems(source.name), choices, total=reader.rejected)
     refuse(repeated, choices)
     if reader.received == 0:
-        raise BadInputError(f"{source.name}: holds no records")
+        raise BadInputError(f"{source.name}: contains no records")
 
 
 def _watched(
@@ -131,7 +131,7 @@ BLOCK_BYTES: Final = 64 * 1024
 
 
 class TaggedReading(msgspec.Struct, frozen=True):
-    """What was read: records by kind, and what is to be said about them.
+    """What was read: records by kind, and problems.
 
     ``problems`` make the file invalid; at most ``max_errors`` are kept and the rest is counted in
     ``unlisted``. ``remarks`` are warnings and notes, and ``rule_counts`` counts errors and
@@ -149,7 +149,7 @@ class TaggedReading(msgspec.Struct, frozen=True):
 
     @property
     def is_valid(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 
@@ -188,7 +188,7 @@ def read_tagged(
     problems += [(remark.line, remark_words(source.name, remark)) for remark in remarks.errors]
     problems.sort(key=lambda found: found[0])
     if reader.received == 0:
-        problems.append((1, f"{source.name}: holds no records"))
+        problems.append((1, f"{source.name}: contains no records"))
     unlisted = max(0, reader.rejected - len(reader.refusals)) + remarks.unlisted
     return TaggedReading(
         kinds={_kind_name(kind): count for kind, count in kinds.items()},
@@ -203,7 +203,7 @@ def read_tagged(
 
 
 def remark_words(name: str, remark: Remark) -> str:
-    """A remark as one line of text; what is no error says so."""
+    """Return a remark as one line; warnings and notes say so."""
     where = "" if remark.path == "$" else f" at {remark.path}"
     grade = "" if remark.grade == "error" else f"{remark.grade}: "
     rule = f" ({remark.rule})" if remark.rule else ""
@@ -216,7 +216,7 @@ def _kind_name(kind: type) -> str:
 
 
 class _Kept:
-    """Remarks, as many as anyone will read, and the number of the rest."""
+    """A bounded list of remarks, and the number of the rest."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -247,7 +247,7 @@ def one_path(request: ScoreRequest) -> str:
 def score_exam(
     workspace: Workspace,
     kind: str,
-    options: dict[str, Any],
+    options: dict[str, object],
     request: ScoreRequest,
     *,
     started_at: datetime,
@@ -311,13 +311,13 @@ def _score(
     request: ScoreRequest,
     *,
     kind: str,
-    to_options: Callable[[Any, datetime], dict[str, Any]] | None,
+    to_options: Callable[[object, datetime], dict[str, object]] | None,
     finish: Callable[[Scored], Scored] | None,
     files_of: Callable[[Scored], Mapping[str, bytes]] | None,
 ) -> ScoreReport:
     started_at = workspace.clock()
     if to_options is None:
-        options: dict[str, Any] = msgspec.to_builtins(request.parameters)
+        options: dict[str, object] = msgspec.to_builtins(request.parameters)
     else:
         options = to_options(request.parameters, started_at)
     scored = score_exam(workspace, kind, options, request, started_at=started_at)

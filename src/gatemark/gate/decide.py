@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import mimetypes
 import operator
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msgspec
 
+import gatemark
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Evidence, Measurement, rate
 from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Rule, Verdict, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, runtime_versions, seal
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import ExamOutcome
 
 LOW_INFORMATION = "low_information"
@@ -437,3 +440,25 @@ def judge_exam(
         attachments=report.attachments,
         kept=dict(kept or {}),
     )
+
+
+PACKAGES = ("gatemark", "msgspec", "numpy", "scipy", "rfc8785")
+
+
+def runtime_versions() -> dict[str, str]:
+    """Versions of Python, the platform and the packages that numbers come from."""
+    versions = {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+    for package in PACKAGES:
+        if package == "gatemark":
+            # What runs counts, not what was installed before the source changed.
+            versions[package] = gatemark.__version__
+            continue
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions

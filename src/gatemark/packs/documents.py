@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.result import Result
 from gatemark.evidence.exam import DocumentType, ExamSuite, schemas, suites
 from gatemark.evidence.json_schema import document_schema, schema_document
+from gatemark.packs.editor_schema import pack_schema
 from gatemark.packs.pack import Pack
 
 DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {
@@ -30,6 +31,8 @@ def json_schema(name: str) -> dict[str, Any]:
     """One schema as a JSON Schema document."""
     if name in DOCUMENTS:
         noun, summary = DOCUMENTS[name]
+        if noun is Pack:
+            return pack_schema(name, summary)
         return document_schema(name, summary, noun)
     if name not in schemas():
         for document in _exam_documents():

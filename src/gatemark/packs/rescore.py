@@ -18,7 +18,7 @@ from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Verdict
-from gatemark.core.result import PACKAGES, Result, read_result, runtime_versions
+from gatemark.core.result import Result, read_result
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import (
     EXPECTED_IDS,
@@ -32,7 +32,7 @@ from gatemark.evidence.exam import (
 )
 from gatemark.evidence.run_exam import exam_suite, run_exam
 from gatemark.evidence.source import ReadingChoices, read_expected_ids
-from gatemark.gate.decide import decide
+from gatemark.gate.decide import PACKAGES, decide, runtime_versions
 from gatemark.ledger.port import BlobStore, Store
 from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again

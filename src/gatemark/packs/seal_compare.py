@@ -18,17 +18,9 @@ from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
-from gatemark.core.result import (
-    AssetRef,
-    Blob,
-    Cost,
-    PackRef,
-    Result,
-    runtime_versions,
-    seal,
-)
+from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.source import ReadingChoices
-from gatemark.gate.decide import decide
+from gatemark.gate.decide import decide, runtime_versions
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.recordings import recorded_rows, scores_of
 from gatemark.samples.compare import CompareRequest, compare_files

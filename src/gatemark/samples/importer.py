@@ -86,9 +86,9 @@ class ForeignSample(msgspec.Struct, frozen=True):
 
     id: str
     epoch: int = 1
-    input: Any = None
-    target: Any = None
-    output: Any = None
+    input: object = None
+    target: object = None
+    output: object = None
     scores: dict[str, float | None] = {}
     confidence: float | None = None
     error: ForeignError | None = None

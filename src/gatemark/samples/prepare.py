@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -91,7 +91,7 @@ def _unnamed(name: str) -> str:
     return f"redacted-{digest_bytes(name.encode()).removeprefix('sha256:')[:SHOWN_DIGEST]}"
 
 
-def without_private(value: Any) -> Any:
+def without_private(value: object) -> object:
     """The value with every text that shows personal data or a secret replaced by its digest."""
     if isinstance(value, str):
         kinds = (*personal_data(value), *secret_kinds(value))

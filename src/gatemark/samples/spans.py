@@ -7,7 +7,7 @@ names, or one event per message.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -87,7 +87,7 @@ _SPOKEN: Final = (
 _SAID: Final = (".content", ".messages", ".arguments", ".value", ".prompt", ".completion")
 
 
-Told = Sequence[tuple[str, Mapping[str, Any]]]
+Told = Sequence[tuple[str, Mapping[str, object]]]
 """The events of a span: their names and attributes."""
 
 
@@ -109,8 +109,8 @@ class TraceSpan(msgspec.Struct, frozen=True):
     start_ns: int
     end_ns: int
     kind: SpanKind | None
-    input: Any
-    output: Any
+    input: object
+    output: object
     error: str | None
     model: str | None
     prompt: tuple[str, str] | None
@@ -125,7 +125,7 @@ class TraceSpan(msgspec.Struct, frozen=True):
         return (self.end_ns - self.start_ns) / NANOS_PER_MS
 
 
-def kind_of(attributes: Mapping[str, Any]) -> SpanKind | None:
+def kind_of(attributes: Mapping[str, object]) -> SpanKind | None:
     """What a span does, by either convention; None when neither says."""
     operation = attributes.get("gen_ai.operation.name")
     if isinstance(operation, str) and operation in _OPERATIONS:
@@ -134,7 +134,7 @@ def kind_of(attributes: Mapping[str, Any]) -> SpanKind | None:
     return _SPAN_KINDS.get(str(span_kind).upper()) if span_kind is not None else None
 
 
-def input_of(attributes: Mapping[str, Any], events: Told = ()) -> Any:
+def input_of(attributes: Mapping[str, object], events: Told = ()) -> object:
     """What went in."""
     asked = [
         {"role": _MESSAGES[name], **values} for name, values in events if name in _MESSAGES
@@ -142,19 +142,19 @@ def input_of(attributes: Mapping[str, Any], events: Told = ()) -> Any:
     return _content(attributes, events, _INPUTS, _INDEXED_INPUTS, asked)
 
 
-def output_of(attributes: Mapping[str, Any], events: Told = ()) -> Any:
+def output_of(attributes: Mapping[str, object], events: Told = ()) -> object:
     """What came out."""
     chosen = [dict(values) for name, values in events if name == _CHOICE] or None
     return _content(attributes, events, _OUTPUTS, _INDEXED_OUTPUTS, chosen)
 
 
 def _content(
-    attributes: Mapping[str, Any],
+    attributes: Mapping[str, object],
     events: Told,
     names: Sequence[str],
     prefixes: Sequence[str],
-    messages: list[dict[str, Any]] | None,
-) -> Any:
+    messages: list[dict[str, object]] | None,
+) -> object:
     """The same thing in whichever dialect it was told."""
     carried = [values for name, values in events if name in _CARRIERS]
     for source in (attributes, *carried):
@@ -168,9 +168,9 @@ def _content(
     return messages
 
 
-def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]:
+def _indexed(attributes: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
     """Attributes such as ``llm.input_messages.0.message.role`` as a list of objects."""
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[int, dict[str, object]] = {}
     for name in attributes:
         index, _, rest = name.removeprefix(prefix).partition(".")
         if name.startswith(prefix) and rest and index.isascii() and index.isdigit():
@@ -180,37 +180,37 @@ def _indexed(attributes: Mapping[str, Any], prefix: str) -> list[dict[str, Any]]
     return [found[index] for index in sorted(found)]
 
 
-def model_of(attributes: Mapping[str, Any]) -> str | None:
+def model_of(attributes: Mapping[str, object]) -> str | None:
     """The model that answered; the one that was asked for where the answer does not say."""
     return _text(_first(attributes, _MODELS))
 
 
-def tool_of(attributes: Mapping[str, Any]) -> str | None:
+def tool_of(attributes: Mapping[str, object]) -> str | None:
     """The tool that ran."""
     return _text(_first(attributes, _TOOLS))
 
 
-def retrieval_of(attributes: Mapping[str, Any]) -> str | None:
+def retrieval_of(attributes: Mapping[str, object]) -> str | None:
     """Where documents came from."""
     return _text(_first(attributes, _SOURCES))
 
 
-def prompt_of(attributes: Mapping[str, Any]) -> tuple[str, str] | None:
+def prompt_of(attributes: Mapping[str, object]) -> tuple[str, str] | None:
     """A prompt's name and revision, when both are told."""
     name = _text(_first(attributes, ("gen_ai.prompt.name", "prompt.id", "prompt_name")))
     version = _text(_first(attributes, ("gen_ai.prompt.version", "prompt.version")))
     return (name, version) if name and version else None
 
 
-def _first(attributes: Mapping[str, Any], names: Sequence[str]) -> Any:
+def _first(attributes: Mapping[str, object], names: Sequence[str]) -> object:
     return next((attributes[name] for name in names if attributes.get(name) is not None), None)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value.strip() else None
 
 
-def opened(value: Any) -> Any:
+def opened(value: object) -> object:
     """A value that is JSON inside a text, as what it says."""
     if isinstance(value, str) and value[:1] in "[{":
         try:

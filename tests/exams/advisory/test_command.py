@@ -303,4 +303,4 @@ def test_a_message_about_many_lanes_still_fits(
 def test_nothing_to_score_is_bad_input(gatemark: Run, write_jsonl: Write) -> None:
     assert gatemark("score", "advisory").code == 2
     empty = gatemark("score", "advisory", write_jsonl("empty.jsonl", []))
-    assert (empty.code, "holds no records" in empty.err) == (2, True)
+    assert (empty.code, "contains no records" in empty.err) == (2, True)

@@ -524,9 +524,9 @@ def test_output_that_nobody_can_take_is_an_error_and_no_pass(write_jsonl: Write)
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "pins no ids"),
-        (" \n\r\n", "pins no ids"),
-        ("Q0000\nQ0001\nQ0000\n", "ids.txt:3: pins 'Q0000' again, first on line 1"),
+        ("", "contains no ids"),
+        (" \n\r\n", "contains no ids"),
+        ("Q0000\nQ0001\nQ0000\n", "ids.txt:3: repeats id 'Q0000' of line 1"),
         ("Q0000\x0bQ0001\n", "ids.txt:1: id 'Q0000\\x0bQ0001' has a control character"),
     ],
 )

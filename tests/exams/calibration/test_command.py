@@ -183,7 +183,7 @@ def test_a_bad_line_is_told_with_its_place(score: Run, bad: Any, words: str) -> 
 def test_an_empty_file_is_refused(score: Run) -> None:
     ran = score([])
     assert ran.code == 2
-    assert "holds no records" in ran.err
+    assert "contains no records" in ran.err
 
 
 def test_packed_files_are_read_and_the_document_can_be_kept(gatemark: Run, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_a_bad_line_is_told_with_its_place(score: Run, bad: Any, words: str) -> 
 
 
 def test_an_empty_file_is_refused(score: Run) -> None:
-    assert "holds no records" in score([]).err
+    assert "contains no records" in score([]).err
 
 
 def test_people_read_the_verdict_first(gatemark: Run, write_jsonl: Write, tmp_path: Path) -> None:

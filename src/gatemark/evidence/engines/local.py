@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class LocalEngine:
-    """Maps work over one process or ``jobs`` of them."""
+    """Runs work in this process, or in ``jobs`` processes."""
 
     def __init__(self, jobs: int) -> None:
         if jobs < 1:
@@ -25,7 +25,7 @@ class LocalEngine:
         self.jobs = jobs
 
     def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
-        """The result of ``work`` for every task, as each gets done."""
+        """Yield the result of ``work`` for every task, as each finishes."""
         workers = min(self.jobs, len(tasks))
         logger.debug(
             "shards start", extra={"engine": "local", "shards": len(tasks), "workers": workers}
@@ -44,8 +44,8 @@ class LocalEngine:
             except BrokenProcessPool as error:
                 logger.info("worker lost", extra={"engine": "local", "shards": len(tasks)})
                 raise WorkerLostError(
-                    "a worker process ended before its work was done (was it killed, or out of "
-                    "memory?); nothing was concluded, -j 1 works without workers"
+                    "a worker process ended early (was it killed, or out of memory?); "
+                    "nothing was judged. Use -j 1 to run without workers"
                 ) from error
             finally:
                 pool.shutdown(wait=False, cancel_futures=True)

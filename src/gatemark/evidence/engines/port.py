@@ -1,4 +1,4 @@
-"""All that an engine is: a way to map one function over tasks, in any order."""
+"""The interface of an engine: map one function over tasks, in any order."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ class Engine(Protocol):
     """
 
     def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
-        """The result of ``work`` for every task."""
+        """Yield the result of ``work`` for every task."""
         ...

@@ -1,6 +1,6 @@
 """The Ray engine: the same tasks on a cluster of processes, here or on many machines.
 
-Without an address a cluster of this machine alone is started, on loopback and without telemetry.
+Without an address, it starts a cluster on this machine, on loopback and without telemetry.
 With one, its workers must see the evidence under the same paths and have the same Gatemark.
 """
 
@@ -23,7 +23,7 @@ WAITING_PER_JOB = 2
 
 
 class RayEngine:
-    """Maps work over the workers of a Ray cluster."""
+    """Runs work on the workers of a Ray cluster."""
 
     def __init__(self, jobs: int, address: str | None = None) -> None:
         if jobs < 1:
@@ -32,7 +32,7 @@ class RayEngine:
         self._address = address
 
     def run(self, work: Callable[[T], bytes], tasks: Sequence[T]) -> Iterator[bytes]:
-        """The result of ``work`` for every task, as each gets done."""
+        """Yield the result of ``work`` for every task, as each finishes."""
         ray = self._joined()
         logger.debug(
             "shards start", extra={"engine": "ray", "shards": len(tasks), "workers": self.jobs}
@@ -69,7 +69,7 @@ class RayEngine:
         self, ray: Any, remote: Any, work: Callable[[T], bytes], tasks: Sequence[T]
     ) -> Iterator[bytes]:
         waiting = iter(tasks)
-        under_way: list[Any] = []
+        under_way: list[object] = []
         while True:
             while len(under_way) < self.jobs * WAITING_PER_JOB:
                 task = next(waiting, None)
@@ -89,10 +89,10 @@ class RayEngine:
                 logger.info("worker lost", extra={"engine": "ray", "kind": type(error).__name__})
                 first = str(error).strip().partition("\n")[0]
                 raise WorkerLostError(
-                    f"a Ray worker was lost, nothing was concluded: {first}"
+                    f"a Ray worker was lost; nothing was judged: {first}"
                 ) from error
 
 
 def work_on(work: Callable[[T], bytes], task: T) -> bytes:
-    """One task on a worker."""
+    """Run one task on a worker."""
     return work(task)

@@ -138,7 +138,9 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         )
         return promotion_closing(section, verdict)
 
-    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+    def summary(
+        self, report: ExamReport, evidence: Evidence, verdict: Verdict
+    ) -> dict[str, object]:
         return summary_document(self.options.policy, self.policy(), report, evidence, verdict)
 
     def _report(

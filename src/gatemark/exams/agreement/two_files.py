@@ -162,7 +162,7 @@ class _Side:
         if choices.on_duplicate == "error":
             refuse(repeated_lines(twice.items(), form), choices)
         if reader.received == 0:
-            raise BadInputError(f"{source.name}: holds no records")
+            raise BadInputError(f"{source.name}: contains no records")
         self.accepted = reader.accepted
         self.rejected = reader.rejected
         self.records: Sequence[NumberedRecord] = tuple(kept.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -43,8 +43,8 @@ class LangfuseObservation(msgspec.Struct):
     end_time: str | None = None
     parent_observation_id: str | None = None
     name: str | None = None
-    input: Any = None
-    output: Any = None
+    input: object = None
+    output: object = None
     level: str | None = None
     status_message: str | None = None
     provided_model_name: str | None = None

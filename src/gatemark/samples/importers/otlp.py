@@ -6,8 +6,8 @@ There is one ``TracesData`` per file or per line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -49,7 +49,7 @@ class _Camel(msgspec.Struct, rename="camel", frozen=True):
 
 class _Attribute(_Camel, frozen=True):
     key: str
-    value: dict[str, Any] | None = None
+    value: dict[str, object] | None = None
 
 
 # A field that is null has its default value, as in all JSON that stands for protocol buffers.
@@ -108,7 +108,9 @@ def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refus
     """Every span of a file with its place, or why it cannot be read."""
     whole = file.data.strip()
     if b"\n" not in whole or not whole.split(b"\n", 1)[0].rstrip().endswith(b"}"):
-        documents: Any = [(file.name, decode(file.data, TracesData, file.name))]
+        documents: Iterable[tuple[str, TracesData | Refusal]] = [
+            (file.name, decode(file.data, TracesData, file.name))
+        ]
     else:
         documents = lines(file, TracesData)
     for place, document in documents:
@@ -162,7 +164,7 @@ def _nanos(time: str | int | None) -> int | None:
     return nanos if 0 <= nanos <= _LAST_NANO else None
 
 
-def _evaluations(span: _Span, attributes: dict[str, Any]) -> Iterator[spans.TraceScore]:
+def _evaluations(span: _Span, attributes: dict[str, object]) -> Iterator[spans.TraceScore]:
     """Scores as GenAI events, or as OpenInference attributes of the span itself."""
     for event in span.events or ():
         if event.name == _EVALUATION_EVENT:
@@ -172,7 +174,7 @@ def _evaluations(span: _Span, attributes: dict[str, Any]) -> Iterator[spans.Trac
 
 
 def _evaluation(
-    values: dict[str, Any], prefix: str, score: str, label_name: str
+    values: dict[str, object], prefix: str, score: str, label_name: str
 ) -> Iterator[spans.TraceScore]:
     name, label = values.get(f"{prefix}name"), values.get(f"{prefix}{label_name}")
     number = score_number(values.get(f"{prefix}{score}"))
@@ -181,7 +183,7 @@ def _evaluation(
         yield spans.TraceScore(name, number, passed)
 
 
-def _values(attributes: _Attributes) -> dict[str, Any]:
+def _values(attributes: _Attributes) -> dict[str, object]:
     found = {}
     for attribute in attributes or ():
         try:
@@ -191,7 +193,7 @@ def _values(attributes: _Attributes) -> dict[str, Any]:
     return found
 
 
-def _value(value: Any, depth: int = 0) -> Any:
+def _value(value: object, depth: int = 0) -> object:
     """An OTLP value as plain JSON; an empty one is null, one of no known kind too."""
     if depth > _MAX_DEPTH:
         raise _OddValueError("is nested too deeply")
@@ -211,7 +213,7 @@ def _value(value: Any, depth: int = 0) -> Any:
     return None
 
 
-def _whole(found: Any) -> int:
+def _whole(found: object) -> int:
     """A 64-bit integer, which comes as a text."""
     if isinstance(found, str) and _WHOLE.fullmatch(found):
         found = int(found)
@@ -220,14 +222,14 @@ def _whole(found: Any) -> int:
     return found
 
 
-def _list_in(found: Any, key: str) -> list[Any]:
+def _list_in(found: object, key: str) -> list[object]:
     values = (found or {}).get("values") if isinstance(found, dict | None) else found
     if not isinstance(values, list | None):
         raise _OddValueError(f"has the {key} {short_text(values)}")
     return values or []
 
 
-def _pair(one: Any, depth: int) -> tuple[str, Any]:
+def _pair(one: object, depth: int) -> tuple[str, object]:
     if not isinstance(one, dict) or not isinstance(one.get("key"), str):
         raise _OddValueError(f"has the pair {short_text(one)} without a key")
     return one["key"], _value(one.get("value") or {}, depth)

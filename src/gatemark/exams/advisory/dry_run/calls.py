@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -35,6 +35,8 @@ REASON_OF_ERROR: Final = {
     "crash": "service_crashed",
     "bad_reply": "reply_unreadable",
     "http_status": "http_status",
+    "unavailable": "http_status",
+    "unauthorized": "http_status",
     "unreachable": "service_unreachable",
     "refused": "service_refused",
 }
@@ -51,7 +53,7 @@ class CallQuestion(msgspec.Struct, frozen=True):
     fixture: Fixture | None = None
 
     @property
-    def payload(self) -> Any:
+    def payload(self) -> object:
         """What travels; a sound is rendered only now."""
         if self.fixture is None:
             return None
@@ -95,7 +97,7 @@ class ObservedTarget:
     async def close(self) -> None:
         await self._target.close()
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return self._target.identity()
 
 

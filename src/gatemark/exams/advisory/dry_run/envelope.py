@@ -54,12 +54,12 @@ class EnvelopeRefusedError(RefusedError):
         self.code = code
 
 
-def asks_authority(value: Any) -> bool:
+def asks_authority(value: object) -> bool:
     """Whether an envelope or a reply wants more than to advise."""
     return bool(requested_flags(value))
 
 
-def requested_flags(value: Any) -> frozenset[str]:
+def requested_flags(value: object) -> frozenset[str]:
     """The authority flags that are not as they must be, by what ``value`` says of itself.
 
     Flags are looked for under their own names and the two that the record's schema uses. A flag or
@@ -75,7 +75,7 @@ def requested_flags(value: Any) -> frozenset[str]:
     return frozenset().union(*found)
 
 
-def nested_flags(value: Any) -> frozenset[str]:
+def nested_flags(value: object) -> frozenset[str]:
     """The flags that stand open anywhere inside a value, under their own names."""
     found: set[str] = set()
     level = [value]
@@ -93,7 +93,7 @@ def nested_flags(value: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def _flags_of(wishes: Any) -> frozenset[str]:
+def _flags_of(wishes: object) -> frozenset[str]:
     if wishes is None:
         return frozenset()
     if not isinstance(wishes, dict):
@@ -103,7 +103,7 @@ def _flags_of(wishes: Any) -> frozenset[str]:
     return frozenset(wrong) | (NOT_ADVICE if unknown else frozenset())
 
 
-def _flags_for(actions: Any) -> frozenset[str]:
+def _flags_for(actions: object) -> frozenset[str]:
     if actions is None:
         return frozenset()
     if not isinstance(actions, list | tuple):
@@ -114,7 +114,7 @@ def _flags_for(actions: Any) -> frozenset[str]:
     )
 
 
-def admit(value: Any) -> RequestEnvelope:
+def admit(value: object) -> RequestEnvelope:
     """The envelope, or the reason why it is turned away."""
     if _is_deep(value):
         raise EnvelopeRefusedError("malformed", f"envelope is nested deeper than {MAX_DEPTH}")
@@ -130,7 +130,7 @@ def admit(value: Any) -> RequestEnvelope:
         raise EnvelopeRefusedError("malformed", f"envelope is malformed: {error}") from error
 
 
-def _is_deep(value: Any) -> bool:
+def _is_deep(value: object) -> bool:
     """Whether containers stand inside each other beyond the limit, found without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -83,7 +83,7 @@ def run_file(folder: Path, run_id: str) -> Path:
     return folder / RUNS / run_id / DECISIONS
 
 
-def read_past_runs(folder: Path) -> list[dict[str, Any]]:
+def read_past_runs(folder: Path) -> list[dict[str, object]]:
     """The runs that a folder holds already, as history; empty when there are none."""
     return read_history(str(folder / RUNS)) if (folder / RUNS).is_dir() else []
 

@@ -88,8 +88,8 @@ def _judged(
     workspace: Workspace,
     run: DryRun,
     out: Path,
-    policy: Mapping[str, Any] | None,
-    history: Sequence[Mapping[str, Any]],
+    policy: Mapping[str, object] | None,
+    history: Sequence[Mapping[str, object]],
 ) -> dict[str, Any]:
     started_at = workspace.clock()
     examined = run_exam(
@@ -119,7 +119,7 @@ def _judged(
     return {**scored.summary, "evidence": evidence}
 
 
-def _past_run(run: DryRun, data: bytes) -> dict[str, Any]:
+def _past_run(run: DryRun, data: bytes) -> dict[str, object]:
     """A run as the history of another: how its lanes spread over the confidence buckets."""
     lanes: dict[str, Counter[str]] = {}
     for decision in run.decisions:

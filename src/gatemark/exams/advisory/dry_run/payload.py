@@ -8,7 +8,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ _WORD: Final = re.compile(r"[A-Za-z]+|\d+|[^\sA-Za-z\d]")
 Row = NDArray[np.float32]
 
 
-def text_features(payload: Any) -> Row:
+def text_features(payload: object) -> Row:
     """Hashed words, pairs of words and figures of a JSON payload, of length one.
 
     A word is hashed together with the key it stands under. The hash is CRC-32, the same in every
@@ -51,7 +51,7 @@ def text_features(payload: Any) -> Row:
     return np.asarray(row / length if length else row, dtype=np.float32)
 
 
-def _signals(payload: Any) -> Iterator[tuple[str, float]]:
+def _signals(payload: object) -> Iterator[tuple[str, float]]:
     yield "bias", 0.5
     for key, value in _leaves(payload, ""):
         if isinstance(value, bool) or value is None:
@@ -70,7 +70,7 @@ def _signals(payload: Any) -> Iterator[tuple[str, float]]:
     yield from _overlap(payload)
 
 
-def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+def _leaves(value: object, key: str) -> Iterator[tuple[str, object]]:
     if isinstance(value, dict):
         for name in sorted(value):
             yield from _leaves(value[name], f"{key}.{name}")
@@ -87,7 +87,7 @@ def _words(text: str) -> list[str]:
     ]
 
 
-def _overlap(payload: Any) -> Iterator[tuple[str, float]]:
+def _overlap(payload: object) -> Iterator[tuple[str, float]]:
     """How far passages cover a question, and whether those that do give different figures."""
     question = payload.get("question") if isinstance(payload, dict) else None
     passages = payload.get("passages") if isinstance(payload, dict) else None
@@ -145,7 +145,7 @@ class PayloadRuling(NamedTuple):
     fallback: FallbackKind | None = None
 
 
-def wire_payload(input_class: str, payload: Any) -> Any:
+def wire_payload(input_class: str, payload: object) -> object:
     """The payload as it travels to a service: sounds as WAV in base64, everything else as it is."""
     if input_class != VOICE:
         return payload
@@ -153,7 +153,7 @@ def wire_payload(input_class: str, payload: Any) -> Any:
     return {"wav_base64": base64.b64encode(wav).decode("ascii")}
 
 
-def row_of(input_class: str, payload: Any) -> Row:
+def row_of(input_class: str, payload: object) -> Row:
     """The model's row for a payload that travelled; BadInputError when it is not one."""
     if input_class != VOICE:
         return text_features(payload)
@@ -167,7 +167,7 @@ def row_of(input_class: str, payload: Any) -> Row:
     return audio_features(read_wav(data))
 
 
-def settled_by_rule(input_class: str, payload: Any) -> PayloadRuling | None:
+def settled_by_rule(input_class: str, payload: object) -> PayloadRuling | None:
     """Inputs that no model gets to see: private roots, broken envelopes, grabs for authority."""
     if input_class == DOCUMENTS and isinstance(payload, dict):
         if payload.get("root_class") == "private":
@@ -180,7 +180,7 @@ def settled_by_rule(input_class: str, payload: Any) -> PayloadRuling | None:
     return None
 
 
-def _is_whole(envelope: Any) -> bool:
+def _is_whole(envelope: object) -> bool:
     if not isinstance(envelope, dict) or not envelope.keys() <= _INNER_KEYS:
         return False
     text, tokens = envelope.get("text"), envelope.get("max_tokens")

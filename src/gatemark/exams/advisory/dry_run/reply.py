@@ -74,7 +74,7 @@ class NoAdvice(msgspec.Struct, frozen=True):
     timeout: bool = False
 
 
-def read_reply(reply: Any, payload: Any, taxonomy: Taxonomy) -> Advice | NoAdvice:
+def read_reply(reply: object, payload: object, taxonomy: Taxonomy) -> Advice | NoAdvice:
     """What a service's answer to ``payload`` amounts to."""
     if not isinstance(reply, Mapping):
         return NoAdvice("reply_not_an_object", Conduct(echoed=repeats_payload(reply, payload)))
@@ -115,7 +115,7 @@ def read_reply(reply: Any, payload: Any, taxonomy: Taxonomy) -> Advice | NoAdvic
     )
 
 
-def read_health(reply: Any) -> NoAdvice:
+def read_health(reply: object) -> NoAdvice:
     """What the answer to a health probe amounts to; a probe never brings advice."""
     if not isinstance(reply, Mapping):
         return NoAdvice("reply_not_an_object")
@@ -123,12 +123,12 @@ def read_health(reply: Any) -> NoAdvice:
     return NoAdvice(HEALTHY if reply.get("status") == "ok" else "not_healthy", conduct)
 
 
-def _requested(reply: Mapping[str, Any]) -> frozenset[str]:
+def _requested(reply: Mapping[str, object]) -> frozenset[str]:
     """What a reply asks for at its top, and the known flags that stand open anywhere below."""
     return requested_flags(dict(reply)) | nested_flags(reply)
 
 
-def _acted(reply: Mapping[str, Any]) -> bool:
+def _acted(reply: Mapping[str, object]) -> bool:
     """Whether a reply says that something was done, at its top or as the record's schema does."""
     inner = reply.get("actual_action")
     places = [reply, inner] if isinstance(inner, Mapping) else [reply]
@@ -138,7 +138,7 @@ def _acted(reply: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -159,18 +159,18 @@ def _fallback(value: Any) -> ReportedFallback | str | None:
 
 
 def _kept(
-    reply: Mapping[str, Any], name: str, pattern: re.Pattern[str], dropped: list[str]
+    reply: Mapping[str, object], name: str, pattern: re.Pattern[str], dropped: list[str]
 ) -> tuple[str, ...]:
     """The texts of a list that are codes; leaving one out is noted, never repeated."""
     given = reply.get(name)
-    texts: Iterable[Any] = given if isinstance(given, list | tuple) else ()
+    texts: Iterable[object] = given if isinstance(given, list | tuple) else ()
     kept = [text for text in texts if isinstance(text, str) and pattern.match(text)][:MAX_CODES]
     if given is not None and kept != list(texts):
         dropped.append(name)
     return tuple(kept)
 
 
-def _name(reply: Mapping[str, Any], name: str, dropped: list[str]) -> str | None:
+def _name(reply: Mapping[str, object], name: str, dropped: list[str]) -> str | None:
     given = reply.get(name)
     if isinstance(given, str) and _NAME.match(given):
         return given
@@ -179,7 +179,7 @@ def _name(reply: Mapping[str, Any], name: str, dropped: list[str]) -> str | None
     return None
 
 
-def _duration(reply: Mapping[str, Any], name: str, dropped: list[str]) -> float | None:
+def _duration(reply: Mapping[str, object], name: str, dropped: list[str]) -> float | None:
     given: Any = reply.get(name)
     if _is_number(given) and math.isfinite(given) and given >= 0:
         return float(given)
@@ -188,7 +188,7 @@ def _duration(reply: Mapping[str, Any], name: str, dropped: list[str]) -> float 
     return None
 
 
-def _whole(reply: Mapping[str, Any], name: str, dropped: list[str]) -> int | None:
+def _whole(reply: Mapping[str, object], name: str, dropped: list[str]) -> int | None:
     given = reply.get(name)
     if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MAX_DELTA_US:
         return given
@@ -209,7 +209,7 @@ MAX_DECODED: Final = 200
 """So many words of a reply are tried as hexadecimal digits and base 64."""
 
 
-def repeats_payload(reply: Any, payload: Any) -> bool:
+def repeats_payload(reply: object, payload: object) -> bool:
     """Whether a whole object, a longer text or several words in a row come back.
 
     Looks at the payload's values and at the reply's keys and values, ignores case, spacing and
@@ -282,13 +282,13 @@ def _plain(text: str) -> str:
     return _SPACES.sub(" ", text).strip().lower()
 
 
-def _same(value: Any, payload: Any) -> Iterator[bool]:
+def _same(value: object, payload: object) -> Iterator[bool]:
     yield value == payload
     for inner in _children(value):
         yield from _same(inner, payload)
 
 
-def _texts(value: Any, *, keys: bool) -> Iterator[str]:
+def _texts(value: object, *, keys: bool) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     if keys and isinstance(value, Mapping):
@@ -297,7 +297,7 @@ def _texts(value: Any, *, keys: bool) -> Iterator[str]:
         yield from _texts(inner, keys=keys)
 
 
-def _children(value: Any) -> Iterator[Any]:
+def _children(value: object) -> Iterator[object]:
     if isinstance(value, Mapping):
         yield from value.values()
     elif isinstance(value, list | tuple):

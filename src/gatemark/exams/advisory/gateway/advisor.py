@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import openvino as ov
 
@@ -35,7 +35,7 @@ class Advisor:
         }
         self._counter = counter
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> dict[str, object]:
         """Which lanes are ready, where they run and by which model."""
         return {
             "protocol": PROTOCOL,
@@ -51,7 +51,7 @@ class Advisor:
             },
         }
 
-    def advise(self, envelope: RequestEnvelope) -> dict[str, Any]:
+    def advise(self, envelope: RequestEnvelope) -> dict[str, object]:
         """A recommendation for one input; refuses lanes it does not have and inputs it cannot read.
 
         Nothing of the payload is in the reply but the names of its fields.
@@ -71,7 +71,7 @@ class Advisor:
             said |= {"authority": WANTED_FLAGS, "actions": sorted(ALLOWED_ACTIONS)}
         return {**said, "service_ms": (time.perf_counter() - started) * 1000}
 
-    def _ruled(self, lane: LaneModel, ruling: PayloadRuling) -> dict[str, Any]:
+    def _ruled(self, lane: LaneModel, ruling: PayloadRuling) -> dict[str, object]:
         fallback = None
         if ruling.fallback is not None:
             fallback = {"kind": ruling.fallback, "reason": ruling.reason}
@@ -85,7 +85,7 @@ class Advisor:
             "fallback": fallback,
         }
 
-    def _inferred(self, lane: LaneModel, envelope: RequestEnvelope) -> dict[str, Any]:
+    def _inferred(self, lane: LaneModel, envelope: RequestEnvelope) -> dict[str, object]:
         try:
             row = row_of(envelope.input_class, envelope.payload)
         except BadInputError as error:
@@ -109,7 +109,7 @@ class Advisor:
             "fallback": self._device_fallback(lane),
         }
 
-    def _machine(self, lane: LaneModel) -> dict[str, Any]:
+    def _machine(self, lane: LaneModel) -> dict[str, object]:
         return {
             "device": lane.device,
             "precision": lane.precision,
@@ -121,7 +121,7 @@ class Advisor:
         return None if lane.fallback is None else {"kind": "cpu", "reason": lane.fallback}
 
 
-def _evidence(payload: Any) -> list[str]:
+def _evidence(payload: object) -> list[str]:
     """The fields that were looked at, by name; names that are not plain words are left out."""
     if not isinstance(payload, dict):
         return []

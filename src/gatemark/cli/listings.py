@@ -1,0 +1,67 @@
+"""``gatemark scorers``, ``targets`` and ``plugins``: what a pack can name, with its options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import click
+import msgspec
+
+from gatemark.cli.options import json_option
+from gatemark.cli.screen import say, show
+from gatemark.packs.option_list import PluginOptions, describe_scorers, describe_targets
+from gatemark.packs.option_list import foreign_plugins as found_plugins
+
+
+@click.command("scorers")
+@click.argument("name", required=False)
+@json_option
+def scorers_command(name: str | None, json: bool) -> None:
+    """List the scorers with their options.
+
+    \b
+    Examples:
+      gatemark scorers
+      gatemark scorers rouge_l
+    """
+    show(describe_scorers(name), _lines, json=json)
+
+
+@click.command("targets")
+@json_option
+def targets_command(json: bool) -> None:
+    """List what a target in a pack can be, with its options.
+
+    \b
+    Example:
+      gatemark targets
+    """
+    show(describe_targets(), _lines, json=json)
+
+
+@click.command("plugins")
+@json_option
+def plugins_command(json: bool) -> None:
+    """List the installed plugins of other distributions.
+
+    \b
+    Example:
+      gatemark plugins
+    """
+    found = found_plugins()
+    show(found, lambda one: [f"{name}  {module}" for name, module in one.items()], json=json)
+    if not found and not json:
+        say("no plugins of other distributions are installed", err=True)
+
+
+def _lines(found: Mapping[str, PluginOptions]) -> Iterator[str]:
+    for name, plugin in found.items():
+        yield f"{name}: {plugin.summary}"
+        for option in plugin.options:
+            default = "required" if option.is_required else f"default {_shown(option.default)}"
+            meaning = f"  {option.meaning}" if option.meaning else ""
+            yield f"    {option.name} ({default}){meaning}"
+
+
+def _shown(value: object) -> str:
+    return msgspec.json.encode(value).decode()

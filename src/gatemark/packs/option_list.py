@@ -1,0 +1,87 @@
+"""What a pack can name, with options: read from the types, for lists and reference pages."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Any
+
+import msgspec
+from msgspec import inspect as types
+
+from gatemark.core.registry import ENTRY_POINT_GROUP
+from gatemark.scorers.scorer import scorers
+from gatemark.targets.spec import TargetSpec
+
+
+class OptionInfo(msgspec.Struct, frozen=True):
+    """One option: its name, its default and what it means."""
+
+    name: str
+    is_required: bool
+    default: Any = None
+    meaning: str = ""
+
+
+class PluginOptions(msgspec.Struct, frozen=True):
+    """What something is, and the options it takes."""
+
+    summary: str
+    options: tuple[OptionInfo, ...]
+
+
+def describe_scorers(name: str | None = None) -> dict[str, PluginOptions]:
+    """Return every scorer, or the one of that name, with its options."""
+    chosen = scorers() if name is None else [scorers().get(name)]
+    return {
+        scorer.name: PluginOptions(
+            scorer.summary,
+            tuple(one for one in options_of(scorer.options) if one.name not in scorer.places),
+        )
+        for scorer in chosen
+    }
+
+
+def describe_targets() -> dict[str, PluginOptions]:
+    """Return the keys of a target, and those below each key that holds a mapping."""
+    found = {"target": PluginOptions(_summary(TargetSpec), options_of(TargetSpec))}
+    for field in _fields(TargetSpec):
+        inner = field.type.types if isinstance(field.type, types.UnionType) else (field.type,)
+        for kind in inner:
+            if isinstance(kind, types.StructType):
+                found[field.encode_name] = PluginOptions(_summary(kind.cls), options_of(kind.cls))
+    return found
+
+
+def foreign_plugins() -> dict[str, str]:
+    """Return the entry points of other distributions: what they add, and from which module."""
+    return {point.name: point.value for point in sorted(entry_points(group=ENTRY_POINT_GROUP))}
+
+
+def options_of(model: type) -> tuple[OptionInfo, ...]:
+    """Return the options that a type takes."""
+    return tuple(_option(field) for field in _fields(model))
+
+
+def _fields(model: type) -> tuple[types.Field, ...]:
+    info = types.type_info(model)
+    return info.fields if isinstance(info, types.StructType) else ()
+
+
+def _option(field: types.Field) -> OptionInfo:
+    default = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        default = field.default_factory()
+    kind = field.type
+    meaning = ""
+    if isinstance(kind, types.Metadata):
+        meaning = str((kind.extra_json_schema or {}).get("description", ""))
+    return OptionInfo(
+        name=field.encode_name,
+        is_required=field.required,
+        default=None if field.required else msgspec.to_builtins(default),
+        meaning=meaning,
+    )
+
+
+def _summary(model: type) -> str:
+    return (model.__doc__ or "").strip().partition("\n")[0]

@@ -1,0 +1,76 @@
+"""What an editor and the lists know of scorers and targets comes from their types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jsonschema
+import pytest
+
+from gatemark.packs.documents import json_schema
+from gatemark.scorers.scorer import scorers
+
+Run = Callable[..., Any]
+
+PACK = {
+    "gatemark": 1,
+    "name": "t",
+    "version": 1,
+    "asset": {"kind": "prompt", "name": "t"},
+    "score_min": 0.5,
+    "regression_max": 0.1,
+}
+
+
+def pack(scorer: Any, target: Any) -> dict[str, Any]:
+    suite = {"id": "g", "kind": "golden", "weight": 1.0, "dataset": "g.jsonl", "scorer": scorer}
+    return {**PACK, "suites": [suite], "targets": {"candidate": target, "baseline": "none"}}
+
+
+PYTHON = {"python": "app:answer"}
+
+
+@pytest.mark.parametrize(
+    ("scorer", "target", "is_valid"),
+    [
+        ("exact", PYTHON, True),
+        ("exakt", PYTHON, False),
+        ({"name": "regex", "options": {"pattern": "x"}}, PYTHON, True),
+        ({"name": "regex", "options": {"patern": "x"}}, PYTHON, False),
+        ({"name": "regex", "options": {"match": "half"}}, PYTHON, False),
+        ({"name": "combined", "options": {"scorers": [{"scorer": "exact"}]}}, PYTHON, True),
+        ("exact", {"pyton": "app:answer"}, False),
+        ("exact", {"http": {"url": "http://127.0.0.1/", "response": "a"}}, True),
+        ("exact", {"http": {"url": "http://127.0.0.1/", "respons": "a"}}, False),
+    ],
+)
+def test_the_schema_of_a_pack_knows_scorers_and_targets(
+    scorer: Any, target: Any, is_valid: bool
+) -> None:
+    validator = jsonschema.Draft202012Validator(json_schema("gatemark.pack/1"))
+    assert validator.is_valid(pack(scorer, target)) == is_valid
+
+
+def test_scorers_are_listed_with_their_options(gatemark: Run) -> None:
+    listed = gatemark("scorers", "--json").json
+    assert tuple(listed) == scorers().names()
+    (option,) = listed["rouge_l"]["options"]
+    assert (option["name"], option["default"], option["is_required"]) == ("measure", "f1", False)
+    one = gatemark("scorers", "rouge_l").out
+    assert 'measure (default "f1")  Share of both texts' in one
+    wrong = gatemark("scorers", "rogue_l")
+    assert wrong.code == 2
+    assert "did you mean 'rouge_l'?" in wrong.err
+
+
+def test_targets_are_listed_with_their_options(gatemark: Run) -> None:
+    listed = gatemark("targets", "--json").json
+    names = [option["name"] for option in listed["target"]["options"]]
+    assert {"python", "command", "http", "openai", "recorded", "retries"} <= set(names)
+    required = [one["name"] for one in listed["http"]["options"] if one["is_required"]]
+    assert "url" in required
+
+
+def test_plugins_of_others_are_listed(gatemark: Run) -> None:
+    assert gatemark("plugins").code == 0
