@@ -261,7 +261,7 @@ class Memory:
             self.episodes[row] = msgspec.structs.replace(
                 before,
                 level=now.level if grew else before.level,
-                latest=max(before.latest, now.latest),
+                latest=max(before.latest, now.latest, key=lambda window: window.end),
                 breached=before.breached or now.breached,
                 signal=msgspec.structs.replace(now.signal, episode=before.id)
                 if grew
