@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from gatemark.ci.workflows import CI_SERVICES, CiService, write_workflow
+from gatemark.cli.screen import say
 from gatemark.packs.init import FAULTY_FILE, SOUND_LINE, write_starter
 
 
@@ -35,9 +36,9 @@ def init_command(folder: str, ci: CiService | None) -> None:
     if ci is not None:
         written.append(write_workflow(ci, pack.as_posix(), Path()))
     for path in written:
-        click.echo(path)
+        say(path)
     for line in _next_steps(pack, is_new=is_new):
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def _next_steps(pack: Path, *, is_new: bool) -> tuple[str, ...]:
