@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -36,7 +35,7 @@ from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Target
+from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
@@ -110,7 +109,7 @@ class ArmSource(msgspec.Struct, frozen=True):
     target_for: Callable[[str], Target]
     targets: tuple[Target, ...]
     spec: TargetSpec
-    identity: Mapping[str, Any]
+    identity: Mapping[str, object]
     reference: AssetRef | None = None
     scores_for: Callable[[str], Mapping[ItemKey, RecordedScores]] = lambda _suite: {}
     """What other tools scored, by suite; a live target has no scores of its own."""
@@ -121,12 +120,12 @@ class ArmSource(msgspec.Struct, frozen=True):
             await target.close()
 
 
-def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: int) -> ArmSource:
+def open_arm(pack: Pack, arm: str, raw: Mapping[str, object], folder: Path, jobs: int) -> ArmSource:
     """The arm that a pack describes."""
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     scores: dict[ItemKey, RecordedScores] = {}
 
-    def open_scored(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+    def open_scored(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
         rows, name = recorded_rows(path)
         scores.update(scores_of(rows))
         return recording_from_samples(rows), name
@@ -177,7 +176,7 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
     )
 
 
-def open_recording(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+def open_recording(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
     """Recorded samples of a file: our own, or another tool's log."""
     rows, name = recorded_rows(path)
     return recording_from_samples(rows), name
@@ -347,7 +346,7 @@ def _named(on_progress: OnProgress, suite_id: str) -> Callable[[RunProgress], No
     return lambda progress: on_progress(suite_id, progress)
 
 
-def _scorable(row: Row, output: Any) -> Scorable:
+def _scorable(row: Row, output: object) -> Scorable:
     return Scorable(row.id, row.input, row.target, output, sample_of(row))
 
 
