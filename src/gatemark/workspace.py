@@ -203,6 +203,11 @@ class Workspace:
         """The folder of a store in files; None for one in a database server."""
         return self._folder if self._address is None else None
 
+    @property
+    def local_folder(self) -> Path:
+        """The folder of the store, or of the local files beside a database."""
+        return self._folder
+
     def run_folder(self, key: str) -> Path:
         """Return the folder for the journals of a run until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]

@@ -63,7 +63,7 @@ def test_parameters_are_filled_by_name(tmp_path: Path) -> None:
         "def answer(q, sample, *, epoch, id, variables=None):\n"
         "    return [q, sample, epoch, id, variables]\n"
     )
-    target = _target(tmp_path, source)
+    target = _target(tmp_path, source, fields=("lang", "missing"))
     assert target.reads == {"input", "sample", "variables"}
     assert ask(target, CALL).output == ["hi", {"lang": "en"}, 2, "q1", {"tone": "dry"}]
 

@@ -30,9 +30,11 @@ class Outputs(msgspec.Struct, frozen=True):
         """Write every file by the renderer of its extension."""
         write_documents(self.files, renderers)
 
-    def show(self, found: T, text: Callable[[T], str | Iterable[str]]) -> None:
+    def show(
+        self, found: T, text: Callable[[T], str | Iterable[str]], *, is_styled: bool = False
+    ) -> None:
         """Print the document as JSON, or as text."""
-        show(found, text, json=self.json)
+        show(found, text, json=self.json, is_styled=is_styled)
 
 
 def output_options(*extensions: str) -> OptionGroup[Outputs]:

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import click
 
 from gatemark.cli.options import OptionGroup, store_option
+from gatemark.cli.screen import say
 from gatemark.core.errors import UsageError
 from gatemark.web.settings import ServerSettings
 
@@ -83,5 +84,5 @@ def serve_command(settings: ServerSettings, *, linked: str | None, store: str) -
     from gatemark.web.serving import print_link, serve  # noqa: PLC0415 - heavy, and only here
 
     if linked is not None:
-        return print_link(settings, store, linked, click.echo)
-    return serve(settings, store, click.echo)
+        return print_link(settings, store, linked, say)
+    return serve(settings, store, say)

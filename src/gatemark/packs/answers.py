@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import Row
+from gatemark.targets.port import ANSWER_FIELDS
 from gatemark.targets.recorded import UNSCORED
 
 
@@ -124,7 +125,7 @@ def asked_rows(kind: str, rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def sample_of(row: Row) -> dict[str, object]:
-    """The row as it was written, for targets and scorers that look beyond its input.
+    """The row as it was written, for scorers that look beyond its input.
 
     A confidence is the candidate's own to state, so the one of the data set stays behind, and so
     does what an imported sample says about an earlier answer.
@@ -136,6 +137,11 @@ def sample_of(row: Row) -> dict[str, object]:
         if (value := getattr(row, name)) is not None:
             sample[name] = value
     return sample
+
+
+def asked_of(row: Row) -> dict[str, Any]:
+    """The row as targets may see it: without what says which answer is right."""
+    return {name: value for name, value in sample_of(row).items() if name not in ANSWER_FIELDS}
 
 
 def sample_line(

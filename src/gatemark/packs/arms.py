@@ -24,6 +24,7 @@ from gatemark.packs.answers import (
     sample_line,
     sample_of,
 )
+from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.inputs import calls_of
 from gatemark.packs.pack import Pack, SuiteSpec
@@ -33,9 +34,11 @@ from gatemark.packs.recordings import RecordedScores, recorded_rows, scores_of
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
+from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journal, Reuse
 from gatemark.targets.limits import Spending
 from gatemark.targets.port import CallError, Reply, Target
+from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
@@ -111,8 +114,14 @@ class ArmSource(msgspec.Struct, frozen=True):
     spec: TargetSpec
     identity: Mapping[str, object]
     reference: AssetRef | None = None
+    conditions: dict[str, str] = {}
     scores_for: Callable[[str], Mapping[ItemKey, RecordedScores]] = lambda _suite: {}
     """What other tools scored, by suite; a live target has no scores of its own."""
+
+    def packages(self) -> dict[str, str]:
+        """The versions of the packages that the arm's own processes loaded."""
+        workers = [target for target in self.targets if isinstance(target, PythonWorkerTarget)]
+        return {name: found for worker in workers for name, found in worker.packages.items()}
 
     async def close(self) -> None:
         """Let go of processes, connections and modules."""
@@ -120,8 +129,10 @@ class ArmSource(msgspec.Struct, frozen=True):
             await target.close()
 
 
-def open_arm(pack: Pack, arm: str, raw: Mapping[str, object], folder: Path, jobs: int) -> ArmSource:
-    """The arm that a pack describes."""
+def open_arm(
+    pack: Pack, arm: str, raw: Mapping[str, object], folder: Path, *, jobs: int, store: Path
+) -> ArmSource:
+    """The arm that a pack describes; an isolated one cannot read the data or the store."""
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     scores: dict[ItemKey, RecordedScores] = {}
 
@@ -137,14 +148,43 @@ def open_arm(pack: Pack, arm: str, raw: Mapping[str, object], folder: Path, jobs
         environ=os.environ,
         concurrency=jobs,
         open_recording=open_scored,
+        hidden=hidden_paths(pack, folder, store),
     )
     return ArmSource(
         target_for=lambda _suite: target,
         targets=(target,),
         spec=spec,
-        identity=target.identity(),
+        identity=target_identity(spec, target, folder),
+        conditions=_conditions(arm, spec, target),
         scores_for=lambda _suite: scores,
     )
+
+
+def hidden_paths(pack: Pack, folder: Path, store: Path) -> tuple[Path, ...]:
+    """Return what an isolated target must not read: the data, the store, the files' history."""
+    named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
+    named += [judge.labels for judge in pack.judges.values()]
+    for suite in pack.suites:
+        for files in (suite.evidence, suite.baseline_evidence):
+            named += files.values() if isinstance(files, dict) else ()
+    data = [folder / name for name in named if not name.startswith(BUILTIN)]
+    history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
+    return (store, *data, *history)
+
+
+def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:
+    """What the way an arm is called means for the verdict."""
+    if spec.in_process:
+        return {
+            IN_PROCESS: f"the {arm} ran inside Gatemark (in_process: true), where it can reach "
+            "labels and results; leave in_process out to let it pass"
+        }
+    if isinstance(target, PythonWorkerTarget) and spec.isolate and not target.is_isolated:
+        return {
+            ISOLATED: f"the {arm} asked for isolate: true and this system has no Landlock, "
+            "so it ran in a process of its own without further limits"
+        }
+    return {}
 
 
 def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
@@ -172,6 +212,7 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
         spec=RECORDED,
         identity=identity,
         reference=reference,
+        conditions=conditions_of(result),
         scores_for=lambda suite: scores.get(suite, {}),
     )
 
@@ -274,6 +315,7 @@ async def answer_all(
             passes=None if suite.judge is not None else _keeping(found, score, by_id, recorded),
         )
         outcomes.extend(done)
+        unasked: dict[ItemKey, CallError] = {}
         if suite.judge is not None:
             items = {
                 outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
@@ -281,10 +323,14 @@ async def answer_all(
                 if outcome.reply is not None
             }
             graded[suite.id] = await graders.grade(suite, arm, items)
+            unasked = graded[suite.id].outages()
             for key, item in items.items():
-                found[key] = score(with_replies(item, graded[suite.id], key))
+                if key not in unasked:
+                    found[key] = score(with_replies(item, graded[suite.id], key))
         told = [
-            _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
+            _unjudged(by_id[done_one.id], done_one, unasked[done_one.key])
+            if done_one.key in unasked
+            else _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
             for done_one in done
         ]
         answers[suite.id] = tuple(told)
@@ -361,6 +407,20 @@ def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
     """An item with what its judge replied, as the judge's scorer reads it."""
     recorded = {"replies": msgspec.to_builtins(graded.replies[key])}
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
+
+
+def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
+    """An answer whose judge could not be asked."""
+    return Answer(
+        id=row.id,
+        epoch=outcome.epoch,
+        output=None if outcome.reply is None else outcome.reply.output,
+        score=None,
+        reason=f"the judge could not be asked: {why.message}",
+        error=why.kind,
+        cluster=row.cluster,
+        tags=row.tags,
+    )
 
 
 def _scored(

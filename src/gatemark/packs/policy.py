@@ -8,6 +8,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Against, Policy, Rule, Setting, SuiteShare, Waiver
 from gatemark.gate.decide import LINE_TOLERANCE
+from gatemark.packs.conditions import Conditions, condition_rules
 from gatemark.packs.pack import (
     FIRST_RULES,
     RULES,
@@ -62,6 +63,7 @@ def pack_policy(
     compared: frozenset[str],
     settings: Mapping[str, Setting],
     limit: int | None,
+    conditions: Conditions,
     pooled: frozenset[str] = frozenset(),
     rules_version: int = RULES,
 ) -> Policy:
@@ -70,7 +72,7 @@ def pack_policy(
     ``compared`` are the suites that have a baseline to regress from, ``pooled`` those that one
     test judges together; ``limit`` is the number of items per suite that a run was cut to.
     """
-    rules: list[Rule] = []
+    rules = list(condition_rules(conditions))
     if limit is not None:
         rules.append(Rule(id=WHOLE_RUN, metric=WHOLE_RUN, op=">=", bound=1.0, severity="hold"))
     for suite in pack.suites:
@@ -111,6 +113,7 @@ def pack_policy(
             "baseline": "given" if compared else "none",
             **({} if rules_version == FIRST_RULES else {RULES_SETTING: rules_version}),
             **({} if limit is None else {"limit": limit}),
+            **conditions,
             **settings,
         },
     )

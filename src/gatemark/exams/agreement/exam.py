@@ -13,6 +13,7 @@ from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
+from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import (
     EvidenceRole,
     Exam,
@@ -373,7 +374,7 @@ def _counted(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\")
+    return inert_cell(text.replace("\\", "\\\\"))
 
 
 def examine_agreement(run: ExamRun) -> ExamOutcome:
