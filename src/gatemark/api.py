@@ -268,8 +268,8 @@ def compare(
 def run(
     pack: AnyPath,
     *,
-    candidate: AnyPath | Mapping[str, Any] | None = None,
-    baseline: AnyPath | Mapping[str, Any] | None = None,
+    candidate: AnyPath | Mapping[str, object] | None = None,
+    baseline: AnyPath | Mapping[str, object] | None = None,
     store: AnyPath | None = None,
     jobs: int = 1,
     limit: int | None = None,
@@ -334,11 +334,11 @@ def _workspace(store: AnyPath | None, actor: str | None) -> Workspace:
     return Workspace(store=named if store is None else fspath(store), actor=actor)
 
 
-def _target(given: AnyPath | Mapping[str, Any]) -> Mapping[str, Any]:
+def _target(given: AnyPath | Mapping[str, object]) -> Mapping[str, object]:
     return given if isinstance(given, Mapping) else {"recorded": str(Path(given).resolve())}
 
 
-def _baseline(given: AnyPath | Mapping[str, Any]) -> Mapping[str, Any] | str:
+def _baseline(given: AnyPath | Mapping[str, object]) -> Mapping[str, object] | str:
     if isinstance(given, str) and (given == "none" or given.startswith("sha256:")):
         return given
     return _target(given)

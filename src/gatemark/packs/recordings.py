@@ -120,7 +120,7 @@ def _refuse_contradiction(origin: SampleOrigin | None, place: str) -> None:
         )
 
 
-def _origin(row: Mapping[str, Any]) -> SampleOrigin | None:
+def _origin(row: Mapping[str, object]) -> SampleOrigin | None:
     found = row.get("origin")
     if found is None:
         return None

@@ -121,7 +121,7 @@ def write_reports(
     result: Result,
     paths: Sequence[str],
     *,
-    summary: Mapping[str, Any] | None = None,
+    summary: Mapping[str, object] | None = None,
     folder: str | None = None,
     attachments: Mapping[str, bytes] | None = None,
 ) -> None:
