@@ -19,7 +19,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     id: str
     epoch: int
-    output: Any
+    output: object
     score: float | None
     reason: str | None
     error: str | None = None
@@ -126,7 +126,7 @@ def asked_rows(kind: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     )
 
 
-def sample_of(row: Row) -> dict[str, Any]:
+def sample_of(row: Row) -> dict[str, object]:
     """The row as it was written, for scorers that look beyond its input.
 
     A confidence is the candidate's own to state, so the one of the data set stays behind, and so
@@ -134,7 +134,7 @@ def sample_of(row: Row) -> dict[str, Any]:
     """
     hidden = _ANSWERED if row.extra.get("schema") == _SAMPLE_SCHEMA else ("recorded",)
     extra = {name: value for name, value in row.extra.items() if name not in hidden}
-    sample: dict[str, Any] = {**extra, "id": row.id, "input": row.input, "tags": row.tags}
+    sample: dict[str, object] = {**extra, "id": row.id, "input": row.input, "tags": row.tags}
     for name in ("target", "cluster"):
         if (value := getattr(row, name)) is not None:
             sample[name] = value

@@ -315,7 +315,7 @@ def _scored_again(
     return differences, notes
 
 
-def _has_number(value: Any) -> bool:
+def _has_number(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_number, value.values()))
     if isinstance(value, list):
