@@ -65,6 +65,8 @@ def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
                 output=row.get("output"),
                 latency_ms=row.get("latency_ms"),
                 confidence=row.get("confidence"),
+                cost=row.get("cost"),
+                usage=None if row.get("tokens") is None else {"total_tokens": row["tokens"]},
             )
         else:
             recording[key] = _recorded_error(error["kind"], error["message"])
