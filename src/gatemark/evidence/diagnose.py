@@ -33,7 +33,7 @@ def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
 
 
 def document_problems(
-    validator: Any, value: Any, *, show: bool = True, looks: Mapping[str, str] | None = None
+    validator: Any, value: object, *, show: bool = True, looks: Mapping[str, str] | None = None
 ) -> Iterator[Problem]:
     """Yield every problem that a JSON Schema validator finds in a value."""
     try:
@@ -95,7 +95,7 @@ def _described(
     yield Problem(_json_path(path), said)
 
 
-def _depth_of_branch(branch: list[Any]) -> int:
+def _depth_of_branch(branch: list[jsonschema_rs.ValidationError]) -> int:
     """Return how deep a branch matched before it failed."""
     return max((len(error.instance_path) for error in branch), default=0)
 

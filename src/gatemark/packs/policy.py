@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Against, Policy, Rule, Setting, SuiteShare, Waiver
 from gatemark.gate.decide import LINE_TOLERANCE
 from gatemark.packs.conditions import Conditions, condition_rules
+from gatemark.packs.latency_and_cost import latency_and_cost_rules
 from gatemark.packs.pack import (
     FIRST_RULES,
     RULES,
@@ -63,7 +65,7 @@ def pack_policy(
     compared: frozenset[str],
     settings: Mapping[str, Setting],
     limit: int | None,
-    conditions: Conditions,
+    conditions: Conditions = MappingProxyType({}),
     pooled: frozenset[str] = frozenset(),
     rules_version: int = RULES,
 ) -> Policy:
@@ -98,6 +100,7 @@ def pack_policy(
         if suite.id in compared
     )
     rules.append(Rule(id=BENCH_RULE, metric="bench", op=">=", bound=pack.score_min))
+    rules.extend(latency_and_cost_rules(pack))
     for suite in pack.suites:
         rules.extend(suite_rules.get(suite.id, ()))
     rules.extend(pack.rules)

@@ -109,7 +109,14 @@ def _named_arm(path: Path) -> tuple[Path, str | None]:
 
 
 def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[str, Any]], str]:
-    (log,) = import_files([log_file(file)], tool=tool, options=options)
+    try:
+        (log,) = import_files([log_file(file)], tool=tool, options=options)
+    except BadInputError as error:
+        named = f"{file.name}{ARM_MARK}ARM"
+        raise BadInputError(
+            tuple(problem.replace("--arm", named) for problem in error.problems),
+            unlisted_count=error.unlisted_count,
+        ) from error
     if log.refused:
         raise BadInputError(
             tuple(f"{one.place}: {one.reason}" for one in log.refused[:MOST_LISTED]),
@@ -128,7 +135,7 @@ def _refuse_contradiction(origin: SampleOrigin | None, place: str) -> None:
         )
 
 
-def _origin(row: Mapping[str, Any]) -> SampleOrigin | None:
+def _origin(row: Mapping[str, object]) -> SampleOrigin | None:
     found = row.get("origin")
     if found is None:
         return None

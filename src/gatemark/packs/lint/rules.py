@@ -15,6 +15,7 @@ from gatemark.packs.arms import (
     scorer_of,
     suite_plugin,
 )
+from gatemark.packs.latency_and_cost import METRICS as LATENCY_AND_COST
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.qualification import METRIC as LICENCE
@@ -111,7 +112,7 @@ def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]
     """Why a rule of the pack's own can never be judged, or never hold."""
     lanes = {suite.id for suite in opened.pack.suites}
     if rule.lane is None:
-        known = OF_THE_PACK
+        known = OF_THE_PACK | LATENCY_AND_COST
         if rule.metric in OF_EVERY_SUITE:
             yield (
                 f"rule {rule.id}: {rule.metric} belongs to a suite, so the rule needs a lane, "
@@ -126,6 +127,8 @@ def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]
         return
     else:
         known = frozenset({*OF_EVERY_SUITE, LICENCE, *trials[rule.lane]})
+        if opened.pack.suite(rule.lane).dataset is not None:
+            known |= LATENCY_AND_COST
     if rule.metric not in known:
         names = ", ".join(sorted(known))
         yield f"rule {rule.id}: nothing measures {rule.metric!r} there (known: {names})"
