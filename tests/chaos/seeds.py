@@ -132,9 +132,9 @@ def seeds() -> Iterator[Seed]:
             lines = [dict(one) for one in form.good][:2]
             yield Seed(f"validate {name} {form.name}", ("validate", "{}"), lines, is_lines=True)
     for tool, (log, is_lines) in LOGS.items():
-        wanted = ("import", "{}", "--from", tool, "-o", "@/out.jsonl")
-        wanted += ("--arm", "1") if tool == "promptfoo" else ()
-        yield Seed(f"import {tool}", wanted, log, "log.json", is_lines)
+        arm = ("--arm", "1") if tool == "promptfoo" else ()
+        reading = ("import", "{}", "--from", tool, "-o", "@/out.jsonl", *arm)
+        yield Seed(f"import {tool}", reading, log, "log.json", is_lines)
     yield Seed("import auto", ("import", "{}", "-o", "@/out.jsonl"), LOGS["inspect"][0])
     agreement = ("score", "agreement", "--pairs")
     yield Seed("score agreement", (*agreement, "{}"), PAIRS, is_lines=True)
@@ -180,7 +180,7 @@ def seeds() -> Iterator[Seed]:
 def furnish(folder: Path, spelled: Any) -> None:
     """The good files that stand beside a damaged one."""
     advisory = [dict(one) for one in schemas().get("npu_advisory_decision_v1").forms[0].good][:2]
-    for name, rows in {
+    beside: dict[str, list[Any]] = {
         "pairs.jsonl": PAIRS,
         "said.jsonl": SAMPLES,
         "told.jsonl": SAMPLES,
@@ -188,6 +188,7 @@ def furnish(folder: Path, spelled: Any) -> None:
         "bare.jsonl": [meta("bare"), *losses([1.0, 1.1, 1.2, 1.3])],
         "guarded.jsonl": [meta("guarded"), *losses([1.0, 1.1, 1.2, 1.3])],
         "advisory.jsonl": advisory,
-    }.items():
+    }
+    for name, rows in beside.items():
         (folder / name).write_bytes(b"".join(spelled(row) + b"\n" for row in rows))
     (folder / "pack.yaml").write_bytes(spelled(PACK))

@@ -30,9 +30,8 @@ class _StrictLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._written += 1
         if self._written > MAX_WRITTEN:
-            mark = self.peek_event().start_mark
             problem = f"the file has more than {MAX_WRITTEN} values"
-            raise yaml.composer.ComposerError(None, None, problem, mark)
+            raise yaml.composer.ComposerError(None, None, problem, self.get_mark())
         return super().compose_node(parent, index)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
