@@ -189,7 +189,7 @@ def read_sample_lines(data: bytes, place: str) -> list[dict[str, Any]]:
     for number, line in enumerate(data.splitlines(), start=1):
         try:
             sample = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(f"{place}:{number}: {error}") from error
         if not isinstance(sample, dict) or sample.get("schema") != "gatemark.sample/1":
             raise BadInputError(f"{place}:{number}: is not a gatemark.sample/1 record")

@@ -225,7 +225,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self._body()
         try:
             value = msgspec.json.decode(body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise EnvelopeRefusedError("malformed", "body is not JSON") from error
         return self.server.advise(admit(value))
 
