@@ -123,6 +123,9 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     without it the pack's ``guard_max`` holds. ``largest_drop`` declares how far the score of one
     item can move. ``severity: block`` makes the floor of a suite that is not required block.
     ``latency`` and ``cost`` bound what the candidate's answers to this suite take.
+    ``slices`` are tags: the items of each value are measured on their own. No slice may score less
+    than ``slice_min`` or drop by more than ``slice_regression_max``; slices with fewer items than
+    ``slice_min_items`` (20 when it is not given) are judged together.
     """
 
     id: Name
@@ -148,8 +151,15 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     largest_drop: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
     latency: LatencyBounds | None = None
     cost: CostBounds | None = None
+    slice_min: Share | None = None
+    slice_regression_max: Share | None = None
+    slice_min_items: Positive | None = None
 
     def __post_init__(self) -> None:
+        if not self.slices and (self.slice_min, self.slice_regression_max) != (None, None):
+            raise InvalidValueError(
+                f"suite {self.id}: slice_min and slice_regression_max need slices: [tag]"
+            )
         if self.template is not None and self.dataset is None:
             raise InvalidValueError(f"suite {self.id}: a template needs a dataset")
         if sum(given is not None for given in (self.dataset, self.source, self.evidence)) != 1:

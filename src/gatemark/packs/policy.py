@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from gatemark.core.errors import BadInputError
@@ -26,6 +26,8 @@ POOLED = "bench_regression"
 DEFAULT_GUARD = 2.0
 """How many times ``regression_max`` one suite may drop by when the pack says nothing."""
 WHOLE_RUN = "run.whole"
+WORST_SLICE_SCORE = "worst_slice_score"
+WORST_SLICE_DROP = "worst_slice_regression"
 
 
 def regression_mode(
@@ -84,6 +86,7 @@ def pack_policy(
                 rules.append(_errors_rule(suite, "baseline_errors", "baseline_error_rate"))
         if suite.min is not None:
             rules.append(_floor_rule(pack, suite, rules_version))
+        rules.extend(_slice_rules(suite, is_compared=suite.id in compared))
     if pooled:
         rules.append(
             Rule(
@@ -144,6 +147,27 @@ def _floor_rule(pack: Pack, suite: SuiteSpec, rules_version: int) -> Rule:
         bound=suite.min or 0.0,
         severity="block" if blocks or rules_version == FIRST_RULES else "warn",
     )
+
+
+def _slice_rules(suite: SuiteSpec, *, is_compared: bool) -> Iterator[Rule]:
+    """One rule over all slices of a suite; its reason names the slice that is worst."""
+    if suite.slice_min is not None:
+        yield Rule(
+            id=f"{suite.id}.slice_floor",
+            metric=WORST_SLICE_SCORE,
+            lane=suite.id,
+            op=">=",
+            bound=suite.slice_min,
+        )
+    if suite.slice_regression_max is not None and is_compared:
+        yield Rule(
+            id=f"{suite.id}.slice_regression",
+            metric=WORST_SLICE_DROP,
+            lane=suite.id,
+            op="<=",
+            bound=suite.slice_regression_max,
+            against="interval",
+        )
 
 
 def _regression_rule(

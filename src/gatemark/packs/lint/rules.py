@@ -19,6 +19,7 @@ from gatemark.packs.latency_and_cost import METRICS as LATENCY_AND_COST
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.qualification import METRIC as LICENCE
+from gatemark.packs.suites.slices import DEFAULT_MIN_ITEMS, slices_of
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.scorer import Scorable, scorers
 
@@ -42,6 +43,7 @@ def unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
         path = f"$.suites[{number}]"
         yield from (LintWarning(path, found) for found in _tags_nowhere(opened, suite))
         yield from (LintWarning(path, found) for found in _unscorable(opened, suite))
+        yield from _small_slices(opened, suite, path)
         score = trials.get(suite.id, {}).get("score")
         if score is not None and score.value is None:
             yield LintWarning(path, f"suite {suite.id} can never have a score: {score.reason}")
@@ -83,6 +85,23 @@ def _tags_nowhere(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
     for tag in wanted:
         if tag is not None and tag not in tags:
             yield f"suite {suite.id}: no item carries the tag {tag!r}"
+
+
+def _small_slices(opened: OpenPack, suite: SuiteSpec, path: str) -> Iterator[LintWarning]:
+    """Slices that have too few items to be judged, even together."""
+    if suite.evidence is not None or (suite.slice_min, suite.slice_regression_max) == (None, None):
+        return
+    least = suite.slice_min_items or DEFAULT_MIN_ITEMS
+    tags = {row.id: row.tags for row in opened.snapshots[suite.id].rows}
+    for tag in suite.slices:
+        for one in slices_of(tag, tags, least):
+            if len(one.ids) < least:
+                yield LintWarning(
+                    f"{path}.slices",
+                    f"suite {suite.id}: slice {one.name} has {len(one.ids)} items and needs "
+                    f"{least}, so the rules on slices stay inconclusive; add items or lower "
+                    "slice_min_items",
+                )
 
 
 def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
