@@ -129,7 +129,10 @@ class Workspace:
 
     def _require_file(self) -> None:
         if not (self._folder / DATABASE).exists():
-            raise UsageError(f"there is no store at {self._folder}")
+            raise UsageError(
+                f"there is no store at {self._folder}; the first sealed result makes it "
+                "(gatemark run PACK); --store or GATEMARK_STORE names another place"
+            )
         if (self._folder / DATABASE).stat().st_size == 0:
             raise UsageError(f"{self._folder / DATABASE}: is not a usable store: it is empty")
 
@@ -202,6 +205,11 @@ class Workspace:
     def folder(self) -> Path | None:
         """The folder of a store in files; None for one in a database server."""
         return self._folder if self._address is None else None
+
+    @property
+    def local_folder(self) -> Path:
+        """The folder of the store, or of the local files beside a database."""
+        return self._folder
 
     def run_folder(self, key: str) -> Path:
         """Return the folder for the journals of a run until it is sealed."""

@@ -40,7 +40,7 @@ def test_the_demo_fails_the_candidate_for_the_planted_reason(demo: Path) -> None
     assert len(planted) > 0.8 * len(rows)
     assert (demo / "baseline.html").read_text().count("<h1") == 1
     text = (demo / "pack-candidate.md").read_text()
-    assert "golden.regression must be &lt;= 0.05" in text.splitlines()[0]
+    assert "regression must be &lt;= 0.05" in text.splitlines()[0]
     assert "golden: what got worse" in text
 
 

@@ -79,9 +79,13 @@ def _environment() -> dict[str, str]:
 
 
 def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
-    """Run every command but make in one shell, with the gatemark of this interpreter."""
+    """Run every command but make in one shell, with the gatemark of this interpreter.
+
+    As in a checkout, ``examples`` lies in the folder.
+    """
     shim = folder / SHIM
     shim.parent.mkdir(parents=True)
+    (folder / "examples").symlink_to(ROOT / "examples")
     client = f'"{sys.executable}" -I -S "{SERVER}" "{_command_server()}" run'
     shim.write_text(f'#!/bin/sh\nexec {client} "$@"\n', encoding="utf-8")
     shim.chmod(0o755)
@@ -99,7 +103,7 @@ def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env=_environment(),
+        env={**_environment(), "PATH": f"{shim.parent}{os.pathsep}{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

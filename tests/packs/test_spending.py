@@ -23,8 +23,8 @@ suites:
   - {{id: a, kind: golden, weight: 0.5, dataset: g.jsonl, epochs: 2}}
   - {{id: b, kind: golden, weight: 0.5, dataset: h.jsonl}}
 targets:
-  candidate: {{python: "app:answer"{more}}}
-  baseline: {{python: "app:answer"}}
+  candidate: {{python: "app:answer", files: []{more}}}
+  baseline: {{python: "app:answer", files: []}}
 """
 APP = """
 import pathlib

@@ -18,7 +18,9 @@ ENDS_WITHIN_S = 30
 async def started(folder: Path, body: str, *, keeps_stderr: bool = True) -> Child:
     shell = shutil.which("sh")
     assert shell is not None
-    return await start_child(shell, ["-c", body], folder, keeps_stderr=keeps_stderr)
+    return await start_child(
+        shell, ["-c", body], folder, environ=os.environ, keeps_stderr=keeps_stderr
+    )
 
 
 async def ended(child: Child) -> int | None:
@@ -91,4 +93,6 @@ def test_whoever_cancels_waits_until_the_child_is_gone(tmp_path: Path) -> None:
 
 def test_a_program_that_cannot_be_started_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="gone"):
-        asyncio.run(start_child(str(tmp_path / "gone"), [], tmp_path, keeps_stderr=False))
+        asyncio.run(
+            start_child(str(tmp_path / "gone"), [], tmp_path, environ={}, keeps_stderr=False)
+        )

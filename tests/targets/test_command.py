@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import time
 from pathlib import Path
@@ -31,7 +32,13 @@ def _target(folder: Path, body: str, **options: Any) -> CommandTarget:
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     (folder / "bot.py").write_text(LOOP + lines, encoding="utf-8")
     options.setdefault("max_reply_bytes", 1_000_000)
-    return CommandTarget([sys.executable, "bot.py"], folder, clock=time.perf_counter, **options)
+    return CommandTarget(
+        [sys.executable, "bot.py"],
+        folder,
+        clock=time.perf_counter,
+        environ=os.environ,
+        **options,
+    )
 
 
 def _kinds(outcomes: tuple[CallOutcome, ...]) -> list[str]:
@@ -69,7 +76,13 @@ def test_each_slot_has_its_own_process_and_all_end_with_the_target(tmp_path: Pat
 
 
 def test_the_sample_is_sent_only_when_asked_for(tmp_path: Path) -> None:
-    call = Call(id="q1", epoch=3, input={"a": 1}, sample={"target": "yes"}, variables={"v": 2})
+    call = Call(
+        id="q1",
+        epoch=3,
+        input={"a": 1},
+        sample={"target": "yes", "lang": "en", "hint": 1},
+        variables={"v": 2},
+    )
     shy = _target(tmp_path, "say(output=call)")
     assert shy.reads == {"input", "variables"}
     (outcome,) = run(shy, [call])
@@ -84,7 +97,11 @@ def test_the_sample_is_sent_only_when_asked_for(tmp_path: Path) -> None:
     assert open_one.reads == {"input", "variables", "sample"}
     (outcome,) = run(open_one, [call])
     assert outcome.reply is not None
-    assert outcome.reply.output["sample"] == {"target": "yes"}
+    assert outcome.reply.output["sample"] == {"lang": "en", "hint": 1}
+    narrow = _target(tmp_path, "say(output=call)", fields=("lang", "target"))
+    (outcome,) = run(narrow, [call])
+    assert outcome.reply is not None
+    assert outcome.reply.output["sample"] == {"lang": "en"}
 
 
 def test_a_crash_shows_the_last_words_and_the_next_call_gets_a_new_process(tmp_path: Path) -> None:
@@ -187,7 +204,13 @@ def test_a_command_can_report_a_failure_itself(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_refused_before_any_call(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no program 'not-a-program-here'"):
-        CommandTarget(["not-a-program-here"], tmp_path, clock=time.perf_counter, max_reply_bytes=9)
+        CommandTarget(
+            ["not-a-program-here"],
+            tmp_path,
+            clock=time.perf_counter,
+            max_reply_bytes=9,
+            environ={},
+        )
 
 
 def test_the_identity_covers_argv_and_the_files_of_the_folder(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import time
 from itertools import count
 from typing import Any
@@ -81,15 +82,28 @@ def test_a_reply_is_not_read_beyond_the_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "retryable"), [(400, False), (401, False), (404, False), (302, False), (503, True)]
+    ("status", "kind", "retryable"),
+    [
+        (400, "http_status", False),
+        (422, "http_status", False),
+        (302, "http_status", False),
+        (401, "unauthorized", False),
+        (403, "unauthorized", False),
+        (404, "unavailable", False),
+        (429, "unavailable", True),
+        (503, "unavailable", True),
+        (501, "unavailable", False),
+    ],
 )
-def test_a_status_is_told_with_an_excerpt_of_the_body(status: int, retryable: bool) -> None:
+def test_a_status_is_told_with_an_excerpt_of_the_body(
+    status: int, kind: str, retryable: bool
+) -> None:
     with (
         serving(lambda _: Answer({"error": "because"}, status)) as server,
         pytest.raises(TargetError, match=f"status {status}.*because") as caught,
     ):
         ask(_target(server.url), CALL)
-    assert caught.value.kind == "http_status"
+    assert caught.value.kind == kind
     assert caught.value.retryable is retryable
 
 
@@ -145,6 +159,33 @@ def test_a_slow_server_times_out() -> None:
         (outcome,) = run(_target(server.url), questions(1), RunOptions(timeout_s=0.2))
     assert outcome.error is not None
     assert outcome.error.kind == "timeout"
+
+
+def test_a_service_that_never_replies_could_not_be_asked() -> None:
+    with serving(lambda _: Answer({"answer": 1}, delay_s=20)) as server:
+        options = RunOptions(timeout_s=0.2, is_remote=True)
+        outcomes = run(_target(server.url), questions(3), options)
+    assert [o.error.kind for o in outcomes if o.error] == ["no_reply"] * 3
+    assert [o.attempts for o in outcomes] == [1, 0, 0]
+
+
+def test_an_address_that_takes_no_connection_is_given_up_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gatemark.targets.connections.CONNECT_LIMIT_S", 0.05)
+    with socket.socket() as full:
+        # A queue of connections that nobody takes: the next one waits.
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        waiting = [socket.socket() for _ in range(3)]
+        for one in waiting:
+            one.settimeout(0)
+            one.connect_ex(full.getsockname())
+        with pytest.raises(TargetError, match=r"ConnectTimeout: no connection within 0.05 s") as e:
+            ask(_target(f"http://127.0.0.1:{full.getsockname()[1]}"), CALL)
+        assert e.value.kind == "unreachable"
+        for one in waiting:
+            one.close()
 
 
 def test_nobody_listening_is_unreachable_and_may_be_retried() -> None:

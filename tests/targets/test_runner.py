@@ -528,3 +528,70 @@ def test_ctrl_c_ends_a_run_of_plain_functions_at_once(tmp_path: Path) -> None:
     with _journal(journal_path) as journal:
         assert journal.damage.messages("j") == ()
         assert 10 <= len(journal) < 5000
+
+
+def _remote(**options: Any) -> RunOptions:
+    return RunOptions(is_remote=True, retries=2, **options)
+
+
+@pytest.mark.parametrize("kind", ["unreachable", "unauthorized", "no_reply"])
+def test_a_dead_service_is_asked_once_and_no_more(kind: Any) -> None:
+    def gone(_: Call) -> None:
+        raise TargetError(kind, "nobody there", retryable=kind != "unauthorized")
+
+    target = Answers(gone)
+    outcomes = run(target, questions(500), _remote(concurrency=8), time_source=Time())
+    assert {(o.error.kind if o.error else "ok") for o in outcomes} == {kind}
+    assert len(target.seen) == (1 if kind == "unauthorized" else 3)
+    assert outcomes[0].error is not None
+    assert outcomes[0].error.message == "nobody there"
+    assert outcomes[-1].error is not None
+    assert outcomes[-1].error.message == "stopped at the first call: nobody there"
+
+
+@pytest.mark.parametrize(("kind", "retried"), [("unreachable", 2), ("unavailable", 20)])
+def test_a_service_that_dies_on_the_way_is_given_up_after_some_calls(
+    kind: Any, retried: int
+) -> None:
+    def dying(call: Call) -> str:
+        if call.id < "q0005":
+            return "ok"
+        raise TargetError(kind, "gone", retryable=True)
+
+    target = Answers(dying)
+    outcomes = run(target, questions(500), _remote(), time_source=Time())
+    assert sum(o.reply is not None for o in outcomes) == 5
+    assert len(target.seen) == 5 + 10 + retried
+    assert outcomes[-1].error is not None
+    assert outcomes[-1].error.kind == kind
+    assert outcomes[-1].error.message == "stopped after 10 calls in a row: gone"
+
+
+def test_an_answer_in_between_starts_the_count_again() -> None:
+    def flaky(call: Call) -> str:
+        if int(call.id[1:]) % 5:
+            raise TargetError("unavailable", "busy", retryable=True)
+        return "ok"
+
+    options = RunOptions(is_remote=True, stop_after=5)
+    outcomes = run(Answers(flaky), questions(50), options, time_source=Time())
+    assert sum(o.attempts for o in outcomes) == 50
+
+
+def test_a_resumed_run_asks_again_what_could_not_be_asked(tmp_path: Path) -> None:
+    state = {"up": False}
+
+    def answer(call: Call) -> str:
+        if not state["up"] and call.id == "q0002":
+            raise TargetError("unavailable", "busy")
+        return "ok"
+
+    kinds = []
+    for _ in range(2):
+        with Journal(tmp_path / "j", clock=time.monotonic) as journal:
+            target = Answers(answer)
+            outcomes = run(target, questions(4), RunOptions(is_remote=True), journal)
+            kinds.append([o.error.kind if o.error else "ok" for o in outcomes])
+        state["up"] = True
+    assert kinds == [["ok", "ok", "unavailable", "ok"], ["ok"] * 4]
+    assert target.seen == [("q0002", 0)]

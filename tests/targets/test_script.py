@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def script(folder: Path, body: str, *arguments: str, limit: int = 10_000) -> Scr
         folder,
         clock=time.perf_counter,
         max_reply_bytes=limit,
+        environ=os.environ,
     )
 
 
@@ -88,7 +90,7 @@ def _state(pid: int) -> str:
 def test_a_program_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
     for argv in ([], ["./gone.sh"], ["no-such-program-anywhere"]):
         with pytest.raises(UsageError, match="script target"):
-            ScriptTarget(argv, tmp_path, clock=time.perf_counter, max_reply_bytes=10)
+            ScriptTarget(argv, tmp_path, clock=time.perf_counter, max_reply_bytes=10, environ={})
 
 
 def test_a_file_that_cannot_be_run_is_a_crash(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from gatemark.targets.limits import Budget, Prices
 from gatemark.targets.openai import OpenAITarget
 from gatemark.targets.port import Call, Reply, Target
 from gatemark.targets.python_callable import PythonTarget
+from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget
 from gatemark.targets.spec import build, parse_spec
 
@@ -44,6 +45,12 @@ def _build(text: str, folder: Path, **options: Any) -> Target:
         ("{python: 'a:b', timeout_s: 0}", "timeout_s must be > 0"),
         ("{python: 'a:b', retries: -1}", "retries must be >= 0"),
         ("{python: 'a:b', send_sample: true}", "send_sample belongs to command"),
+        ("{python: 'a:b', env: [GATEMARK_TOKEN]}", "never receives Gatemark's own settings"),
+        ("{python: 'a:b', env: ['A=b']}", "must list names of variables, got 'A=b'"),
+        ("{python: 'a:b', fields: [lang, target]}", "never sees the expected answer"),
+        ("{command: [x], isolate: true}", "isolate belongs to python targets only"),
+        ("{recorded: x, env: [A]}", "env belongs to python and command targets only"),
+        ("{python: 'a:b', in_process: true, isolate: true}", "isolate and env have no effect"),
         ("{python: 'a:b', budget: {calls: -5}}", "budget.calls must be >= 0, got -5"),
         ("{python: 'a:b', cost: {per_call: -1}}", "cost.per_call must be >= 0, got -1.0"),
         ("{http: {url: 'http://h/', response: a, body: '{{inptu}}'}}", "unknown placeholder"),
@@ -92,8 +99,11 @@ def test_limits_reach_the_runner() -> None:
 def test_each_kind_builds_its_target(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("def answer(q):\n    return q\n")
     python = _build("{python: 'app:answer'}", tmp_path)
-    assert isinstance(python, PythonTarget)
+    assert isinstance(python, PythonWorkerTarget)
     assert ask(python, Call(id="q", epoch=0, input=1)).output == 1
+    inside = _build("{python: 'app:answer', in_process: true}", tmp_path)
+    assert isinstance(inside, PythonTarget)
+    assert ask(inside, Call(id="q", epoch=0, input=1)).output == 1
     assert isinstance(_build(f"{{command: ['{sys.executable}']}}", tmp_path), CommandTarget)
     http = _build("{http: {url: 'http://127.0.0.1:1/', response: a}}", tmp_path)
     assert isinstance(http, HttpTarget)

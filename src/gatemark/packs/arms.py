@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -25,6 +24,7 @@ from gatemark.packs.answers import (
     sample_line,
     sample_of,
 )
+from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.inputs import calls_of
 from gatemark.packs.pack import Pack, SuiteSpec
@@ -34,9 +34,11 @@ from gatemark.packs.recordings import RecordedScores, recorded_rows, scores_of
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
+from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journal, Reuse
-from gatemark.targets.limits import Spending
-from gatemark.targets.port import Target
+from gatemark.targets.limits import Spending, tokens_of
+from gatemark.targets.port import CallError, Reply, Target
+from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
@@ -110,10 +112,16 @@ class ArmSource(msgspec.Struct, frozen=True):
     target_for: Callable[[str], Target]
     targets: tuple[Target, ...]
     spec: TargetSpec
-    identity: Mapping[str, Any]
+    identity: Mapping[str, object]
     reference: AssetRef | None = None
+    conditions: dict[str, str] = {}
     scores_for: Callable[[str], Mapping[ItemKey, RecordedScores]] = lambda _suite: {}
     """What other tools scored, by suite; a live target has no scores of its own."""
+
+    def packages(self) -> dict[str, str]:
+        """The versions of the packages that the arm's own processes loaded."""
+        workers = [target for target in self.targets if isinstance(target, PythonWorkerTarget)]
+        return {name: found for worker in workers for name, found in worker.packages.items()}
 
     async def close(self) -> None:
         """Let go of processes, connections and modules."""
@@ -121,12 +129,14 @@ class ArmSource(msgspec.Struct, frozen=True):
             await target.close()
 
 
-def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: int) -> ArmSource:
-    """The arm that a pack describes."""
+def open_arm(
+    pack: Pack, arm: str, raw: Mapping[str, object], folder: Path, *, jobs: int, store: Path
+) -> ArmSource:
+    """The arm that a pack describes; an isolated one cannot read the data or the store."""
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     scores: dict[ItemKey, RecordedScores] = {}
 
-    def open_scored(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+    def open_scored(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
         rows, name = recorded_rows(path)
         scores.update(scores_of(rows))
         return recording_from_samples(rows), name
@@ -138,14 +148,43 @@ def open_arm(pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, jobs: i
         environ=os.environ,
         concurrency=jobs,
         open_recording=open_scored,
+        hidden=hidden_paths(pack, folder, store),
     )
     return ArmSource(
         target_for=lambda _suite: target,
         targets=(target,),
         spec=spec,
-        identity=target.identity(),
+        identity=target_identity(spec, target, folder),
+        conditions=_conditions(arm, spec, target),
         scores_for=lambda _suite: scores,
     )
+
+
+def hidden_paths(pack: Pack, folder: Path, store: Path) -> tuple[Path, ...]:
+    """Return what an isolated target must not read: the data, the store, the files' history."""
+    named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
+    named += [judge.labels for judge in pack.judges.values()]
+    for suite in pack.suites:
+        for files in (suite.evidence, suite.baseline_evidence):
+            named += files.values() if isinstance(files, dict) else ()
+    data = [folder / name for name in named if not name.startswith(BUILTIN)]
+    history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
+    return (store, *data, *history)
+
+
+def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:
+    """What the way an arm is called means for the verdict."""
+    if spec.in_process:
+        return {
+            IN_PROCESS: f"the {arm} ran inside Gatemark (in_process: true), where it can reach "
+            "labels and results; leave in_process out to let it pass"
+        }
+    if isinstance(target, PythonWorkerTarget) and spec.isolate and not target.is_isolated:
+        return {
+            ISOLATED: f"the {arm} asked for isolate: true and this system has no Landlock, "
+            "so it ran in a process of its own without further limits"
+        }
+    return {}
 
 
 def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
@@ -173,11 +212,12 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
         spec=RECORDED,
         identity=identity,
         reference=reference,
+        conditions=conditions_of(result),
         scores_for=lambda suite: scores.get(suite, {}),
     )
 
 
-def open_recording(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+def open_recording(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
     """Recorded samples of a file: our own, or another tool's log."""
     rows, name = recorded_rows(path)
     return recording_from_samples(rows), name
@@ -275,6 +315,7 @@ async def answer_all(
             passes=None if suite.judge is not None else _keeping(found, score, by_id, recorded),
         )
         outcomes.extend(done)
+        unasked: dict[ItemKey, CallError] = {}
         if suite.judge is not None:
             items = {
                 outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
@@ -282,10 +323,14 @@ async def answer_all(
                 if outcome.reply is not None
             }
             graded[suite.id] = await graders.grade(suite, arm, items)
+            unasked = graded[suite.id].outages()
             for key, item in items.items():
-                found[key] = score(with_replies(item, graded[suite.id], key))
+                if key not in unasked:
+                    found[key] = score(with_replies(item, graded[suite.id], key))
         told = [
-            _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
+            _unjudged(by_id[done_one.id], done_one, unasked[done_one.key])
+            if done_one.key in unasked
+            else _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
             for done_one in done
         ]
         answers[suite.id] = tuple(told)
@@ -296,7 +341,8 @@ async def answer_all(
         if suite.source is not None:
             answers[suite.id] = answers[suite.source]
     paid = [outcome.reply for outcome in outcomes if outcome.reply and outcome.attempts]
-    costs = [reply.cost for reply in paid]
+    # What a recorded answer cost was paid when it was recorded.
+    costs = [reply.cost if source.spec.recorded is None else None for reply in paid]
     return ArmAnswers(
         answers=answers,
         lines=lines,
@@ -347,7 +393,7 @@ def _named(on_progress: OnProgress, suite_id: str) -> Callable[[RunProgress], No
     return lambda progress: on_progress(suite_id, progress)
 
 
-def _scorable(row: Row, output: Any) -> Scorable:
+def _scorable(row: Row, output: object) -> Scorable:
     return Scorable(row.id, row.input, row.target, output, sample_of(row))
 
 
@@ -362,6 +408,20 @@ def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
     """An item with what its judge replied, as the judge's scorer reads it."""
     recorded = {"replies": msgspec.to_builtins(graded.replies[key])}
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
+
+
+def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
+    """An answer whose judge could not be asked."""
+    return Answer(
+        id=row.id,
+        epoch=outcome.epoch,
+        output=None if outcome.reply is None else outcome.reply.output,
+        score=None,
+        reason=f"the judge could not be asked: {why.message}",
+        error=why.kind,
+        cluster=row.cluster,
+        tags=row.tags,
+    )
 
 
 def _scored(
@@ -396,4 +456,6 @@ def _scored(
         cluster=row.cluster,
         tags=row.tags,
         scored_by=None if kept is None or found.value is None else kept.scored_by,
+        cost=reply.cost,
+        tokens=tokens_of(reply.usage),
     )

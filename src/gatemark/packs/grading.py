@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -24,14 +24,17 @@ from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
 from gatemark.scorers.judge.grading import JudgeOptions
 from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import Scorable, scorers
+from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journals, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import Call, Target
+from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
 
 JUDGE_SCORER = "judge"
 LICENCE = "licence"
+UNASKED = "could not be asked: "
+"""Begins what is kept of a judge's reply when the judge could not be asked; the kind follows."""
 
 ItemKey = tuple[str, int]
 Items = Mapping[ItemKey, Scorable]
@@ -43,6 +46,17 @@ class Graded(msgspec.Struct, frozen=True):
 
     judge: str
     replies: Replies
+
+    def outages(self) -> dict[ItemKey, CallError]:
+        """The items that the judge could not be asked about, and why."""
+        found = {}
+        for key, replies in self.replies.items():
+            errors = [reply.error for reply in replies if reply.error is not None]
+            unasked = [error for error in errors if error.startswith(UNASKED)]
+            if unasked:
+                kind, _, message = unasked[0].removeprefix(UNASKED).partition(": ")
+                found[key] = CallError(cast("ErrorKind", kind), message)
+        return found
 
     def lines(self) -> bytes:
         """The replies as they are kept: who replied, then a line per item."""
@@ -73,7 +87,7 @@ def read_graded(data: bytes, place: str) -> Graded:
                 judge = msgspec.json.decode(line, type=_Header).judge
                 continue
             found = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(f"{place}:{number}: {error}") from error
         replies[found.id, found.epoch] = found.replies
     return Graded(judge, replies)
@@ -88,8 +102,8 @@ def judge_options(suite: SuiteSpec) -> JudgeOptions:
     """The rubric, template and votes that a suite asks its judge for."""
     if not isinstance(suite.scorer, ScorerSpec) or suite.scorer.name != JUDGE_SCORER:
         raise UsageError(f"suite {suite.id} asks a judge, so its scorer must be {JUDGE_SCORER!r}")
-    options: JudgeOptions = scorers().get(JUDGE_SCORER).options_from(suite.scorer.options)
-    return options
+    options = scorers().get(JUDGE_SCORER).options_from(suite.scorer.options)
+    return cast("JudgeOptions", options)
 
 
 class Graders(Protocol):
@@ -105,6 +119,15 @@ class Graders(Protocol):
         """Let go of what was opened."""
 
 
+class _Judge(NamedTuple):
+    """A judge that is asked."""
+
+    spec: TargetSpec
+    target: Target
+    identity: dict[str, object]
+    spent: Spending
+
+
 class LiveGraders:
     """Judges that are really asked."""
 
@@ -115,13 +138,13 @@ class LiveGraders:
         *,
         jobs: int,
         journals: Journals | None,
-        open_recording: Callable[[Path], tuple[Any, str]],
+        open_recording: Callable[[Path], tuple[Mapping[tuple[str, int], Reply | CallError], str]],
         on_progress: Callable[[str, RunProgress], None] | None = None,
     ) -> None:
         self._jobs = jobs
         self._journals = journals
         self._on_progress = on_progress
-        self._judges: dict[str, tuple[TargetSpec, Target, Spending]] = {}
+        self._judges: dict[str, _Judge] = {}
         self._outcomes: list[CallOutcome] = []
         for name, judge in pack.judges.items():
             spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
@@ -133,32 +156,33 @@ class LiveGraders:
                 concurrency=jobs,
                 open_recording=open_recording,
             )
-            self._judges[name] = spec, target, Spending()
+            self._judges[name] = _Judge(
+                spec, target, target_identity(spec, target, folder), Spending()
+            )
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         options = judge_options(suite)
-        spec, target, spent = self._judges[str(suite.judge)]
+        asked_judge = self._judges[str(suite.judge)]
         scorer = scorers().get(JUDGE_SCORER)
-        judge = digest({"scorer": scorer.identity(options), "target": target.identity()})
+        judge = digest({"scorer": scorer.identity(options), "target": asked_judge.identity})
         asked = {key: _Votes(options, item, key) for key, item in items.items()}
         calls = [call for votes in asked.values() for call in votes.calls]
-        done = await self._run(spec, target, calls, f"{suite.id} {place}", spent)
+        done = await self._run(asked_judge, calls, f"{suite.id} {place}")
         by_call = {outcome.key: outcome for outcome in done}
-        return Graded(judge, {key: votes.replies(by_call) for key, votes in asked.items()})
+        replies = {key: votes.replies(by_call) for key, votes in asked.items()}
+        return Graded(judge, replies)
 
-    async def _run(
-        self, spec: TargetSpec, target: Target, calls: list[Call], name: str, spent: Spending
-    ) -> tuple[CallOutcome, ...]:
+    async def _run(self, judge: _Judge, calls: list[Call], name: str) -> tuple[CallOutcome, ...]:
         on_progress, journal = self._on_progress, None
         reuse: Reuse = "resume"
         if self._journals is not None:
-            journal = self._journals.open(f"judge-{name.replace(' ', '-')}", target.identity())
+            journal = self._journals.open(f"judge-{name.replace(' ', '-')}", judge.identity)
             reuse = self._journals.reuse
         try:
             done = await run_calls(
-                target,
+                judge.target,
                 calls,
-                spec.options(concurrency=self._jobs, reuse=reuse),
+                judge.spec.options(concurrency=self._jobs, reuse=reuse),
                 journal,
                 clock=time.monotonic,
                 sleep=asyncio.sleep,
@@ -166,7 +190,7 @@ class LiveGraders:
                 on_progress=None
                 if on_progress is None
                 else lambda progress: on_progress(f"judge {name}", progress),
-                spent=spent,
+                spent=judge.spent,
             )
         finally:
             if journal is not None:
@@ -181,8 +205,8 @@ class LiveGraders:
         return sum(outcome.attempts for outcome in self._outcomes), money
 
     async def close(self) -> None:
-        for _, target, _ in self._judges.values():
-            await target.close()
+        for judge in self._judges.values():
+            await judge.target.close()
 
 
 class _Votes:
@@ -219,7 +243,9 @@ class _Votes:
 def _reply(nonce: str, prompt: str, outcome: CallOutcome) -> JudgeReply:
     sent = digest_bytes(prompt.encode(errors="surrogatepass"))
     if outcome.reply is None:
-        why = outcome.error.message if outcome.error else "no reply"
+        error = outcome.error or CallError("missing", "no reply")
+        unasked = f"{UNASKED}{error.kind}: " if error.kind in OUTAGES else ""
+        why = unasked + error.message
         return JudgeReply(nonce=nonce, prompt=sent, text=None, error=why)
     text = outcome.reply.output
     if not isinstance(text, str):

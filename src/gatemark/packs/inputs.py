@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import Row
-from gatemark.packs.answers import sample_of
+from gatemark.packs.answers import asked_of
 from gatemark.packs.pack import SuiteSpec
-from gatemark.targets.port import Call, TargetError
+from gatemark.targets.port import ANSWER_FIELDS, Call, TargetError
 from gatemark.targets.template import Template
-
-_SECRET: Final = ("target", "criterion", "example_success", "example_safe", "assert", "confidence")
-"""Parts of an item that say what is right; a target that saw them could not be examined."""
 
 
 def calls_of(suite: SuiteSpec, rows: Sequence[Row]) -> list[Call]:
@@ -23,7 +19,7 @@ def calls_of(suite: SuiteSpec, rows: Sequence[Row]) -> list[Call]:
         call if template is None else _filled(call, template)
         for row in rows
         for epoch in range(1, suite.repeats + 1)
-        for call in (Call(id=row.id, epoch=epoch, input=row.input, sample=sample_of(row)),)
+        for call in (Call(id=row.id, epoch=epoch, input=row.input, sample=asked_of(row)),)
     ]
 
 
@@ -32,7 +28,7 @@ def _checked(suite: SuiteSpec) -> Template:
     for path in template.paths:
         if path[0] == "variables":
             raise BadInputError(f"{template.name} has no variables; use input or sample.KEY")
-        if path[0] == "sample" and (len(path) == 1 or path[1] in _SECRET):
+        if path[0] == "sample" and (len(path) == 1 or path[1] in ANSWER_FIELDS):
             raise BadInputError(
                 f"{template.name} must not use {'.'.join(path)}: it would tell the target what is "
                 "right; use input, id, epoch or sample.KEY of another key"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 
 import msgspec
 
@@ -22,8 +23,23 @@ from gatemark.evidence.rows import Snapshot
 from gatemark.gate.decide import decide, refuse_strays, runtime_versions
 from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
+from gatemark.packs.conditions import (
+    ASKED,
+    CACHED,
+    Conditions,
+    condition_measurements,
+    refuse_waived_conditions,
+)
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
+from gatemark.packs.latency_and_cost import latency_and_cost_numbers, latency_and_cost_table
+from gatemark.packs.outages import (
+    asked,
+    held_report,
+    outage_condition,
+    outage_objection,
+    without_outages,
+)
 from gatemark.packs.pack import (
     EXAM_SETTING,
     FIRST_RULES,
@@ -56,9 +72,19 @@ UNSCORED = "not scored"
 
 
 def error_rate(name: str, lane: str, answers: Sequence[Answer]) -> Measurement:
-    """The share of answers without a score; its caveats say why, the most frequent reason first."""
-    failed = [answer for answer in answers if answer.score is None]
-    found = rate(name, len(failed), len(answers), direction="lower_is_better")
+    """The share of answers without a score; its caveats say why, the most frequent reason first.
+
+    What could not be asked is no answer and does not count.
+    """
+    found_out = asked(answers)
+    failed = [answer for answer in found_out if answer.score is None]
+    found = rate(
+        name,
+        len(failed),
+        len(found_out),
+        direction="lower_is_better",
+        empty_reason="nothing could be asked",
+    )
     return msgspec.structs.replace(found, lane=lane, caveats=_reasons(failed))
 
 
@@ -103,6 +129,7 @@ class PackEvidence(msgspec.Struct, frozen=True):
     qualifications: dict[str, SuiteQualification] = {}
     graded: dict[str, Graded] = {}
     limit: int | None = None
+    conditions: dict[str, str] = {}
 
 
 def judge_pack(
@@ -117,8 +144,10 @@ def judge_pack(
     pack, exams = opened.pack, gathered.exams
     if gathered.limit is not None:
         refuse_waived_limit(waivers)
+    refuse_waived_conditions(waivers)
+    gathered = msgspec.structs.replace(gathered, conditions=_conditions(gathered))
     compared = _compared(pack, gathered)
-    policy = _policy(pack, compared, gathered.limit, rules)
+    policy = _policy(pack, compared, gathered.limit, rules, gathered.conditions)
     pooled = pooled_suites(pack, _modes(pack, rules), compared, rules)
     reports = {
         suite.id: exams[suite.id].report
@@ -134,8 +163,9 @@ def judge_pack(
         ),
         *(account for exam in exams.values() for account in exam.accounts),
     )
+    taken = [] if rules == FIRST_RULES else _latency_and_cost(pack, gathered)
     found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled)]
-    numbers = with_chance(found, pack.alpha, rules)
+    numbers = (*with_chance(found, pack.alpha, rules), *taken)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return PackDecision(
         policy=policy,
@@ -143,6 +173,7 @@ def judge_pack(
         figures=(
             _gate_steps(pack, verdict),
             _suite_table(pack, reports),
+            *latency_and_cost_table(pack, taken),
             *(figure for suite in pack.suites for figure in reports[suite.id].figures),
         ),
         verdict=verdict,
@@ -181,7 +212,13 @@ def _modes(pack: Pack, rules: int) -> dict[str, RegressionMode]:
     }
 
 
-def _policy(pack: Pack, compared: frozenset[str], limit: int | None, version: int) -> Policy:
+def _policy(
+    pack: Pack,
+    compared: frozenset[str],
+    limit: int | None,
+    version: int,
+    conditions: Conditions = MappingProxyType({}),
+) -> Policy:
     rules: dict[str, tuple[Rule, ...]] = {}
     settings: dict[str, Setting] = {}
     for suite in pack.suites:
@@ -203,6 +240,7 @@ def _policy(pack: Pack, compared: frozenset[str], limit: int | None, version: in
         compared=compared,
         settings=settings,
         limit=limit,
+        conditions=conditions,
         pooled=pooled_suites(pack, modes, compared, version),
         rules_version=version,
     )
@@ -239,15 +277,25 @@ def _examined(
         alpha=opened.pack.alpha,
         rules=rules,
     )
-    report = _scored_elsewhere(
-        plugin.examine(evidence, _options(suite, plugin.options)), evidence.candidate
-    )
+    objection = outage_objection(evidence)
+    heard = evidence if objection is None else without_outages(evidence)
+    report = plugin.examine(heard, _options(suite, plugin.options))
+    if objection is not None:
+        report = held_report(report, objection)
+    report = _scored_elsewhere(report, evidence.candidate)
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
     return with_qualification(
         report, suite.id, gathered.qualifications[graded_in], gathered.graded[graded_in]
     )
+
+
+def _conditions(gathered: PackEvidence) -> dict[str, str]:
+    """The conditions of the run; whether everything could be asked is told by the answers."""
+    arms = {"candidate": gathered.candidate, "baseline": gathered.baseline or {}}
+    given = {name: why for name, why in gathered.conditions.items() if name != ASKED}
+    return {**outage_condition(arms), **given}
 
 
 def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsReport:
@@ -297,7 +345,7 @@ def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence) -> Ev
 def _numbers(
     pack: Pack, reports: Mapping[str, ArmsReport], gathered: PackEvidence
 ) -> tuple[Measurement, ...]:
-    numbers: list[Measurement] = []
+    numbers = list(condition_measurements(gathered.conditions))
     compared = _compared(pack, gathered)
     if gathered.limit is not None:
         numbers.append(limited_run())
@@ -323,6 +371,15 @@ def _numbers(
         numbers.append(before)
         numbers.append(bench_delta(pack, total, before, errors_by_suite, two_sided_z(0.95)))
     return tuple(numbers)
+
+
+def _latency_and_cost(pack: Pack, gathered: PackEvidence) -> list[Measurement]:
+    # Judging the same evidence again must say the same, so only what is kept with it counts.
+    arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
+    caveat = None
+    if CACHED in gathered.conditions or any("recorded" in arm for arm in arms):
+        caveat = "reused answers have the latency and cost of when they were given"
+    return latency_and_cost_numbers(pack, gathered.candidate, gathered.baseline, caveat)
 
 
 def _gate_steps(pack: Pack, verdict: Verdict) -> Table:

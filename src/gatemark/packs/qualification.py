@@ -141,7 +141,10 @@ def with_qualification(
 
     A suite over another's answers depends on the other's judge, whose qualification is shown there.
     """
-    if found.qualification.covers(graded.judge):
+    unasked = found.graded.outages()
+    if unasked:
+        objection = f"the judge could not be asked about {len(unasked)} labelled answers"
+    elif found.qualification.covers(graded.judge):
         objection = None
     elif found.qualification.judge != graded.judge:
         objection = "another judge graded than the one that was compared with people"
@@ -172,7 +175,7 @@ def _measurement(found: SuiteQualification, objection: str | None) -> Measuremen
     qualification = found.qualification
     lows = [low for low in (qualification.kappa_low, qualification.ac1_low) if low is not None]
     reached = len(lows) == 2 and min(lows) >= qualification.gate
-    if len(lows) < 2 or (objection is not None and reached):
+    if len(lows) < 2 or found.graded.outages() or (objection is not None and reached):
         reason = objection or f"no lower bound of the judge's agreement (n={qualification.n})"
         return unmeasured(
             METRIC, reason, direction="higher_is_better", n=qualification.n, lane=found.suite

@@ -19,6 +19,7 @@ from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import Answer, ItemKey, asked_rows, read_sample_lines, sample_of
 from gatemark.packs.arms import OpenPack, scorer_of, suite_plugin, with_recorded, with_replies
+from gatemark.packs.conditions import conditions_of
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
@@ -119,6 +120,7 @@ def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
         qualifications=_qualifications(opened, result, blobs, data),
         graded=_graded(opened, data),
         limit=limit_of(result),
+        conditions=conditions_of(result),
     )
     judged = judge_pack(
         opened,
@@ -271,6 +273,8 @@ def _answers(
                 cluster=row.cluster,
                 tags=row.tags,
                 scored_by=None if kept is None else kept.scored_by,
+                cost=sample.get("cost"),
+                tokens=sample.get("tokens"),
             )
         )
     return tuple(answers)
@@ -311,7 +315,7 @@ def _scored_again(
     return differences, notes
 
 
-def _has_number(value: Any) -> bool:
+def _has_number(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_number, value.values()))
     if isinstance(value, list):

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -36,6 +35,7 @@ from gatemark.packs.arms import (
     scoring_of,
 )
 from gatemark.packs.baselines import choose_baseline
+from gatemark.packs.conditions import ASKED, CACHED, conditions_of
 from gatemark.packs.exam_suites import (
     BASELINE,
     CANDIDATE,
@@ -50,7 +50,9 @@ from gatemark.packs.judge import check_rules
 from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import BASELINE_CHOSEN, PackRun, seal_run
+from gatemark.targets.identity import refuse_unpinned
 from gatemark.targets.journal import Journals
+from gatemark.targets.spec import parse_spec
 from gatemark.workspace import Workspace
 
 MAX_LISTED = 20
@@ -66,8 +68,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     resume: bool = False
     cache: bool = False
     limit: int | None = None
-    candidate: Mapping[str, Any] | None = None
-    baseline: Mapping[str, Any] | str | None = None
+    candidate: Mapping[str, object] | None = None
+    baseline: Mapping[str, object] | str | None = None
     names: dict[str, AssetRef] = {}
     """What an arm is known as, where whoever runs the pack vouches for it."""
     baseline_how: str | None = None
@@ -98,6 +100,8 @@ def run_pack(
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         exams = _sit(workspace, opened, _exam_files(workspace, opened, choices, Path(folder)))
         scoring = scoring_of(opened)
+        if choices.cache:
+            _refuse_unpinned(opened, choices)
         arms = _open_arms(workspace, opened, choices)
         with _let_go_on_error(arms):
             journals = workspace.run_folder(_run_key(opened, arms, scoring))
@@ -119,7 +123,10 @@ def run_pack(
             waivers=waivers,
             started_at=started_at,
         )
-    _forget(journals)
+    if ASKED not in conditions_of(result):
+        _forget(journals)
+    elif on_notice is not None:
+        on_notice("some calls could not be asked; --resume asks those again and keeps the others")
     return result
 
 
@@ -181,10 +188,26 @@ def _finished(
         qualifications=qualifications,
         judge_cost=session.graders.spent(),
         limit=session.choices.limit,
+        conditions=_conditions(session.arms, arm_answers),
         names=session.choices.names,
         baseline_how=session.choices.baseline_how,
     )
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
+
+
+def _conditions(
+    arms: Mapping[str, ArmSource], arm_answers: Mapping[str, ArmAnswers]
+) -> dict[str, str]:
+    """What the way the arms are called means for the verdict, the candidate's part first."""
+    told: dict[str, dict[str, None]] = {}
+    for arm in arms.values():
+        for name, why in arm.conditions.items():
+            told.setdefault(name, {})[why] = None
+    for name, answers in arm_answers.items():
+        if answers.cached_count:
+            why = f"{answers.cached_count} answers of the {name} were reused (--cache)"
+            told.setdefault(CACHED, {})[why] = None
+    return {name: "; ".join(reasons) for name, reasons in told.items()}
 
 
 def _sit(
@@ -221,6 +244,20 @@ def _kept_files(
             raise UsageError(f"result {earlier.id} holds no baseline evidence of {suite.id!r}")
         files[suite.id] = SuiteFiles(kept[CANDIDATE], kept[BASELINE] if wants_baseline else None)
     return files
+
+
+def _refuse_unpinned(opened: OpenPack, choices: RunChoices) -> None:
+    """Refuse to reuse answers of an arm or a judge that may have changed without a trace."""
+    pack = opened.pack
+    asked: dict[str, object] = {
+        f"judges.{name}.target": judge.target for name, judge in pack.judges.items()
+    }
+    if pack.targets is not None:
+        asked["targets.candidate"] = choices.candidate or pack.targets.candidate
+        asked["targets.baseline"] = _wanted_baseline(opened, choices)
+    for place, raw in asked.items():
+        if not isinstance(raw, str):
+            refuse_unpinned(parse_spec(raw, f"{pack.name}: {place}"), place)
 
 
 def _set_aside(journals: Path, on_notice: OnNotice | None) -> None:
@@ -273,7 +310,7 @@ def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
         )
 
 
-def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, Any] | str:
+def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
     """What the candidate is compared with; the word ``none`` when there is nothing."""
     targets = opened.pack.targets
     return choices.baseline or ("none" if targets is None else targets.baseline)
@@ -286,7 +323,8 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
             raise UsageError(f"pack {pack.name} asks nobody: it reads evidence files only")
         return {}
     raw = choices.candidate or pack.targets.candidate
-    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, choices.jobs)}
+    store = workspace.local_folder
+    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, jobs=choices.jobs, store=store)}
     wanted = _wanted_baseline(opened, choices)
     with _let_go_on_error(arms):
         if isinstance(wanted, str) and wanted != "none":
@@ -295,7 +333,9 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
             _refuse_cut_short(earlier, choices.limit)
             arms[BASELINE] = reopen_arm(earlier, CANDIDATE, workspace)
         elif not isinstance(wanted, str):
-            arms[BASELINE] = open_arm(pack, BASELINE, wanted, folder, choices.jobs)
+            arms[BASELINE] = open_arm(
+                pack, BASELINE, wanted, folder, jobs=choices.jobs, store=store
+            )
     return arms
 
 

@@ -38,6 +38,7 @@ class PackRun(msgspec.Struct, frozen=True):
     qualifications: dict[str, SuiteQualification]
     judge_cost: tuple[int, float | None]
     limit: int | None
+    conditions: dict[str, str] = {}
     names: dict[str, AssetRef] = {}
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
@@ -90,6 +91,7 @@ def seal_run(
         qualifications=run.qualifications,
         graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
         limit=run.limit,
+        conditions=run.conditions,
     )
     finished_at = workspace.clock()
     judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)
@@ -109,6 +111,7 @@ def seal_run(
         runtime={
             **_git_state(run.opened.folder),
             **_models(arm_answers),
+            **_packages(run),
             **_cached(arm_answers),
             **_scoring(run),
             **_identities(run),
@@ -142,18 +145,26 @@ def _references(run: PackRun) -> dict[str, AssetRef]:
         found = AssetRef(f"{name}/{CANDIDATE}", digest({"evidence": evidence}))
         return {CANDIDATE: run.names.get(CANDIDATE, found)}
     return {
-        arm: run.names.get(arm) or source.reference or AssetRef(f"{name}/{arm}", _identity(source))
+        arm: run.names.get(arm)
+        or source.reference
+        or AssetRef(f"{name}/{arm}", _identity(run, arm))
         for arm, source in run.arms.items()
     }
 
 
-def _identity(source: ArmSource) -> str:
-    return digest({"target": dict(source.identity)})
+def _identity(run: PackRun, arm: str) -> str:
+    """The digest of what answered. Behind an address without a version, the model that it names."""
+    source = run.arms[arm]
+    told: dict[str, object] = {"target": dict(source.identity)}
+    is_endpoint = source.spec.http is not None or source.spec.openai is not None
+    if is_endpoint and source.spec.version is None and run.arm_answers[arm].models:
+        told["models"] = list(run.arm_answers[arm].models)
+    return digest(told)
 
 
 def _identities(run: PackRun) -> dict[str, str]:
     """What answered, where somebody vouches that it is another thing."""
-    return {f"target.{arm}": _identity(run.arms[arm]) for arm in run.names if arm in run.arms}
+    return {f"target.{arm}": _identity(run, arm) for arm in run.names if arm in run.arms}
 
 
 def _cost(run: PackRun) -> Cost:
@@ -173,6 +184,15 @@ def _scoring(run: PackRun) -> dict[str, str]:
 
 def _models(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
     return {f"model.{arm}": ", ".join(a.models) for arm, a in arm_answers.items() if a.models}
+
+
+def _packages(run: PackRun) -> dict[str, str]:
+    """The packages that the arms themselves were made with, beside ours."""
+    return {
+        f"packages.{name}": ", ".join(f"{package} {found}" for package, found in packages.items())
+        for name, arm in run.arms.items()
+        if (packages := arm.packages())
+    }
 
 
 def _cached(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:

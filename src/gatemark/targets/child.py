@@ -12,7 +12,7 @@ import contextlib
 import os
 import signal
 from asyncio.subprocess import Process, SubprocessStreamProtocol
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -54,6 +54,7 @@ async def start_child(
     arguments: Sequence[str],
     folder: Path,
     *,
+    environ: Mapping[str, str],
     limit: int = DEFAULT_LIMIT,
     keeps_stderr: bool,
 ) -> Child:
@@ -67,6 +68,7 @@ async def start_child(
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE if keeps_stderr else asyncio.subprocess.DEVNULL,
         cwd=folder,
+        env=dict(environ),
         start_new_session=True,
     )
     return Child(transport, Process(transport, protocol, loop))

@@ -5,10 +5,11 @@ The process is kept alive and asked one call at a time, one line each way:
     {"id": "q1", "epoch": 0, "input": ..., "sample": {...}, "variables": {...}}
     {"id": "q1", "output": ..., "confidence": 0.9, "cost": 0.001, "model": "m", "usage": {...}}
 
-``sample`` is sent only when the pack says ``send_sample``, so that the expected answer does not
-leak by accident. Only ``id`` and ``output`` are required in a reply; ``epoch`` is checked when
-given. ``{"id": "q1", "error": "why", "retryable": true}`` reports a failure. Anything else on
-stdout is a bad reply: log to stderr. At the end stdin is closed, and the command should exit.
+``sample`` is sent only when the pack lists ``fields`` of the item, or says ``send_sample`` for all
+of them; the expected answer is never among them. Only ``id`` and ``output`` are required in a
+reply; ``epoch`` is checked when given. ``{"id": "q1", "error": "why", "retryable": true}``
+reports a failure. Anything else on stdout is a bad reply: log to stderr. At the end
+stdin is closed, and the command should exit.
 
 Each concurrency slot has its own process, in its own process group. A process that crashed,
 timed out or lost step with its calls is killed with its children and replaced.
@@ -20,8 +21,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +30,16 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.targets.child import Child, start_child
-from gatemark.targets.port import Call, CallPart, Reply, TargetError, bad_reply, reply_from_fields
+from gatemark.targets.port import (
+    Call,
+    CallPart,
+    Reply,
+    TargetError,
+    bad_reply,
+    reply_from_fields,
+    shared_fields,
+)
+from gatemark.targets.worker_process import signal_name
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
@@ -49,7 +58,9 @@ class CommandTarget:
         *,
         clock: Clock,
         max_reply_bytes: int,
+        environ: Mapping[str, str],
         send_sample: bool = False,
+        fields: Sequence[str] = (),
     ) -> None:
         if not argv or not argv[0]:
             raise UsageError("command target needs a program, got an empty list")
@@ -58,10 +69,12 @@ class CommandTarget:
         self._program = _find_program(self._argv[0], self._folder)
         self._clock = clock
         self._max_reply_bytes = max_reply_bytes
-        self._send_sample = send_sample
+        self._environ = dict(environ)
+        self._send_sample = send_sample or bool(fields)
+        self._shared = tuple(fields)
         self._idle: list[_Worker] = []
         parts: tuple[CallPart, ...] = ("input", "variables")
-        sample: tuple[CallPart, ...] = ("sample",) if send_sample else ()
+        sample: tuple[CallPart, ...] = ("sample",) if self._send_sample else ()
         self.reads = frozenset((*parts, *sample))
 
     async def call(self, call: Call) -> Reply:
@@ -96,6 +109,7 @@ class CommandTarget:
             "argv": list(self._argv),
             "files": files,
             "send_sample": self._send_sample,
+            **({"fields": list(self._shared)} if self._shared else {}),
         }
 
     def _request(self, call: Call) -> bytes:
@@ -103,7 +117,8 @@ class CommandTarget:
         if call.variables:
             message["variables"] = call.variables
         if self._send_sample:
-            message["sample"] = call.sample
+            fields = self._shared or call.sample
+            message["sample"] = shared_fields(call.sample, fields)
         return msgspec.json.encode(message) + b"\n"
 
     async def _start(self) -> _Worker:
@@ -112,6 +127,7 @@ class CommandTarget:
                 self._program,
                 self._argv[1:],
                 self._folder,
+                environ=self._environ,
                 limit=self._max_reply_bytes + 1,
                 keeps_stderr=True,
             )
@@ -122,7 +138,7 @@ class CommandTarget:
     def _fields(self, line: bytes, call: Call) -> dict[str, Any]:
         try:
             fields = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise bad_reply(f"{self._argv[0]} printed {_excerpt(line)}: {error}") from error
         if not isinstance(fields, dict):
             raise bad_reply(f"{self._argv[0]} must print objects, got {_excerpt(line)}")
@@ -191,7 +207,7 @@ class _Worker:
         if code is None:
             ending = "closed its stdout"
         elif code < 0:
-            ending = f"was killed by {_signal_name(-code)}"
+            ending = f"was killed by {signal_name(-code)}"
         else:
             ending = f"exited with code {code}"
         words = self._said.decode(errors="replace").strip()
@@ -221,13 +237,6 @@ def _find_program(word: str, folder: Path) -> str:
     if found is None:
         raise UsageError(f"command target: no program {word!r} in the pack's folder or on PATH")
     return found
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _excerpt(line: bytes) -> str:

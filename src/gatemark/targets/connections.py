@@ -21,6 +21,8 @@ from gatemark.targets.network_specs import is_loopback
 
 MAX_UNREAD_BYTES: Final = 2**16
 HAPPY_EYEBALLS_DELAY_S: Final = 0.25
+CONNECT_LIMIT_S: Final = 5.0
+"""A machine that takes no connection for this long is not there; a reply may take far longer."""
 
 NETWORK_ERRORS: Final = (
     httpcore.NetworkError,
@@ -52,9 +54,15 @@ class AsyncioBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
         with _errors_as(httpcore.ConnectError):
-            opened = await loop.create_connection(
-                _Line, host, port, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
-            )
+            try:
+                async with asyncio.timeout(CONNECT_LIMIT_S):
+                    opened = await loop.create_connection(
+                        _Line, host, port, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
+                    )
+            except TimeoutError as error:
+                raise httpcore.ConnectTimeout(
+                    f"no connection within {CONNECT_LIMIT_S:g} s"
+                ) from error
         return _Stream(opened[1])
 
     async def connect_unix_socket(

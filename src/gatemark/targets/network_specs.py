@@ -96,6 +96,12 @@ class OpenAISpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True
         _check_url("openai.base_url", self.base_url)
         if self.messages is not None and (self.prompt is not None or self.system is not None):
             raise InvalidValueError("openai: messages replaces prompt and system; give one of them")
+        for name, text in (("prompt", self.prompt), ("system", self.system)):
+            if text is not None and text.lstrip().startswith("file://"):
+                raise InvalidValueError(
+                    f"openai.{name} would be sent as the text {text!r}; write the prompt itself, "
+                    f"on several lines after '{name}: |'"
+                )
         taken = sorted(set(self.parameters) & {"model", "messages", "stream", "n"})
         if taken:
             raise InvalidValueError(f"openai.parameters must not hold {taken[0]!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,9 @@ ErrorKind = Literal[
     "bad_reply",
     "http_status",
     "unreachable",
+    "no_reply",
+    "unavailable",
+    "unauthorized",
     "refused",
     "missing",
     "recorded",
@@ -28,11 +31,20 @@ ErrorKind = Literal[
 ]
 CallPart = Literal["input", "sample", "variables"]
 
+OUTAGES: Final[frozenset[str]] = frozenset(
+    {"unreachable", "no_reply", "unavailable", "unauthorized"}
+)
+"""The kinds of error that say that a target could not be asked, which is no answer of its own."""
+
 MAX_MESSAGE_CHARS = 2_000
+ANSWER_FIELDS: Final = frozenset(
+    {"target", "criterion", "example_success", "example_safe", "assert", "confidence"}
+)
+"""Fields of an item that say what is right; a target that saw them could not be examined."""
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One question to a target; ``sample`` is the whole dataset row it comes from."""
+    """One question to a target; ``sample`` is its dataset row without the expected answer."""
 
     id: str
     epoch: int
@@ -44,6 +56,11 @@ class Call(msgspec.Struct, frozen=True):
     def key(self) -> tuple[str, int]:
         """What makes a call unique in a run, and what results are ordered by."""
         return (self.id, self.epoch)
+
+
+def shared_fields(sample: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+    """Return the fields of an item that the pack shares with its target."""
+    return {name: sample[name] for name in fields if name in sample and name not in ANSWER_FIELDS}
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

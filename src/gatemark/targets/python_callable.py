@@ -1,8 +1,11 @@
-"""A target that is a Python function, named as ``module:function``.
+"""A Python function, named as ``module:function``, called in the process that loads it.
+
+A worker process uses this class (``worker_loop``); the judge does so only with ``in_process``.
 
 The first parameter receives the input; further parameters called ``sample``, ``variables``,
-``id`` or ``epoch`` receive those. The function returns the output, or a mapping with ``output``
-and optionally ``confidence``, ``cost``, ``model`` and ``usage``.
+``id`` or ``epoch`` receive those. ``sample`` holds the fields of the item that the pack lists, and
+never the expected answer. The function returns the output, or a mapping with ``output`` and
+optionally ``confidence``, ``cost``, ``model`` and ``usage``.
 
 Plain functions run in daemon threads, because a hanging function can be abandoned but not
 stopped; with one call at a time and no time limit they run in place, which costs nothing.
@@ -10,21 +13,20 @@ stopped; with one call at a time and no time limit they run in place, which cost
 
 from __future__ import annotations
 
-import ast
 import asyncio
 import importlib
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, Final
 
-from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.text import did_you_mean
 from gatemark.targets.port import (
     Call,
     CallPart,
@@ -33,66 +35,9 @@ from gatemark.targets.port import (
     TargetError,
     bad_reply,
     reply_from_fields,
+    shared_fields,
 )
-
-MAX_SOURCE_BYTES = 16 * 1024 * 1024
-
-
-def source_digests(source: Path, folder: Path) -> dict[str, str]:
-    """Digests of a module and of every module in the folder that it imports, however far.
-
-    Follows ``import`` statements, also those inside functions; modules named only by text at
-    run time and data files are not seen.
-    """
-    folder = folder.resolve()
-    digests: dict[str, str] = {}
-    waiting = [source.resolve()]
-    while waiting:
-        path = waiting.pop()
-        inside = path.is_relative_to(folder)
-        name = path.relative_to(folder).as_posix() if inside else path.name
-        if name in digests:
-            continue
-        if path.stat().st_size > MAX_SOURCE_BYTES:
-            raise BadInputError(f"{name} must be at most {MAX_SOURCE_BYTES} bytes of source")
-        text = path.read_bytes()
-        digests[name] = digest_bytes(text)
-        if inside and path.suffix == ".py":
-            waiting.extend(_imported_files(text, path, folder))
-    return dict(sorted(digests.items()))
-
-
-def _imported_files(text: bytes, path: Path, folder: Path) -> Iterator[Path]:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError):
-        return  # it cannot be imported either
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _files_of(folder, alias.name)
-        elif isinstance(node, ast.ImportFrom):
-            if node.level > len(path.parents):
-                continue
-            base = path.parents[node.level - 1] if node.level else folder
-            module = node.module or ""
-            yield from _files_of(base, module)
-            for alias in node.names:
-                yield from _files_of(base, f"{module}.{alias.name}".lstrip("."))
-
-
-def _files_of(base: Path, dotted: str) -> Iterator[Path]:
-    """The files that importing ``a.b.c`` runs: each package on the way, then the module."""
-    place = base
-    for step in dotted.split("."):
-        if not step:
-            continue
-        place = place / step
-        for candidate in (place / "__init__.py", place.with_name(f"{step}.py")):
-            if candidate.is_file():
-                yield candidate.resolve()
-                break
-
+from gatemark.targets.sources import source_digests
 
 MAX_ABANDONED_THREADS: Final = 32
 _PASSED_BY_NAME: Final = ("id", "epoch", "sample", "variables")
@@ -103,8 +48,17 @@ Clock = Callable[[], float]
 class PythonTarget:
     """Calls one function; the folder is importable until the target is closed."""
 
-    def __init__(self, reference: str, folder: Path, *, clock: Clock, inline: bool = False) -> None:
+    def __init__(
+        self,
+        reference: str,
+        folder: Path,
+        *,
+        clock: Clock,
+        inline: bool = False,
+        fields: tuple[str, ...] = (),
+    ) -> None:
         self._reference = reference
+        self._fields = fields
         self._folder = folder.resolve()
         self._clock = clock
         self._guard = ForeignCode(reference)
@@ -117,25 +71,25 @@ class PythonTarget:
             undo.callback(self._forget_folder)
             module = _load(module_name, self._folder)
             self._function = _function(module, function_name, reference)
-            self._extras = _extra_parameters(self._function, reference)
+            self.extras = _extra_parameters(self._function, reference, has_fields=bool(fields))
             self._sources = _sources(module, self._folder)
             undo.pop_all()
         self._is_async = inspect.iscoroutinefunction(self._function) or (
             inspect.iscoroutinefunction(type(self._function).__call__)
         )
-        self._inline = inline
-        parts: tuple[CallPart, ...] = ("sample", "variables")
-        always: tuple[CallPart, ...] = ("input",)
-        self.reads = frozenset((*always, *(part for part in parts if part in self._extras)))
+        self.is_inline = inline and not self._is_async
+        self.reads = parts_read(self.extras)
 
     async def call(self, call: Call) -> Reply:
-        extras = {name: getattr(call, name) for name in self._extras}
+        extras = {name: getattr(call, name) for name in self.extras}
+        if "sample" in extras:
+            extras["sample"] = shared_fields(call.sample, self._fields)
         started = self._clock()
         if self._is_async:
             with self._guard:
                 value = await self._function(call.input, **extras)
             elapsed_s = self._clock() - started
-        elif self._inline:
+        elif self.is_inline:
             with self._guard:
                 value = self._function(call.input, **extras)
             elapsed_s = self._clock() - started
@@ -195,6 +149,14 @@ class PythonTarget:
             if _comes_from(sys.modules.get(name), self._folder):
                 for loaded in [key for key in sys.modules if f"{key}.".startswith(f"{name}.")]:
                     del sys.modules[loaded]
+
+
+def parts_read(extras: Iterable[str]) -> frozenset[CallPart]:
+    """Return the parts of a call that reach a function with these further parameters."""
+    asked = set(extras)
+    parts: tuple[CallPart, ...] = ("sample", "variables")
+    always: tuple[CallPart, ...] = ("input",)
+    return frozenset((*always, *(part for part in parts if part in asked)))
 
 
 class _Thread(threading.Thread):
@@ -260,8 +222,9 @@ def _load(module_name: str, folder: Path) -> ModuleType:
             return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            near = did_you_mean(module_name, [path.stem for path in folder.glob("*.py")])
             raise UsageError(
-                f"python target: no module {module_name!r} in the pack's folder or installed"
+                f"python target: no module {module_name!r} in the pack's folder or installed{near}"
             ) from error
         raise UsageError(
             f"python target: {module_name} needs module {error.name!r}, which is not installed"
@@ -276,7 +239,12 @@ def _function(module: ModuleType, function_name: str, reference: str) -> Callabl
     found: Any = module
     for step in function_name.split("."):
         if not hasattr(found, step):
-            raise UsageError(f"python target: {reference!r}: {found!r} has no {step!r}")
+            functions = [name for name, one in vars(found).items() if inspect.isroutine(one)]
+            holder = Path(module.__file__ or module.__name__).name if found is module else found
+            raise UsageError(
+                f"python target: {holder} has no function {step!r}"
+                f"{did_you_mean(step, functions)} (in {reference!r})"
+            )
         found = getattr(found, step)
     if not callable(found):
         raise UsageError(
@@ -286,7 +254,9 @@ def _function(module: ModuleType, function_name: str, reference: str) -> Callabl
     return function
 
 
-def _extra_parameters(function: Callable[..., Any], reference: str) -> tuple[str, ...]:
+def _extra_parameters(
+    function: Callable[..., Any], reference: str, *, has_fields: bool
+) -> tuple[str, ...]:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -296,7 +266,13 @@ def _extra_parameters(function: Callable[..., Any], reference: str) -> tuple[str
     extras: list[str] = []
     for parameter in parameters[1:]:
         named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        if named and parameter.name in _PASSED_BY_NAME:
+        if named and parameter.name == "sample" and not has_fields:
+            if parameter.default is parameter.empty:
+                raise UsageError(
+                    f"python target: {reference!r} asks for 'sample'; list the fields of an item "
+                    "that it may see, such as fields: [context] beside python:"
+                )
+        elif named and parameter.name in _PASSED_BY_NAME:
             extras.append(parameter.name)
         elif parameter.default is parameter.empty and parameter.kind not in (
             parameter.VAR_POSITIONAL,

@@ -17,6 +17,7 @@ from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.targets.journal import VERSION, Journal, JournalEntry, call_key
 from gatemark.targets.limits import Clock, Random, RateLimit, RunOptions, Sleep, Spending, backoff_s
 from gatemark.targets.port import (
+    OUTAGES,
     Call,
     CallError,
     ErrorKind,
@@ -84,10 +85,10 @@ async def run_calls(
 
     Cancelling the task leaves the journal whole and raises; setting ``stop`` instead ends the run
     early with outcomes: calls not finished are errors of kind ``cancelled``, and are not written
-    to the journal, nor are those that met a budget. A cost budget can be exceeded by the calls
-    in flight when it is reached. On resume, earlier calls and their cost count; so does what
-    ``spent`` brings from runs under the same budget, and this run adds to it. ``passes`` is asked
-    once about every reply, for the progress to tell.
+    to the journal, nor are those that met a budget or could not be asked. A cost budget can be
+    exceeded by the calls in flight when it is reached. On resume, earlier calls and their cost
+    count; so does what ``spent`` brings from runs under the same budget, and this run adds to it.
+    ``passes`` is asked once about every reply, for the progress to tell.
     """
     run = _Run(
         target,
@@ -138,14 +139,19 @@ class _Run:
         self._spent = spent or Spending()
         self._started_at = self._yielded_at = clock()
         self._workers: list[asyncio.Task[None]] = []
+        self._outages_in_a_row = 0
+        self._first_is_over = asyncio.Event()
 
     async def finish(self, stop: asyncio.Event | None) -> tuple[CallOutcome, ...]:
         if not self._calls:
             return ()
         loop = asyncio.get_running_loop()
         waiting = iter(self._calls)
-        for _ in range(min(self._options.concurrency, len(self._calls))):
-            self._workers.append(loop.create_task(self._work(waiting)))
+        slots = self._options.concurrency * self._options.ahead
+        if not self._options.is_remote:
+            self._first_is_over.set()
+        for slot in range(min(slots, len(self._calls))):
+            self._workers.append(loop.create_task(self._work(waiting, leads=slot == 0)))
         watcher = None if stop is None else loop.create_task(self._watch(stop))
         wall_s = self._options.budget.wall_s
         alarm = None
@@ -181,16 +187,24 @@ class _Run:
             if self._journal is not None:
                 self._journal.sync()
 
-    async def _work(self, waiting: Iterator[Call]) -> None:
+    async def _work(self, waiting: Iterator[Call], *, leads: bool) -> None:
+        """Make calls until none is left. Only the leader makes the first call to a service.
+
+        Where that one cannot be asked, the many behind it cannot either.
+        """
+        if not leads:
+            await self._first_is_over.wait()
         for call in waiting:
             if self._halted is not None:
-                return
+                break
             key = self._key(call)
             if not self._reuse(call, key):
                 await self._ask(call, key)
+                self._first_is_over.set()
             if (now := self._clock()) - self._yielded_at >= _YIELD_EVERY_S:
                 self._yielded_at = now
                 await asyncio.sleep(0)
+        self._first_is_over.set()
 
     def _reuse(self, call: Call, key: str) -> bool:
         if self._journal is None or self._options.reuse == "nothing":
@@ -227,13 +241,18 @@ class _Run:
                     wait_s = self._patience(error, attempts)
                     if wait_s is None:
                         logger.info("call failed", extra=_names(call, error, attempts))
-                        self._record(call, key, error.as_call_error(), attempts)
+                        if error.kind in OUTAGES:
+                            self._note_outage(call, error, attempts)
+                        else:
+                            self._outages_in_a_row = 0
+                            self._record(call, key, error.as_call_error(), attempts)
                         return
                     self._tell(retry=1)
                     waits = {"wait_s": round(wait_s, 3)}
                     logger.info("call retried", extra=_names(call, error, attempts) | waits)
                     await self._sleep(wait_s)
                 else:
+                    self._outages_in_a_row = 0
                     self._charge(call, reply)
                     self._record(call, key, reply, attempts)
                     return
@@ -258,8 +277,9 @@ class _Run:
             raise TargetError("cancelled", "the target cancelled its own call") from None
         except TargetError as error:
             if self._options.timeout_s is not None and timeout.expired():
+                kind: ErrorKind = "no_reply" if self._options.is_remote else "timeout"
                 raise TargetError(
-                    "timeout", f"no reply within {self._options.timeout_s:g} s", retryable=True
+                    kind, f"no reply within {self._options.timeout_s:g} s", retryable=True
                 ) from error
             raise
         reply = checked(reply, max_bytes=self._options.max_reply_bytes)
@@ -270,7 +290,10 @@ class _Run:
 
     def _patience(self, error: TargetError, attempts: int) -> float | None:
         """How long to wait before asking again; None when it is not worth it."""
-        if not error.retryable or attempts > self._options.retries:
+        retries = self._options.retries
+        if self._outages_in_a_row and error.kind in ("unreachable", "no_reply"):
+            retries = 0  # the call before this one has waited for it already
+        if not error.retryable or attempts > retries:
             return None
         asked_s = error.retry_after_s or 0.0
         if asked_s > self._options.retry_after_max_s:
@@ -284,6 +307,22 @@ class _Run:
             rng=self._rng,
         )
         return asked_s + jitter_s
+
+    def _note_outage(self, call: Call, error: TargetError, attempts: int) -> None:
+        """Settle a call that could not be asked; stop when the next ones cannot be either.
+
+        It is left out of the journal, so that a resumed run asks again.
+        """
+        self._settle(call, error.as_call_error(), attempts=attempts)
+        if not self._options.is_remote:
+            return
+        self._outages_in_a_row += 1
+        is_first = not self._first_is_over.is_set()
+        if is_first and error.kind != "unavailable":
+            self._halt(error.kind, f"stopped at the first call: {error}")
+        elif self._outages_in_a_row >= self._options.stop_after:
+            count = self._outages_in_a_row
+            self._halt(error.kind, f"stopped after {count} calls in a row: {error}")
 
     def _check_budget(self) -> None:
         budget = self._options.budget

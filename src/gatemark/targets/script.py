@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,13 @@ class ScriptTarget:
     """Runs a program anew for every call, in a process group of its own."""
 
     def __init__(
-        self, argv: Sequence[str], folder: Path, *, clock: Clock, max_reply_bytes: int
+        self,
+        argv: Sequence[str],
+        folder: Path,
+        *,
+        clock: Clock,
+        max_reply_bytes: int,
+        environ: Mapping[str, str],
     ) -> None:
         if not argv or not argv[0]:
             raise UsageError("script target needs a program, got an empty list")
@@ -41,6 +47,7 @@ class ScriptTarget:
             raise UsageError(f"script target: no program {argv[0]!r} in the folder or on PATH")
         self._program = program
         self._clock = clock
+        self._environ = dict(environ)
         self._max_reply_bytes = max_reply_bytes
         self.reads: frozenset[CallPart] = frozenset({"input"})
 
@@ -48,7 +55,11 @@ class ScriptTarget:
         started = self._clock()
         try:
             child = await start_child(
-                self._program, self._argv[1:], self._folder, keeps_stderr=False
+                self._program,
+                self._argv[1:],
+                self._folder,
+                environ=self._environ,
+                keeps_stderr=False,
             )
         except OSError as error:
             raise TargetError("crash", f"{self._argv[0]} cannot be started: {error}") from error
@@ -63,7 +74,7 @@ class ScriptTarget:
             raise TargetError("crash", f"{self._argv[0]} exited with code {code}", retryable=True)
         try:
             output = msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise bad_reply(f"{self._argv[0]} did not print one JSON value") from error
         return Reply(output=output, latency_ms=latency_ms)
 

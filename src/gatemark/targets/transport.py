@@ -15,9 +15,11 @@ from gatemark import __version__
 from gatemark.core.errors import UsageError
 from gatemark.targets.connections import NETWORK_ERRORS, new_pool
 from gatemark.targets.network_specs import Endpoint
-from gatemark.targets.port import TargetError, bad_reply
+from gatemark.targets.port import ErrorKind, TargetError, bad_reply
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
+UNAUTHORIZED_STATUSES: Final = frozenset({401, 403, 407})
+UNAVAILABLE_STATUSES: Final = frozenset({402, 404, 405, 408, 425, 429})
 ERROR_BODY_BYTES: Final = 4_096
 ERROR_BODY_CHARS: Final = 400
 
@@ -83,7 +85,7 @@ class Transport:
             self._idle.append(pool)
         try:
             return msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             shown = self._redact(data[:200].decode(errors="replace"))
             raise bad_reply(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error
 
@@ -131,7 +133,7 @@ class Transport:
         asked_s = _retry_after_s(response) if status in RETRYABLE_STATUSES else None
         wait = "" if asked_s is None else f", asks to wait {asked_s:g} s"
         return TargetError(
-            "http_status",
+            _kind_of(status),
             f"{self.place}: status {status}{wait}: {words or 'empty body'}",
             retryable=status in RETRYABLE_STATUSES,
             retry_after_s=asked_s,
@@ -139,6 +141,15 @@ class Transport:
 
     def _redact(self, text: str) -> str:
         return text if self._secret is None else self._secret.redact(text)
+
+
+def _kind_of(status: int) -> ErrorKind:
+    """Whether a status says that the endpoint could not be asked, or that it refused this input."""
+    if status in UNAUTHORIZED_STATUSES:
+        return "unauthorized"
+    if status in UNAVAILABLE_STATUSES or 500 <= status < 600:
+        return "unavailable"
+    return "http_status"
 
 
 def _url(text: str) -> httpx.URL:

@@ -35,6 +35,8 @@ REASON_OF_ERROR: Final = {
     "crash": "service_crashed",
     "bad_reply": "reply_unreadable",
     "http_status": "http_status",
+    "unavailable": "http_status",
+    "unauthorized": "http_status",
     "unreachable": "service_unreachable",
     "refused": "service_refused",
 }

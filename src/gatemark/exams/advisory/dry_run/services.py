@@ -18,6 +18,7 @@ import msgspec
 import gatemark
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.exams.advisory.decision import Mode
+from gatemark.targets.environment import target_environment
 from gatemark.targets.network_specs import HttpSpec, is_loopback
 from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.script import ScriptTarget
@@ -180,7 +181,11 @@ def _service(target: str, jobs: int) -> ServiceSpec:
             spelled=target,
             endpoint=Path(argv[0]).name,
             open=lambda: ScriptTarget(
-                argv, folder, clock=time.perf_counter, max_reply_bytes=MAX_REPLY_BYTES
+                argv,
+                folder,
+                clock=time.perf_counter,
+                max_reply_bytes=MAX_REPLY_BYTES,
+                environ=target_environment(os.environ, ()),
             ),
         )
     if form == "recorded" and rest:

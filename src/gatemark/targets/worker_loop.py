@@ -1,0 +1,173 @@
+"""What a worker process does: load the function, answer calls, write the answers back.
+
+A plain function with one call at a time is called in place, and fast answers leave together: one
+write for each would cost more than the calls. Otherwise calls run side by side, up to
+``concurrency`` of them, in threads or on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Final
+
+from gatemark.core.errors import BadInputError, UsageError
+from gatemark.targets.port import Reply, TargetError, checked
+from gatemark.targets.python_callable import PythonTarget
+from gatemark.targets.worker_wire import (
+    Answered,
+    Ask,
+    Failed,
+    Failure,
+    Ready,
+    decode_ask,
+    encode,
+)
+
+_READ_BYTES: Final = 2**18
+_HELD_BACK_S: Final = 0.0005
+_HELD_BACK_COUNT: Final = 64
+
+
+def serve(
+    source: int,
+    sink: int,
+    *,
+    reference: str,
+    folder: str,
+    concurrency: int,
+    fields: list[str],
+    max_reply_bytes: int,
+) -> int:
+    """Answer calls until the judge closes the pipe; returns the exit code."""
+    known = set(sys.modules)
+    try:
+        target = PythonTarget(
+            reference,
+            Path(folder),
+            clock=time.perf_counter,
+            inline=concurrency == 1,
+            fields=tuple(fields),
+        )
+    except (UsageError, BadInputError) as error:
+        failed = Failed("usage" if isinstance(error, UsageError) else "bad_input", str(error))
+        _write(sink, encode(failed) + b"\n")
+        return 0
+    _write(sink, encode(Ready(target.extras, packages_of(set(sys.modules) - known))) + b"\n")
+    answering = _Answering(target, source, sink, max_reply_bytes)
+    if target.is_inline:
+        asyncio.run(answering.one_by_one())
+    else:
+        asyncio.run(answering.side_by_side(concurrency))
+    return 0
+
+
+class _Answering:
+    def __init__(self, target: PythonTarget, source: int, sink: int, max_reply_bytes: int) -> None:
+        self._target = target
+        self._source = source
+        self._sink = sink
+        self._max_reply_bytes = max_reply_bytes
+
+    async def one_by_one(self) -> None:
+        held: list[bytes] = []
+        rest = b""
+        while data := os.read(self._source, _READ_BYTES):
+            *lines, rest = (rest + data).split(b"\n")
+            written_at = time.perf_counter()
+            for line in lines:
+                held.append(await self._answer(decode_ask(line)))
+                # An answer that took its time must not wait for the next one.
+                now = time.perf_counter()
+                if now - written_at > _HELD_BACK_S or len(held) >= _HELD_BACK_COUNT:
+                    _write(self._sink, b"".join(held))
+                    held.clear()
+                    written_at = now
+            if held:
+                _write(self._sink, b"".join(held))
+                held.clear()
+
+    async def side_by_side(self, concurrency: int) -> None:
+        waiting: asyncio.Queue[Ask | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        os.set_blocking(self._source, False)
+        rest = b""
+
+        def arrived() -> None:
+            nonlocal rest
+            data = os.read(self._source, _READ_BYTES)
+            if not data:
+                loop.remove_reader(self._source)
+                for _ in range(concurrency):
+                    waiting.put_nowait(None)
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                waiting.put_nowait(decode_ask(line))
+
+        async def work() -> None:
+            while (ask := await waiting.get()) is not None:
+                _write(self._sink, await self._answer(ask))
+
+        loop.add_reader(self._source, arrived)
+        await asyncio.gather(*(work() for _ in range(concurrency)))
+
+    async def _answer(self, ask: Ask) -> bytes:
+        try:
+            reply: Reply = checked(
+                await self._target.call(ask.call), max_bytes=self._max_reply_bytes
+            )
+        except TargetError as error:
+            failure = Failure(
+                "bad_reply" if error.kind == "bad_reply" else "crash",
+                _encodable(str(error)),
+                error.retryable,
+            )
+            return encode(Answered(ask.number, None, failure)) + b"\n"
+        return encode(Answered(ask.number, reply)) + b"\n"
+
+
+def _encodable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _write(sink: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(sink, data) :]
+
+
+def packages_of(modules: set[str]) -> dict[str, str]:
+    """Return the versions of the installed packages that these modules belong to."""
+    found: dict[str, str] = {}
+    for top in sorted({name.partition(".")[0] for name in modules}):
+        file = getattr(sys.modules.get(top), "__file__", None)
+        if file is None or not {"site-packages", "dist-packages"} & set(Path(file).parts):
+            continue
+        name = _distribution_of(top, Path(file))
+        if name is None:
+            found[top] = "unknown"
+            continue
+        found[name] = version(name)
+    return found
+
+
+def _distribution_of(top: str, file: Path) -> str | None:
+    """Return the installed package that a top-level module came with.
+
+    Most have its name. For the rest the lists of installed files are searched, which is slower.
+    """
+    try:
+        version(top)
+    except PackageNotFoundError:
+        site = file.parent.parent if file.name.startswith("__init__.") else file.parent
+        wanted = (f"\n{top}/", f"\n{top}.")
+        for record in sorted(site.glob("*.dist-info/RECORD")):
+            text = "\n" + record.read_text(encoding="utf-8", errors="replace")
+            if any(start in text for start in wanted):
+                return record.parent.name.partition("-")[0]
+        return None
+    return top
