@@ -367,7 +367,7 @@ def fold_records(run: ExamRun) -> ExamOutcome:
 
 def fold_checked(
     job: ExamJob,
-    exam: Exam[Any],
+    exam: AnyExam,
     sources: Sequence[Source],
     engine: Engine,
     choices: ReadingChoices,
@@ -385,7 +385,7 @@ def fold_checked(
     return read
 
 
-def fold_each(run: ExamRun, exam: Exam[Any], paths: Sequence[str]) -> Iterator[FoldedFiles]:
+def fold_each(run: ExamRun, exam: AnyExam, paths: Sequence[str]) -> Iterator[FoldedFiles]:
     """Fold files beside the evidence of a run, each on its own."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         for source in find_sources(paths, run.reading.limits, Path(folder)):
@@ -395,7 +395,7 @@ def fold_each(run: ExamRun, exam: Exam[Any], paths: Sequence[str]) -> Iterator[F
 def examine_files(
     run: ExamRun,
     *,
-    exam: Exam[Any] | None = None,
+    exam: AnyExam | None = None,
     on_ids: Callable[[bytearray], None] | None = None,
 ) -> ExamOutcome:
     """Run an exam in which every record is a whole item.
