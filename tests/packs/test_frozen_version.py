@@ -135,3 +135,16 @@ def test_another_store_or_another_asset_is_free(gatemark: Run, folder: Path) -> 
     assert (
         _run(gatemark, folder, **changes, **{"prompt, name: greeting": "prompt, name: x"}).code == 0
     )
+
+
+def test_recent_traffic_of_a_replay_suite_may_be_newer(gatemark: Run, folder: Path) -> None:
+    replay = "kind: replay, weight: 1.0, dataset: recent.jsonl}"
+    golden = "kind: golden, weight: 1.0, dataset: golden.jsonl, scorer: contains}"
+    snapshots = []
+    for count in (30, 20):
+        rows = [{"id": f"r{n}", "input": f"n{n}", "output": f"n{n}"} for n in range(count)]
+        (folder / "recent.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        ran = _run(gatemark, folder, **{golden: replay, "app:wrong": "app:right"})
+        assert ran.code != 2, ran.err
+        snapshots.append(ran.json["snapshots"])
+    assert snapshots[0] != snapshots[1]

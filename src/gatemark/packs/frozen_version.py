@@ -24,6 +24,8 @@ from gatemark.packs.seal import JUDGED_AGAIN
 from gatemark.workspace import Workspace
 
 _EXAMINED = ("evidence", "baseline_evidence")
+_REPLAY = "replay"
+"""A suite over recent traffic, whose data is newer every time."""
 _LISTED = 5
 
 
@@ -32,7 +34,7 @@ def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) ->
     earlier = _last_whole_result(workspace, opened.pack)
     if earlier is None:
         return
-    changed = list(_changes(pack_of(workspace, earlier), earlier.snapshots, opened))
+    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
     if not changed:
         return
     pack = opened.pack
@@ -66,14 +68,20 @@ def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
     return None
 
 
-def _changes(before: Pack, snapshots: tuple[str, ...], opened: OpenPack) -> Iterator[str]:
+def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
     """Name the keys and data sets that differ."""
     old, new = _content(before), _content(opened.pack)
     yield from (key for key in new if new[key] != old.get(key))
     if before.has_baseline and not opened.pack.has_baseline:
         yield "targets.baseline"
-    now = set(opened.references)
-    yield from sorted({name.partition("@")[0] for name in now ^ set(snapshots)})
+    replayed = {
+        evidence.checks.get("snapshot")
+        for evidence in earlier.evidence
+        if evidence.checks.get("kind") == _REPLAY
+    }
+    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
+    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
+    yield from sorted({name.partition("@")[0] for name in differing})
 
 
 def _content(pack: Pack) -> dict[str, object]:
@@ -82,6 +90,7 @@ def _content(pack: Pack) -> dict[str, object]:
     del fields["targets"], fields["suites"]
     for suite in pack.suites:
         values = msgspec.to_builtins(suite)
-        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in _EXAMINED}
+        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
+        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
     fields["suites"] = [suite.id for suite in pack.suites]
     return fields
