@@ -134,7 +134,10 @@ class Workspace:
 
     def _require_file(self) -> None:
         if not (self._folder / DATABASE).exists():
-            raise UsageError(f"there is no store at {self._folder}")
+            raise UsageError(
+                f"there is no store at {self._folder}; the first sealed result makes it "
+                "(gatemark run PACK); --store or GATEMARK_STORE names another place"
+            )
         if (self._folder / DATABASE).stat().st_size == 0:
             raise UsageError(f"{self._folder / DATABASE}: is not a usable store: it is empty")
 

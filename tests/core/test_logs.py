@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.core.logs import configure_logs, request_id, server_has_handler
+from gatemark.core.logs import LogFormat, configure_logs, request_id, server_has_handler
 
 logger = logging.getLogger("gatemark.test_logs")
 
@@ -116,3 +116,11 @@ def test_only_json_takes_over_the_records_of_the_server() -> None:
     (line,) = lines(stream)
     assert json.loads(line)["message"] == "slow"
     assert "color_message" not in line
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_no_record_drives_a_terminal(form: LogFormat) -> None:
+    stream = io.StringIO()
+    configure_logs("info", form, stream)
+    logging.getLogger("gatemark.test").info("a\x9b2J\u202eb", extra={"file": "c\x1b[2J\u2066d"})
+    assert not set(stream.getvalue()) & set("\x1b\x9b\u202e\u2066")

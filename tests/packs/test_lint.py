@@ -124,7 +124,7 @@ def test_a_waiver_that_matches_nothing_is_refused_before_a_call_is_paid_for(
         (
             "openai: {base_url: 'http://h/v1', model: m, prompt: 'Say {{input}}', "
             "system: 'file://s.txt'}",
-            "would not be read; write system_file: s.txt",
+            "system would be sent as the text 'file://s.txt'; write system_file: s.txt",
         ),
         (
             "openai: {base_url: 'http://h/v1', model: m, prompt: Say hello}",

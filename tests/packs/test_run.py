@@ -468,8 +468,11 @@ def test_lint_warns_of_a_margin_that_the_data_cannot_judge(gatemark: Run, folder
     )
 
 
-def test_init_writes_a_pack_that_lints_and_passes(gatemark: Run, tmp_path: Path) -> None:
-    assert gatemark("init", tmp_path / "evals").code == 0
+def test_init_writes_a_pack_that_fails_until_it_is_mended_as_told(
+    gatemark: Run, tmp_path: Path
+) -> None:
+    told = gatemark("init", tmp_path / "evals")
+    assert told.code == 0
     path = tmp_path / "evals" / "pack.yaml"
     assert gatemark("lint", path).code == 0
     document = json.loads((tmp_path / "evals" / "pack.schema.json").read_text())
@@ -478,6 +481,13 @@ def test_init_writes_a_pack_that_lints_and_passes(gatemark: Run, tmp_path: Path)
     assert not list(validator.iter_errors(written))
     for wrong in ({**written, "score_mni": 1}, {**written, "suites": 3}, {}):
         assert list(validator.iter_errors(wrong))
+    failed = run(gatemark, tmp_path, path)
+    assert (failed.code, "golden.score must be >= 0.9, got 0.77" in failed.out) == (1, True)
+    (mended,) = (line.strip() for line in told.err.splitlines() if "FORGOTTEN" in line)
+    sorter = tmp_path / "evals" / "sorter.py"
+    name = mended.partition(" = ")[0]
+    lines = [mended if line.startswith(name) else line for line in sorter.read_text().splitlines()]
+    sorter.write_text("\n".join(lines))
     ran = run(gatemark, tmp_path, path, "-o", tmp_path / "report.html")
     assert ran.code == 0
     assert gatemark("init", tmp_path / "evals").code == 1

@@ -77,6 +77,6 @@ def _is_lines(data: bytes) -> bool:
     first = data.lstrip().split(b"\n", 1)[0]
     try:
         msgspec.json.decode(first)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from gatemark.cli.options import actor_option, json_option, store_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.core.errors import UsageError
 from gatemark.packs.baselines import NamedBaseline, baselines, bless, set_baseline
 from gatemark.workspace import Workspace
@@ -71,7 +71,7 @@ def list_command(store: str, json: bool) -> None:
     found = baselines(Workspace(store=store))
     show(found, _lines, json=json)
     if not found and not json:
-        click.echo("no baselines yet; 'gatemark baseline set NAME RESULT' makes one", err=True)
+        say("no baselines yet; 'gatemark baseline set NAME RESULT' makes one", err=True)
 
 
 def _lines(found: Sequence[NamedBaseline]) -> Iterator[str]:

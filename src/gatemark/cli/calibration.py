@@ -9,7 +9,7 @@ import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import FiniteRange, max_errors_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.calibration.refit import (
     DEFAULT_SEED,
@@ -133,4 +133,4 @@ def apply_(map_file: str, samples: str, output: str, max_errors: int) -> None:
       gatemark calibration apply refit/calibration_map.json samples.jsonl -o mended.jsonl
     """
     count = apply_map(map_file, samples, output, ReadingChoices(max_errors=max_errors))
-    click.echo(f"{count} confidences mended: {output}")
+    say(f"{count} confidences mended: {output}")

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import click
-
+from gatemark.cli.screen import say
 from gatemark.packs.arms import OnProgress
 from gatemark.targets.runner import RunProgress
 
@@ -26,7 +25,7 @@ def call_progress() -> Iterator[OnProgress]:
         with _bars() as update:
             yield update
         return
-    lines = PlainLines(time.monotonic, lambda line: click.echo(line, err=True))
+    lines = PlainLines(time.monotonic, lambda line: say(line, err=True))
     yield lines.update
 
 

@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from gatemark.cli.options import store_option
+from gatemark.cli.screen import put, say
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.result import Result, result_from_json
 from gatemark.report.comment import marker, render_comment
@@ -45,11 +46,11 @@ def comment_command(reference: str, key: str | None, post: str | None, store: st
     name = key or result.pack.name
     text = render_comment(result, name)
     if post is None:
-        click.echo(text, nl=False)
+        put(text)
         return
     from gatemark.ci.github import post_comment, pull_request_of  # noqa: PLC0415 - only to post
 
-    click.echo(post_comment(pull_request_of(os.environ), text, marker(name)))
+    say(post_comment(pull_request_of(os.environ), text, marker(name)))
 
 
 def _result(reference: str, store: str) -> Result:

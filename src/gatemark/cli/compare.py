@@ -17,6 +17,7 @@ from gatemark.cli.options import (
 from gatemark.cli.outputs import Outputs, output_options
 from gatemark.cli.screen import byte_progress, wants_color
 from gatemark.core.policy import EXIT_BY_OUTCOME
+from gatemark.core.text import visible
 from gatemark.evidence.source import ReadingChoices
 from gatemark.report.words import VERDICT_WORDS
 from gatemark.samples.compare import CompareRequest, compare_files
@@ -140,7 +141,7 @@ def compare_command(
     outputs.write(
         {".json": lambda: render_json(compared), ".md": lambda: render_markdown(compared)}
     )
-    outputs.show(compared, _text)
+    outputs.show(compared, _text, is_styled=True)
     return EXIT_BY_OUTCOME[compared.verdict]
 
 
@@ -159,4 +160,4 @@ def _text(compared: ComparisonReport) -> str:
     if wants_color():
         word = click.style(word, fg=COLORS[compared.verdict], bold=True)
     sealed = "" if compared.result_id is None else f"\nsealed: {compared.result_id}"
-    return f"{word}  {plain_text(compared)}{sealed}"
+    return f"{word}  {visible(plain_text(compared))}{sealed}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from gatemark.cli.screen import wants_color
+from gatemark.cli.screen import say, wants_color
 from gatemark.core.errors import ExitCode
 from gatemark.demo.drift import demo_drift
 from gatemark.demo.journey import run_demo
@@ -33,34 +33,34 @@ def demo_command(folder: str) -> int:
     place = Path(folder)
     astray = [*_exams(place), *_lifecycle(place), *_drift(place)]
     if astray:
-        click.echo(f"gatemark: the demo went astray at {', '.join(astray)}", err=True)
+        say(f"gatemark: the demo went astray at {', '.join(astray)}", err=True)
     return ExitCode.FAIL if astray else ExitCode.PASS
 
 
 def _exams(folder: Path) -> Iterator[str]:
     for step in run_demo(folder):
         click.echo(verdict_table(step.result, color=wants_color()))
-        click.echo(f"report: {step.report}\n")
+        say(f"report: {step.report}\n")
         if step.result.verdict != step.planned:
             yield step.name
 
 
 def _lifecycle(folder: Path) -> Iterator[str]:
-    click.echo("Two people, shadow and canary\n")
+    say("Two people, shadow and canary\n")
     for act in demo_lifecycle(folder, datetime.now(UTC)):
         mark = "REFUSED  " if act.was_refused else ""
-        click.echo(f"{mark}{act.title}")
+        say(f"{mark}{act.title}")
         for line in act.lines:
-            click.echo(f"    {line}")
+            say(f"    {line}")
         if not act.planned:
             yield act.title
-    click.echo()
+    say()
 
 
 def _drift(folder: Path) -> Iterator[str]:
-    click.echo("An enabled asset drifts\n")
+    say("An enabled asset drifts\n")
     for step in demo_drift(folder):
-        click.echo(f"{step.found:<10}  {step.line}")
+        say(f"{step.found:<10}  {step.line}")
         if step.is_astray:
             yield step.name
-    click.echo(f"page: {folder / 'drift.html'}")
+    say(f"page: {folder / 'drift.html'}")

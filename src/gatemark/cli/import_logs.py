@@ -15,7 +15,7 @@ from gatemark.cli.options import (
     json_option,
     max_errors_option,
 )
-from gatemark.cli.screen import byte_progress, show
+from gatemark.cli.screen import byte_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.evidence.source import OnBadLine, ReadingChoices
 from gatemark.report.words import one_line
@@ -146,7 +146,7 @@ def import_command(
 def _exit_code(refusals: Sequence[str]) -> int:
     if not refusals:
         return ExitCode.PASS
-    click.echo(
+    say(
         "gatemark: rows were refused, so nothing was written; "
         "--on-bad-line exclude goes on without them",
         err=True,
@@ -183,9 +183,9 @@ def _decision_lines(made: DecisionsImported) -> Iterator[str]:
 
 def _print_refusals(refusals: Sequence[str], limit: int) -> None:
     for refusal in refusals[:limit]:
-        click.echo(f"gatemark: {one_line(refusal)}", err=True)
+        say(f"gatemark: {one_line(refusal)}", err=True)
     if len(refusals) > limit:
-        click.echo(f"gatemark: and {len(refusals) - limit} more refused rows", err=True)
+        say(f"gatemark: and {len(refusals) - limit} more refused rows", err=True)
 
 
 def _lines(summary: ImportSummary) -> Iterator[str]:

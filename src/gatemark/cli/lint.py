@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.packs.lint.journey import lint_pack
 from gatemark.packs.lint.report import LintReport
@@ -36,7 +36,7 @@ def lint_command(pack: str, discordance: float | None, json: bool) -> int:
     """
     report = lint_pack(pack, discordance=discordance)
     for problem in report.errors:
-        click.echo(f"gatemark: {problem}", err=True)
+        say(f"gatemark: {problem}", err=True)
     show(report, lambda report: _lines(pack, report), json=json)
     return ExitCode.BAD_INPUT if report.errors else ExitCode.PASS
 

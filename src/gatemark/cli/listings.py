@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.packs.option_list import PluginOptions, describe_scorers, describe_targets
 from gatemark.packs.option_list import foreign_plugins as found_plugins
 
@@ -51,7 +51,7 @@ def plugins_command(json: bool) -> None:
     found = found_plugins()
     show(found, lambda one: [f"{name}  {module}" for name, module in one.items()], json=json)
     if not found and not json:
-        click.echo("no plugins of other distributions are installed", err=True)
+        say("no plugins of other distributions are installed", err=True)
 
 
 def _lines(found: Mapping[str, PluginOptions]) -> Iterator[str]:

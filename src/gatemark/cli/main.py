@@ -9,9 +9,11 @@ from collections.abc import Sequence
 import click
 
 from gatemark import __version__
+from gatemark.cli.internal_error import internal_error_lines
 from gatemark.cli.options import LazyGroup
 from gatemark.core.errors import ExitCode, GatemarkError
 from gatemark.core.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
+from gatemark.core.text import visible_line
 
 VERBS: dict[str, tuple[str, str]] = {
     "validate": ("gatemark.cli.validate", "Check evidence files line by line."),
@@ -29,7 +31,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.overhead",
         "Run bare and guarded arms, and verify reports about them.",
     ),
-    "init": ("gatemark.cli.init", "Write a working pack, its data and a CI snippet."),
+    "init": ("gatemark.cli.init", "Write a pack to try, with its data and a CI snippet."),
     "lint": ("gatemark.cli.lint", "Check a pack before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
     "gate": ("gatemark.cli.run", "Judge recorded evidence again by a pack; calls no target."),
@@ -134,7 +136,8 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Audit and settings": ("ledger", "store", "role", "policy", "doctor"),
 }
 EPILOG = """\b
-Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 does not verify.
+Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 does not verify,
+5 internal error.
 Every option has an environment twin, such as GATEMARK_STORE."""
 
 
@@ -168,33 +171,43 @@ def gatemark(log_level: LogLevel, log_format: LogFormat) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     try:
-        code = gatemark.main(
-            args=list(arguments) if arguments is not None else None,
-            prog_name="gatemark",
-            standalone_mode=False,
-        )
+        return int(_run(arguments) or 0)
     except GatemarkError as error:
-        for line in error.lines():
-            click.echo(f"gatemark: {line}", err=True)
+        _complain(*error.lines())
         return error.exit_code
     except click.ClickException as error:
-        click.echo(f"gatemark: {error.format_message()}", err=True)
+        _complain(error.format_message())
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(f"Try '{error.ctx.command_path} --help'.", err=True)
         return ExitCode.BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
-        click.echo("gatemark: stopped", err=True)
+        _complain("stopped")
         return 130
     except BrokenPipeError:
         _give_up_output()
         return 141
     except OSError as error:
-        place = error.filename or "output"
-        click.echo(f"gatemark: {place}: {error.strerror or error}", err=True)
+        _complain(f"{error.filename or 'output'}: {error.strerror or error}")
         if error.filename is None:
             _give_up_output()
         return ExitCode.BAD_INPUT
-    return int(code or 0)
+    except Exception as error:  # noqa: BLE001 - the last resort: told, kept, and never a verdict
+        _complain(*internal_error_lines(error))
+        return ExitCode.INTERNAL
+
+
+def _run(arguments: Sequence[str] | None) -> int | None:
+    code: int | None = gatemark.main(
+        args=list(arguments) if arguments is not None else None,
+        prog_name="gatemark",
+        standalone_mode=False,
+    )
+    return code
+
+
+def _complain(*lines: str) -> None:
+    for line in lines:
+        click.echo(f"gatemark: {visible_line(line)}", err=True)
 
 
 def _give_up_output() -> None:

@@ -12,6 +12,7 @@ import msgspec
 from gatemark.cli.options import OptionGroup, json_option, output_option
 from gatemark.cli.screen import print_json, show, wants_color
 from gatemark.core.errors import UsageError
+from gatemark.core.extras import not_installed
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.core.result import Result
 from gatemark.report.outputs import check_extensions, check_formats, write_documents, write_reports
@@ -30,9 +31,11 @@ class Outputs(msgspec.Struct, frozen=True):
         """Write every file by the renderer of its extension."""
         write_documents(self.files, renderers)
 
-    def show(self, found: T, text: Callable[[T], str | Iterable[str]]) -> None:
+    def show(
+        self, found: T, text: Callable[[T], str | Iterable[str]], *, is_styled: bool = False
+    ) -> None:
         """Print the document as JSON, or as text."""
-        show(found, text, json=self.json)
+        show(found, text, json=self.json, is_styled=is_styled)
 
 
 def output_options(*extensions: str) -> OptionGroup[Outputs]:
@@ -63,9 +66,7 @@ def optional_import(extra: str, needed_by: str = "a .html report needs") -> Iter
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "gatemark":
             raise
-        raise UsageError(
-            f"{needed_by} {error.name}, which is not installed: pip install 'gatemark[{extra}]'"
-        ) from error
+        raise UsageError(not_installed(needed_by, error.name, extra)) from error
 
 
 class Reports(msgspec.Struct, frozen=True):

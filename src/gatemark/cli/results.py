@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from gatemark.cli.options import json_option, output_option, store_option
-from gatemark.cli.screen import show, wants_color
+from gatemark.cli.screen import say, show, wants_color
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import UsageError
 from gatemark.ledger.port import ResultLine
@@ -37,7 +37,7 @@ def list_command(limit: int, store: str, json: bool) -> None:
     lines = Workspace(store=store).existing_results().lines(limit)
     show(lines, _lines, json=json)
     if not lines and not json:
-        click.echo("no sealed results yet; 'gatemark score agreement --seal' makes one", err=True)
+        say("no sealed results yet; 'gatemark score agreement --seal' makes one", err=True)
 
 
 def _lines(lines: Sequence[ResultLine]) -> Iterator[str]:
@@ -60,7 +60,12 @@ def show_command(reference: str, store: str, json: bool) -> None:
       gatemark show 3f2a9c01
     """
     result = Workspace(store=store).existing_results().get(reference)
-    show(result, lambda result: [verdict_table(result, color=wants_color())], json=json)
+    show(
+        result,
+        lambda result: [verdict_table(result, color=wants_color())],
+        json=json,
+        is_styled=True,
+    )
 
 
 @click.command("report")
@@ -99,4 +104,4 @@ def report_command(
 
         write_whole(Path(sarif), [render_sarif(result, source)])
     for path in (*output, *((sarif,) if sarif else ())):
-        click.echo(path)
+        say(path)

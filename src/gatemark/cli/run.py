@@ -18,6 +18,7 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.outputs import Reports, report_options
+from gatemark.cli.screen import say
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
@@ -122,7 +123,7 @@ def run_command(
             choices,
             waivers=waivers,
             on_progress=progress,
-            on_notice=lambda notice: click.echo(f"gatemark: {notice}", err=True),
+            on_notice=lambda notice: say(f"gatemark: {notice}", err=True),
         )
     return reports.show(result)
 

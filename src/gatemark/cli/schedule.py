@@ -13,7 +13,7 @@ from functools import partial
 import click
 
 from gatemark.cli.options import OptionGroup, json_option, now_option, store_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.core.errors import ConflictError
 from gatemark.drift.alerts import queue_overdue, read_alert_plan, send_pending
 from gatemark.schedule.cadence import Occasion, SchedulePlan, TriggerKind
@@ -169,7 +169,7 @@ def run(
             )
             show(done, _tick_lines, json=False)
         except ConflictError as error:
-            click.echo(f"gatemark: {error}", err=True)
+            say(f"gatemark: {error}", err=True)
         count += 1
         if ticks is not None and count >= ticks:
             return
@@ -195,7 +195,7 @@ def fire_(
     """
     workspace = Workspace(store=store)
     fresh = fire(workspace, kind, identity, asset=asset, now=now or workspace.clock())
-    click.echo("noted" if fresh else "known already")
+    say("noted" if fresh else "known already")
 
 
 def worker_name() -> str:

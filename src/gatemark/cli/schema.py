@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import click
 
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import print_json, show
+from gatemark.cli.screen import print_json, say, show
 from gatemark.packs.documents import broken_plugins, describe_schemas, json_schema
 
 
@@ -27,7 +27,7 @@ def schema_command(name: str | None, json: bool) -> None:
         return
     show(describe_schemas(), _lines, json=json)
     for module, why in broken_plugins().items():
-        click.echo(f"gatemark: {module} cannot be loaded: {why}", err=True)
+        say(f"gatemark: {module} cannot be loaded: {why}", err=True)
 
 
 def _lines(described: Mapping[str, str]) -> Iterator[str]:

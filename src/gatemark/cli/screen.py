@@ -12,26 +12,45 @@ import click
 
 from gatemark.core.canonical import json_text
 from gatemark.core.progress import Progress
+from gatemark.core.text import visible, visible_json
 
 T = TypeVar("T")
 
 
+def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print words. Controls and bidi marks, of file names for example, are spelled out."""
+    click.echo(visible(str(words)), err=err, nl=nl)
+
+
+def put(data: str | bytes) -> None:
+    """Print data as it is, for files and pipes; what drives a terminal is spelled out on one."""
+    if sys.stdout.isatty():
+        data = visible(data if isinstance(data, str) else data.decode("utf-8", "surrogateescape"))
+    click.echo(data, nl=False)
+
+
 def print_json(document: object) -> None:
     """Print one JSON document."""
-    click.echo(json_text(document))
+    click.echo(visible_json(json_text(document)))
 
 
-def show(found: T, text: Callable[[T], str | Iterable[str]], *, json: bool) -> None:
-    """Print a value as one JSON document, or as the text or lines that ``text`` makes of it."""
+def show(
+    found: T, text: Callable[[T], str | Iterable[str]], *, json: bool, is_styled: bool = False
+) -> None:
+    """Print a value as one JSON document, or as the text or lines that ``text`` makes of it.
+
+    Styled text has colours; whoever styles it cleans the words first.
+    """
     if json:
         print_json(found)
         return
     words = text(found)
+    put_words = click.echo if is_styled else say
     if isinstance(words, str):
-        click.echo(words, nl=not words.endswith("\n"))
+        put_words(words, nl=not words.endswith("\n"))
     else:
         for line in words:
-            click.echo(line)
+            put_words(line)
 
 
 def wants_color() -> bool:
@@ -100,6 +119,6 @@ def _tenths(title: str) -> Progress:
         tenth = done * 10 // total if total else 0
         if tenth > printed:
             printed = tenth
-            click.echo(f"{title}: {done} of {total}", err=True)
+            say(f"{title}: {done} of {total}", err=True)
 
     return update

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import running_count, show
+from gatemark.cli.screen import running_count, say, show
 from gatemark.core.errors import ExitCode
 from gatemark.integrity import upgrade_store
 from gatemark.ledger.store import (
@@ -75,7 +75,7 @@ def upgrade_command(
         done = upgrade_store(Workspace(store=store), request, progress)
     show(done, _upgrade_text, json=json)
     if done.trouble is not None:
-        click.echo(f"gatemark: {done.trouble}", err=True)
+        say(f"gatemark: {done.trouble}", err=True)
         return ExitCode.INTEGRITY
     return ExitCode.PASS
 
@@ -126,7 +126,7 @@ def restore_command(file: str, store: str, json: bool) -> None:
         done, lambda done: f"restored {done.place} from {done.file}: {_copy_text(done)}", json=json
     )
     if done.state == "too_old" and not json:
-        click.echo('run "gatemark store upgrade" before you use it (it makes a backup first)')
+        say('run "gatemark store upgrade" before you use it (it makes a backup first)')
 
 
 def _copy_text(done: StoreCopy) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import byte_progress, show
+from gatemark.cli.screen import byte_progress, say, show
 from gatemark.core.errors import ExitCode
 from gatemark.evidence.source import ReadingChoices
 from gatemark.evidence.validate import FileCheck, validate_files
@@ -47,12 +47,12 @@ def validate_command(
         for check in validate_files(files, schema, choices, progress):
             checks.append(check)
             for problem in check.problems[:max_errors]:
-                click.echo(f"gatemark: {problem}", err=True)
+                say(f"gatemark: {problem}", err=True)
             for remark in check.remarks[:max_errors]:
-                click.echo(f"gatemark: {remark}", err=True)
+                say(f"gatemark: {remark}", err=True)
             hidden = max(len(check.problems) + check.unlisted, check.rejected) - max_errors
             if hidden > 0:
-                click.echo(f"gatemark: {check.file}: and at least {hidden} more problems", err=True)
+                say(f"gatemark: {check.file}: and at least {hidden} more problems", err=True)
     clean = not any(check.problems for check in checks)
     show({"valid": clean, "files": checks}, lambda _: map(_line, checks), json=json)
     return ExitCode.PASS if clean else ExitCode.BAD_INPUT

@@ -14,6 +14,8 @@ class ExitCode(IntEnum):
     BAD_INPUT = 2
     INCONCLUSIVE = 3
     INTEGRITY = 4
+    INTERNAL = 5
+    """A bug of Gatemark; says nothing about what was judged."""
 
 
 class GatemarkError(Exception):

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from math import isfinite
 from typing import Final, Literal, TextIO, get_args
 
+from gatemark.core.text import visible_json, visible_line
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 LogFormat = Literal["text", "json"]
 LEVELS: Final[tuple[str, ...]] = get_args(LogLevel)
@@ -102,14 +104,15 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         more = {name: value for name, value in fields_of(record).items() if name not in head}
-        return json.dumps(head | more, ensure_ascii=False)
+        return visible_json(json.dumps(head | more, ensure_ascii=False))
 
 
 class TextFormatter(logging.Formatter):
     """One line for people: time, level, logger, message, then ``name=value`` pairs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        head = f"{_moment(record)} {record.levelname} {record.name}: {record.getMessage()}"
+        said = visible_line(record.getMessage())
+        head = f"{_moment(record)} {record.levelname} {record.name}: {said}"
         pairs = [f"{name}={_quoted(value)}" for name, value in fields_of(record).items()]
         return " ".join((head, *pairs))
 
@@ -118,4 +121,4 @@ def _quoted(value: Field) -> str:
     """Return a value on one line, quoted unless it is one word."""
     if isinstance(value, str) and value.isprintable() and value and not set(value) & set(' "='):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return visible_json(json.dumps(value, ensure_ascii=False))

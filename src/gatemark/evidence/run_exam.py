@@ -24,7 +24,7 @@ from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import (
-    Exam,
+    AnyExam,
     ExamOutcome,
     ExamRun,
     ExamSuite,
@@ -102,7 +102,7 @@ def exam_suite(kind: str) -> ExamSuite:
     return suite
 
 
-def build_exam(job: ExamJob) -> Exam[Any]:
+def build_exam(job: ExamJob) -> AnyExam:
     """Return the exam that a job names, with its options checked."""
     suite = exam_suite(job.kind)
     try:
@@ -112,7 +112,7 @@ def build_exam(job: ExamJob) -> Exam[Any]:
     return suite.build(options, measures())
 
 
-def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> RecordReader:
+def admission(job: ExamJob, exam: AnyExam, form_name: str | None = None) -> RecordReader:
     """Return the reader for a job, of the exam's own form unless another is named."""
     form = schema_of(exam).form(form_name or exam.form)
     if job.strict_pass:
@@ -120,7 +120,7 @@ def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> Re
     return RecordReader(form, job.choices)
 
 
-def _closer_form(form: Form, exam: Exam[Any]) -> Form:
+def _closer_form(form: Form, exam: AnyExam) -> Form:
     proof = form.proof
 
     def both_hold(batch: Sequence[object]) -> bool:
@@ -146,7 +146,7 @@ def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _exam_of(job: bytes) -> Exam[Any]:
+def _exam_of(job: bytes) -> AnyExam:
     """Return the exam of an encoded job; shards of one job share it and what it has cached."""
     return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
 
@@ -204,7 +204,7 @@ class FoldedFiles(msgspec.Struct, frozen=True):
 
 def fold_files(
     job: ExamJob,
-    exam: Exam[Any],
+    exam: AnyExam,
     sources: Sequence[Source],
     engine: Engine,
     *,
@@ -256,7 +256,7 @@ def fold_files(
     )
 
 
-def facts_key(job: ExamJob, exam: Exam[Any]) -> str | None:
+def facts_key(job: ExamJob, exam: AnyExam) -> str | None:
     """Return a key of the exam and how it reads; None when states must not be cached."""
     if exam.facts_key is None or job.strict_pass:
         return None
@@ -274,7 +274,7 @@ class _Part:
     """The digest, ids and state of one file."""
 
     def __init__(
-        self, source: Source, file: EvidenceFile, outcomes: Sequence[ShardOutcome], exam: Exam[Any]
+        self, source: Source, file: EvidenceFile, outcomes: Sequence[ShardOutcome], exam: AnyExam
     ) -> None:
         self.source = source
         self.file = file
@@ -287,7 +287,7 @@ class _Part:
             self.state = state if self.state is None else exam.merge(self.state, state)
 
     @classmethod
-    def known(cls, source: Source, kept: Kept, exam: Exam[Any], first_shard: int) -> _Part:
+    def known(cls, source: Source, kept: Kept, exam: AnyExam, first_shard: int) -> _Part:
         """Return the part of a cached file."""
         part = cls(source, evidence_file(kept, source), (), exam)
         part.ids = kept.ids
@@ -453,7 +453,7 @@ class _Names:
 
 
 def _named_batches(
-    job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
+    job: ExamJob, exam: AnyExam, sources: Sequence[Source]
 ) -> Iterator[tuple[Source, Sequence[int], list[str], list[object]]]:
     """Yield every batch of every file in order, with the lines and names of its records."""
     name_of = schema_of(exam).form(exam.form).namer()
@@ -464,7 +464,7 @@ def _named_batches(
 
 
 def _locate(
-    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], wanted: set[int]
+    job: ExamJob, exam: AnyExam, sources: Sequence[Source], wanted: set[int]
 ) -> dict[str, list[tuple[str, int]]]:
     """Return the places of records with these hashes, by their real names."""
     places: dict[str, list[tuple[str, int]]] = {}
@@ -492,7 +492,7 @@ def _refuse_strangers(
 
 
 def _fold_keeping(
-    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], keep: dict[str, int]
+    job: ExamJob, exam: AnyExam, sources: Sequence[Source], keep: dict[str, int]
 ) -> object:
     """Fold again in one process, with only the chosen occurrence of each repeated name."""
     seen = dict.fromkeys(keep, 0)

@@ -25,12 +25,14 @@ from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.conditions import (
     ASKED,
+    CACHED,
     Conditions,
     condition_measurements,
     refuse_waived_conditions,
 )
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
+from gatemark.packs.latency_and_cost import latency_and_cost_numbers, latency_and_cost_table
 from gatemark.packs.outages import (
     asked,
     held_report,
@@ -161,8 +163,9 @@ def judge_pack(
         ),
         *(account for exam in exams.values() for account in exam.accounts),
     )
+    taken = [] if rules == FIRST_RULES else _latency_and_cost(pack, gathered)
     found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled)]
-    numbers = with_chance(found, pack.alpha, rules)
+    numbers = (*with_chance(found, pack.alpha, rules), *taken)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return PackDecision(
         policy=policy,
@@ -170,6 +173,7 @@ def judge_pack(
         figures=(
             _gate_steps(pack, verdict),
             _suite_table(pack, reports),
+            *latency_and_cost_table(pack, taken),
             *(figure for suite in pack.suites for figure in reports[suite.id].figures),
         ),
         verdict=verdict,
@@ -367,6 +371,15 @@ def _numbers(
         numbers.append(before)
         numbers.append(bench_delta(pack, total, before, errors_by_suite, two_sided_z(0.95)))
     return tuple(numbers)
+
+
+def _latency_and_cost(pack: Pack, gathered: PackEvidence) -> list[Measurement]:
+    # Judging the same evidence again must say the same, so only what is kept with it counts.
+    arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
+    caveat = None
+    if CACHED in gathered.conditions or any("recorded" in arm for arm in arms):
+        caveat = "reused answers have the latency and cost of when they were given"
+    return latency_and_cost_numbers(pack, gathered.candidate, gathered.baseline, caveat)
 
 
 def _gate_steps(pack: Pack, verdict: Verdict) -> Table:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -70,8 +69,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     resume: bool = False
     cache: bool = False
     limit: int | None = None
-    candidate: Mapping[str, Any] | None = None
-    baseline: Mapping[str, Any] | str | None = None
+    candidate: Mapping[str, object] | None = None
+    baseline: Mapping[str, object] | str | None = None
     names: dict[str, AssetRef] = {}
     """What an arm is known as, where whoever runs the pack vouches for it."""
     baseline_how: str | None = None
@@ -324,7 +323,7 @@ def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
         )
 
 
-def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, Any] | str:
+def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
     """What the candidate is compared with; the word ``none`` when there is nothing."""
     targets = opened.pack.targets
     return choices.baseline or ("none" if targets is None else targets.baseline)

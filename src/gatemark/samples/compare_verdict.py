@@ -14,12 +14,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
 
-from gatemark.core.fold import Measure
+from gatemark.core.fold import AnyMeasure
 from gatemark.core.policy import Outcome
 from gatemark.core.registry import Registry
 from gatemark.samples.pairing import SamplePairing, sample_names
@@ -32,6 +32,9 @@ from gatemark.statistics.paired.noninferiority import (
 )
 from gatemark.statistics.paired.permutation import sign_flip
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, cluster_totals
+
+if TYPE_CHECKING:
+    from gatemark.samples.measure import PairedTable
 
 UNSTATED_MARGIN: Final = 0.05
 DEFAULT_SEED: Final = 5
@@ -63,7 +66,7 @@ class ComparisonVerdict(msgspec.Struct, frozen=True):
 
 
 def judge_comparison(
-    known: Registry[Measure[Any]],
+    known: Registry[AnyMeasure],
     pairing: SamplePairing,
     base: SampleSet,
     cand: SampleSet,
@@ -101,7 +104,7 @@ def judge_comparison(
 
 
 def _non_inferiority(
-    table: Any, pairing: SamplePairing, settings: CompareSettings
+    table: PairedTable, pairing: SamplePairing, settings: CompareSettings
 ) -> NonInferiority | None:
     if not pairing.is_bounded or table.n == 0:
         return None
@@ -120,7 +123,9 @@ def _non_inferiority(
     )
 
 
-def _permutation(table: Any, found: Comparison | None, settings: CompareSettings) -> float | None:
+def _permutation(
+    table: PairedTable, found: Comparison | None, settings: CompareSettings
+) -> float | None:
     """The sign-flip p-value; clusters flip as a whole. For right or wrong it is McNemar's."""
     if found is None:
         return None

@@ -279,7 +279,7 @@ def refuse_file_addresses(value: object, name: str, *, hint: str) -> None:
     """Refuse ``file://`` addresses, which other tools read and which would be sent as text."""
     if isinstance(value, str) and value.strip().startswith(_FILE_ADDRESS + "//"):
         raise InvalidValueError(
-            f"{name} is sent as it is, and {value.strip()!r} would not be read; "
+            f"{name} would be sent as the text {value.strip()!r}; "
             f"write {hint}: {_path_in(value.strip())}"
         )
     if isinstance(value, dict | list):

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.extras import not_installed
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.environment import check_names, target_environment
 from gatemark.targets.journal import Reuse
@@ -227,9 +228,7 @@ def _network_module(kind: str) -> Any:
     try:
         return importlib.import_module(f"gatemark.targets.{kind}")
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"{kind} targets need the package {error.name!r}: install gatemark[http]"
-        ) from error
+        raise UsageError(not_installed(f"{kind} targets need", str(error.name), "http")) from error
 
 
 def _hint(raw: Any, message: str) -> str:

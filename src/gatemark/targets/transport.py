@@ -85,7 +85,7 @@ class Transport:
             self._idle.append(pool)
         try:
             return msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             shown = self._redact(data[:200].decode(errors="replace"))
             raise bad_reply(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error
 

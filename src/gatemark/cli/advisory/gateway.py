@@ -9,6 +9,7 @@ from types import FrameType
 import click
 
 from gatemark.cli.options import busy_counter_option
+from gatemark.cli.screen import say
 from gatemark.core.errors import ExitCode
 from gatemark.exams.advisory.gateway.server import DeviceChoice, open_gateway
 
@@ -51,15 +52,15 @@ def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
         gateway = open_gateway(port, device, busy_counter)
         serving = threading.Thread(target=gateway.serve_forever, args=(0.1,), daemon=True)
         serving.start()
-        click.echo(f"listening on {gateway.address}")
+        say(f"listening on {gateway.address}")
         for name, lane in gateway.health()["lanes"].items():
             note = "" if lane["fallback"] is None else f" ({lane['fallback']['reason']})"
-            click.echo(f"  {name}: {lane['device']} {lane['precision']}{note}")
+            say(f"  {name}: {lane['device']} {lane['precision']}{note}")
         stop.wait()
         gateway.finish()
         serving.join()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    click.echo("stopped", err=True)
+    say("stopped", err=True)
     return ExitCode.PASS

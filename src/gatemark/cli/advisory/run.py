@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from gatemark.cli.options import FiniteRange, OptionGroup, busy_counter_option, json_option
-from gatemark.cli.screen import logged_progress, show
+from gatemark.cli.screen import logged_progress, say, show
 from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.exams.advisory.decision import FallbackKind, Mode
@@ -119,7 +119,7 @@ def run_command(
             random_bytes=secrets.token_bytes,
             on_progress=progress,
         )
-    click.echo(f"records and summaries are in {out}", err=True)
+    say(f"records and summaries are in {out}", err=True)
     show(judged.summary, lambda summary: render_markdown(summary).decode(), json=json)
     return EXIT_BY_OUTCOME[judged.outcome]
 
@@ -139,11 +139,11 @@ def lint_command(fixtures: str) -> int:
     """
     opened = open_fixtures(fixtures)
     pinned = "as pinned" if opened.pinned else "not pinned"
-    click.echo(f"{opened.name}: {len(opened.fixtures)} fixtures, {pinned}, {opened.digest}")
+    say(f"{opened.name}: {len(opened.fixtures)} fixtures, {pinned}, {opened.digest}")
     for lane in opened.lanes:
         kinds: dict[str, int] = {}
         for fixture in opened.fixtures:
             if fixture.input_class == lane:
                 kinds[fixture.kind] = kinds.get(fixture.kind, 0) + 1
-        click.echo(f"  {lane}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+        say(f"  {lane}: " + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
     return ExitCode.PASS

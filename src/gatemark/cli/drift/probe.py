@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from gatemark.cli.options import OptionGroup, json_option, now_option, store_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.drift.alerts import read_alert_plan
 from gatemark.drift.judging.policy import DriftPolicy
@@ -136,7 +136,7 @@ def _summary_lines(found: ProbeReport) -> Iterator[str]:
 
 def _print_notes(found: ProbeReport) -> None:
     for note in found.notes:
-        click.echo(f"gatemark: {note}", err=True)
+        say(f"gatemark: {note}", err=True)
 
 
 def _exit_code(found: ProbeReport) -> ExitCode:

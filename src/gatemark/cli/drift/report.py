@@ -8,7 +8,7 @@ from gatemark import __version__
 from gatemark.cli.drift.probe import policy_options, workspace_options
 from gatemark.cli.options import json_option
 from gatemark.cli.outputs import optional_import
-from gatemark.cli.screen import show
+from gatemark.cli.screen import put, say, show
 from gatemark.core.canonical import json_file
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import DriftPolicy
@@ -49,7 +49,7 @@ def report_command(
     view = drift_view(workspace, policy, asset, workspace.clock())
     write_documents(output, {".html": lambda: _page(view), ".json": lambda: json_file(view)})
     for path in output:
-        click.echo(path)
+        say(path)
 
 
 def _page(view: DriftView) -> bytes:
@@ -81,7 +81,7 @@ def metrics_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[
     text = metrics_text(found.signals, found.ticked.open, overdue, probed_at)
     write_documents(output, {".prom": lambda: text})
     if not output:
-        click.echo(text, nl=False)
+        put(text)
 
 
 @click.command("events")
@@ -103,7 +103,7 @@ def events_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[s
     data = b"".join(otlp_lines(found.signals, now, __version__))
     write_documents(output, {".jsonl": lambda: data})
     if not output:
-        click.echo(data, nl=False)
+        put(data)
 
 
 @click.command("close")

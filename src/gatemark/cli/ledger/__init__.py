@@ -7,7 +7,7 @@ import msgspec
 
 from gatemark.cli.ledger.keys import checkpoint, keygen, rotate
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json, running_count, show
+from gatemark.cli.screen import print_json, running_count, say, show
 from gatemark.core.errors import UsageError
 from gatemark.integrity import verify
 from gatemark.ledger.checks.report import verified_text
@@ -143,7 +143,7 @@ def prove_command(
         raise UsageError("give the number of an event, --since FILE or --check FILE")
     workspace = Workspace(store=store)
     if check is not None:
-        click.echo(check_proof(check, keys))
+        say(check_proof(check, keys))
     elif since is not None:
         print_json(prove_growth(workspace, since, checkpoint))
     elif seq is not None:
@@ -165,7 +165,7 @@ def erase_command(what: str, reason: str, store: str) -> None:
       gatemark ledger erase 12 --reason "request 4711: person asked to be forgotten"
     """
     event = erase(Workspace(store=store), what, reason)
-    click.echo(f"erased {what}; recorded in event {event.seq}")
+    say(f"erased {what}; recorded in event {event.seq}")
 
 
 @click.command("log")
@@ -201,7 +201,7 @@ def log_command(
         moment = event.at.strftime("%Y-%m-%d %H:%M:%SZ")
         erased = "  (erased)" if payload is None else ""
         subject = event.subject or "-"
-        click.echo(f"{event.seq:>6}  {moment}  {event.kind:<18}  {event.actor}  {subject}{erased}")
+        say(f"{event.seq:>6}  {moment}  {event.kind:<18}  {event.actor}  {subject}{erased}")
 
 
 @click.command("clock-back")
@@ -218,7 +218,7 @@ def clock_back_command(reason: str, store: str) -> None:
       gatemark ledger clock-back --reason "host b was two days ahead"
     """
     event = set_clock_back(Workspace(store=store), reason)
-    click.echo(f"event {event.seq}: times continue from {event.at.isoformat()}")
+    say(f"event {event.seq}: times continue from {event.at.isoformat()}")
 
 
 for _command in (

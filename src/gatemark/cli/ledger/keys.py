@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import print_json, put, say
 from gatemark.core.errors import UsageError
 from gatemark.ledger.keys import (
     KeyMade,
@@ -24,9 +24,9 @@ def _show(made: KeyMade, *, json: bool) -> None:
     if json:
         print_json(made)
         return
-    click.echo(made.key)
-    click.echo(f"private key in {made.private_file}; do not keep it with the store", err=True)
-    click.echo(f"public key in {made.public_file}; recorded in event {made.seq}", err=True)
+    say(made.key)
+    say(f"private key in {made.private_file}; do not keep it with the store", err=True)
+    say(f"public key in {made.public_file}; recorded in event {made.seq}", err=True)
 
 
 @click.command("keygen")
@@ -101,7 +101,7 @@ def checkpoint(signing_key: str, output: str | None, store: str) -> None:
     """
     note = sign_checkpoint(Workspace(store=store), signing_key)
     if output is None:
-        click.echo(note, nl=False)
+        put(note)
     else:
         write_text(output, note)
-        click.echo(output)
+        say(output)

@@ -14,7 +14,7 @@ from gatemark.cli.lifecycle.options import (
     show_acted,
 )
 from gatemark.cli.options import json_option, now_option, store_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.lifecycle.assets import asset_names
 from gatemark.lifecycle.canary import CanaryState, canary_state, push_windows
 from gatemark.lifecycle.journey import run_due
@@ -71,7 +71,7 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
     show_acted(*done, unchanged="nothing is due", json=json)
     if done and now is not None and now > datetime.now(UTC):
         moment = f"{now:%Y-%m-%d %H:%M:%SZ}"
-        click.echo(f"dated {moment}, which is yet to come: until then nothing steps up", err=True)
+        say(f"dated {moment}, which is yet to come: until then nothing steps up", err=True)
 
 
 @canary_command.command("show")

@@ -7,6 +7,7 @@ from typing import Literal
 import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
+from gatemark.cli.screen import say
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.commands import Demote, RollBack
 from gatemark.lifecycle.journey import act
@@ -26,9 +27,9 @@ def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
     """Print what serves now, because nobody may overlook that nothing does."""
     now = route(workspace, asset, environment)
     if now.primary is None:
-        click.echo(f"no version may serve in {now.environment} now: {now.reason}", err=True)
+        say(f"no version may serve in {now.environment} now: {now.reason}", err=True)
     else:
-        click.echo(f"live in {now.environment} now: {asset}@{now.primary.version}", err=True)
+        say(f"live in {now.environment} now: {asset}@{now.primary.version}", err=True)
 
 
 @click.command("demote")

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from gatemark.cli.options import OptionGroup, actor_option, json_option, store_option
-from gatemark.cli.screen import print_json
+from gatemark.cli.screen import print_json, say
 from gatemark.core.errors import UsageError
 from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.journey import CommandResult
@@ -88,6 +88,6 @@ def show_acted(*several: CommandResult, unchanged: str, json: bool) -> None:
         return
     lines = [line for acted in several for line in lines_of(acted)]
     for line in lines:
-        click.echo(line)
+        say(line)
     if not lines:
-        click.echo(unchanged, err=True)
+        say(unchanged, err=True)

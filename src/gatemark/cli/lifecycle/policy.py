@@ -6,7 +6,7 @@ import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.lifecycle.commands import AdoptPolicy
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.policy_file import policy_text, read_release_policy
@@ -50,7 +50,7 @@ def check(file: str) -> None:
     Example:
       gatemark policy check release.yaml
     """
-    click.echo(read_release_policy(file).digest)
+    say(read_release_policy(file).digest)
 
 
 @policy_command.command("adopt")

@@ -8,7 +8,7 @@ import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Role
@@ -63,4 +63,4 @@ def list_roles(store: str, json: bool) -> None:
         json=json,
     )
     if not roles and not json:
-        click.echo("nobody holds a role yet; 'gatemark role grant' makes a start", err=True)
+        say("nobody holds a role yet; 'gatemark role grant' makes a start", err=True)

@@ -8,7 +8,7 @@ import click
 
 from gatemark.cli.lifecycle.options import environment_option
 from gatemark.cli.options import json_option, store_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.lifecycle.routing import Route, route
 from gatemark.workspace import Workspace
@@ -32,7 +32,7 @@ def route_command(*, asset: str, environment: str, store: str, json: bool) -> in
     found = route(Workspace(store=store), asset, environment)
     show(found, _lines, json=json)
     for warning in () if json else found.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     return ExitCode.PASS if found.primary is not None else ExitCode.FAIL
 
 

@@ -11,7 +11,7 @@ import click
 
 from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.score import report_file_option, show_report, struct_options
-from gatemark.cli.screen import count_progress
+from gatemark.cli.screen import count_progress, say
 from gatemark.exams.overhead.journey import COMPAT, OverheadParameters, policy_request
 from gatemark.exams.overhead.policy import Mode, ProfileName
 from gatemark.exams.overhead.run import run_overhead
@@ -83,7 +83,7 @@ def run(
             on_progress=progress,
         )
     for path in ran.files:
-        click.echo(f"wrote {path}", err=True)
+        say(f"wrote {path}", err=True)
     report = exam_report(ran.scored)
     write_reports(ran.scored.result, output, summary=report.document)
     return show_report(report, {COMPAT: compat} if compat else {}, as_json=json)

@@ -11,7 +11,7 @@ import msgspec
 from gatemark.cli.lifecycle.options import Acting, Caller, acting_options, caller_options
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.review.vote import shown_text
-from gatemark.cli.screen import show
+from gatemark.cli.screen import put, show
 from gatemark.core.errors import UsageError
 from gatemark.report.outputs import write_text
 from gatemark.report.words import number
@@ -225,7 +225,7 @@ def export(*, name: str, output: str | None, store: str) -> None:
     workspace.existing_store()
     rows = accepted_rows(workspace, name)
     if output is None:
-        click.echo(rows, nl=False)
+        put(rows)
     else:
         write_text(output, rows.decode())
 

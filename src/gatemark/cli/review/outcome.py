@@ -8,7 +8,7 @@ import click
 
 from gatemark.cli.lifecycle.options import Caller, caller_options
 from gatemark.cli.options import store_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import put, show
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.report.outputs import write_text
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
@@ -69,7 +69,7 @@ def export(*, name: str, candidate: str | None, output: str | None, store: str) 
     workspace.existing_store()
     lines = export_votes(workspace, name, candidate)
     if output is None:
-        click.echo(lines, nl=False)
+        put(lines)
     else:
         write_text(output, lines.decode())
 

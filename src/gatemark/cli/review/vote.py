@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from gatemark.cli.lifecycle.options import Caller, caller_options
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import UsageError
 from gatemark.review.create import ShownPair, VoteRequest, cast_vote, next_pair
@@ -99,8 +99,8 @@ def _walk(workspace: Workspace, name: str) -> None:
         cast_vote(workspace, _request(workspace, name, pair.token, KEYS[key], reason))
         kept += 1
     else:
-        click.echo("nothing left to review")
-    click.echo(f"kept {kept} answers")
+        say("nothing left to review")
+    say(f"kept {kept} answers")
 
 
 def _request(

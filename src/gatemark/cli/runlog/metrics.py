@@ -18,7 +18,7 @@ from gatemark.cli.runlog.options import (
     source_date,
     stoplists_option,
 )
-from gatemark.cli.screen import count_progress
+from gatemark.cli.screen import count_progress, say
 from gatemark.core.errors import UsageError
 from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
 from gatemark.report.outputs import write_attachments
@@ -194,5 +194,5 @@ def metrics_command(
         names = [file.name for part in scored.result.evidence for file in part.files]
         workspace.keep(scored.result, scored.stored_files, {name: name for name in names})
     if not reports.json:
-        click.echo(first_table(scored.result))
+        say(first_table(scored.result))
     return reports.print(scored.result, scored.summary)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.view import TraceView, TurnLine, view_trace
 from gatemark.exams.runlog.traces.trace import Stream
@@ -79,7 +79,7 @@ def replay_command(
         limit=limit,
     )
     for warning in view.warnings:
-        click.echo(f"gatemark: {warning}", err=True)
+        say(f"gatemark: {warning}", err=True)
     if classifications or audit:
         show(view, lambda view: _turn_lines(view, audit=audit), json=json)
     else:

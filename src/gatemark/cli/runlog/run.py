@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.cli.options import OptionGroup, json_option
 from gatemark.cli.runlog.options import processes_option, source_date
-from gatemark.cli.screen import count_progress, show
+from gatemark.cli.screen import count_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment
 from gatemark.exams.runlog.replay.models import model_choice
@@ -142,15 +142,15 @@ def _checked(request: RunRequest) -> RunRequest:
 
 def _print_problems(done: RunDone) -> None:
     for warning in done.warnings:
-        click.echo(f"gatemark: warning: {warning}", err=True)
+        say(f"gatemark: warning: {warning}", err=True)
     for variant in done.variants:
         for failure in variant.failed:
-            click.echo(
+            say(
                 f"gatemark: {variant.variant_id} {failure['case_id']}: {failure['reason']}",
                 err=True,
             )
         for case_id, count in variant.model_failures.items():
-            click.echo(
+            say(
                 f"gatemark: {variant.variant_id} {case_id}: {count} questions got no answer",
                 err=True,
             )

@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.cli.options import max_errors_option
 from gatemark.cli.outputs import Outputs, output_options
-from gatemark.cli.screen import count_progress
+from gatemark.cli.screen import count_progress, say
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
@@ -70,10 +70,10 @@ def _document(report: RunlogReport) -> bytes:
 def _print_findings(report: RunlogReport, limit: int) -> None:
     for file in report.files:
         for finding in (*file.problems[:limit], *file.warnings[:limit]):
-            click.echo(f"gatemark: {finding}", err=True)
+            say(f"gatemark: {finding}", err=True)
         hidden = len(file.problems) + file.unlisted - limit
         if hidden > 0:
-            click.echo(f"gatemark: {file.file}: and at least {hidden} more problems", err=True)
+            say(f"gatemark: {file.file}: and at least {hidden} more problems", err=True)
 
 
 def _lines(report: RunlogReport) -> Iterator[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib.util
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
 from gatemark.targets.prompt_files import with_prompt_files
@@ -60,7 +60,7 @@ def _check_function(reference: str, place: str, folder: Path) -> None:
         near = [path.stem for path in folder.glob("*.py")]
         raise BadInputError(
             f"{place}: no module {module!r} in the pack's folder or installed"
-            f"{_hint(module, near)}; python: takes module:function"
+            f"{did_you_mean(module, near)}; python: takes module:function"
         )
     try:
         tree = ast.parse(source.read_bytes(), filename=source.name)
@@ -73,7 +73,7 @@ def _check_function(reference: str, place: str, folder: Path) -> None:
         functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         known = ", ".join(functions) or "none"
         raise BadInputError(
-            f"{place}: {source.name} has no function {first!r}{_hint(first, functions)} "
+            f"{place}: {source.name} has no function {first!r}{did_you_mean(first, functions)} "
             f"(functions there: {known})"
         )
 
@@ -111,8 +111,3 @@ def _top_level_names(body: list[ast.stmt]) -> Iterator[str]:
                         yield inner.id
                     elif isinstance(inner, ast.stmt) and inner is not node:
                         yield from _top_level_names([inner])
-
-
-def _hint(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

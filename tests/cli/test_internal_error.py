@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gatemark.cli import main as command
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("gatemark.cli.internal_error.gettempdir", lambda: str(folder))
+    return folder
+
+
+def _breaks(_arguments: object) -> int:
+    raise LookupError("secret detail \x1b[2J")
+
+
+def test_a_bug_is_never_a_verdict(
+    gatemark: Run, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_run", _breaks)
+    ran = gatemark("list")
+    assert ran.code == 5
+    assert ran.out == ""
+    told = re.fullmatch(
+        r"gatemark: internal error ([0-9a-f]{8}): LookupError at cli/test_internal_error.py:\d+; .*"
+        r"\ngatemark: the details are in (\S+); .*\n",
+        ran.err.replace("tests/cli", "cli"),
+    )
+    assert told is not None, ran.err
+    assert "secret" not in ran.err
+    kept = Path(told[2])
+    assert kept.parent == temporary
+    assert told[1] in kept.name
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    text = kept.read_text()
+    assert "Traceback" in text
+    assert "secret detail" in text
+
+
+def test_a_bug_is_told_where_nothing_can_be_kept(
+    gatemark: Run, temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "_run", _breaks)
+    temporary.rmdir()
+    ran = gatemark("list")
+    assert ran.code == 5
+    assert "could not be written" in ran.err
+
+
+@pytest.mark.parametrize("name", ["a\x1b[2J.jsonl", "a\u202eb.jsonl", "a\ngatemark: PASS"])
+def test_a_file_name_drives_no_terminal(gatemark: Run, tmp_path: Path, name: str) -> None:
+    for arguments in (
+        ("validate", tmp_path / name),
+        ("list", "--store", tmp_path / name),
+        ("lint", tmp_path / name),
+        ("import", tmp_path / name, "-o", tmp_path / "out.jsonl"),
+    ):
+        ran = gatemark(*arguments)
+        assert ran.code == 2
+        assert not set(ran.err + ran.out) & set("\x1b\u202e")
+        assert "\ngatemark: PASS" not in ran.err
+
+
+def test_a_valid_file_with_such_a_name_is_told_the_same_way(
+    gatemark: Run, write_jsonl: Callable[..., Path]
+) -> None:
+    path = write_jsonl("a\x1b[2Jb.jsonl", [{"id": "a", "scores": {"exact": 1}}])
+    ran = gatemark("validate", path, "--schema", "gatemark.sample/1")
+    assert r"a\x1b[2Jb.jsonl" in ran.out + ran.err
+    assert "\x1b" not in ran.out + ran.err
+
+
+def test_a_store_path_drives_no_terminal(gatemark: Run, tmp_path: Path) -> None:
+    ran = gatemark("ledger", "verify", "--store", tmp_path / "s\x1b]0;x\x07")
+    assert ran.code == 2
+    assert not set(ran.err + ran.out) & set("\x1b\x07")
+
+
+def test_every_command_prints_through_the_functions_that_clean() -> None:
+    folder = Path(command.__file__).parent
+    own = {"main.py", "screen.py"}
+    raw = [
+        f"{path.relative_to(folder)}: {line.strip()}"
+        for path in sorted(folder.rglob("*.py"))
+        if str(path.relative_to(folder)) not in own
+        for line in path.read_text().splitlines()
+        # Coloured tables are made of clean words.
+        if re.search(r"click\.s?echo|\bprint\(", line) and "wants_color()" not in line
+    ]
+    assert not [line for line in raw if "def print(" not in line and ".print(" not in line]
