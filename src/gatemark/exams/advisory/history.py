@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, cast
 
 import msgspec
 import numpy as np
@@ -26,9 +26,7 @@ from gatemark.evidence.run_exam import (
     fold_each,
 )
 from gatemark.exams.advisory.findings import EarlierRun
-
-if TYPE_CHECKING:
-    from gatemark.exams.advisory.exam import AdvisoryExam
+from gatemark.exams.advisory.measure import AdvisoryExamState
 
 DECISIONS: Final = "decisions"
 HISTORY: Final = "history"
@@ -43,42 +41,51 @@ class EarlierFile(NamedTuple):
     runs: tuple[EarlierRun, ...]
 
 
+class JudgesEarlierRuns(Protocol):
+    """The part of the exam that knows of earlier runs."""
+
+    earlier: tuple[EarlierFile, ...]
+
+    def note_ids(self, hashes: bytearray) -> None:
+        """Remember which records are scored."""
+
+    def earlier_runs(
+        self, state: AdvisoryExamState, evidence: str, *, lost: int
+    ) -> tuple[EarlierRun, ...]:
+        """Return the runs of a file of earlier decisions, judged by the policy."""
+
+
 def examine_decisions(run: ExamRun) -> ExamOutcome:
     """Score decision files beside the files of earlier runs."""
     roles = set(run.roles)
     if DECISIONS not in roles or not roles <= {DECISIONS, HISTORY}:
         raise UsageError(f"{run.kind} reads files with the roles {DECISIONS!r} and {HISTORY!r}")
     own = replace(run, files=[given for given in run.files if given[0] == DECISIONS])
-    exam: AdvisoryExam = build_exam(ExamJob.of(own))  # type: ignore[assignment]
+    exam = build_exam(ExamJob.of(own))
     paths = [path for role, path in run.files if role == HISTORY]
     if not paths:
         return examine_files(own, exam=exam)
-    files = read_earlier(run, exam, paths)
-    exam.earlier = tuple(files)
-    outcome = examine_files(own, exam=exam, on_ids=exam.note_ids)
+    judge = cast(JudgesEarlierRuns, exam)
+    files: list[EarlierFile] = []
+    for read in fold_each(run, exam, paths):
+        files.append(_earlier_file(read, judge))
+        _refuse_shared_records(files)
+    judge.earlier = tuple(files)
+    outcome = examine_files(own, exam=exam, on_ids=judge.note_ids)
     evidence = msgspec.structs.replace(
         outcome.evidence, files=(*outcome.evidence.files, *(earlier.file for earlier in files))
     )
     return msgspec.structs.replace(outcome, evidence=evidence)
 
 
-def read_earlier(run: ExamRun, exam: AdvisoryExam, paths: Sequence[str]) -> list[EarlierFile]:
-    """Read and judge the files of earlier runs."""
-    found: list[EarlierFile] = []
-    for read in fold_each(run, exam, paths):
-        found.append(_earlier_file(read, exam))
-        _refuse_shared_records(found)
-    return found
-
-
-def _earlier_file(read: FoldedFiles, exam: AdvisoryExam) -> EarlierFile:
+def _earlier_file(read: FoldedFiles, judge: JudgesEarlierRuns) -> EarlierFile:
     (file,) = read.files
     ids = np.unique(np.frombuffer(bytes(read.hashes), dtype="<u8"))
     if not read.accepted:
         raise BadInputError(f"{file.name}: contains no records")
     if len(ids) != read.accepted:
         raise BadInputError(f"{file.name}: some decision ids occur more than once")
-    return EarlierFile(file, ids, exam.earlier_runs(read.state, file.digest, lost=read.rejected))
+    return EarlierFile(file, ids, judge.earlier_runs(read.state, file.digest, lost=read.rejected))
 
 
 def _refuse_shared_records(files: Sequence[EarlierFile]) -> None:
