@@ -91,6 +91,11 @@ class Workspace:
         other.actor = person
         return other
 
+    @property
+    def has_store(self) -> bool:
+        """Whether there may be something to read; a database server is asked when it is opened."""
+        return self._address is not None or (self._folder / DATABASE).exists()
+
     def existing_store(self) -> SqlStore:
         """Open a store that exists; reading must not create one."""
         if "store" not in self.__dict__:

@@ -69,7 +69,7 @@ def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str]
         (
             'python: "desk:answer"',
             OPENAI + 'prompt: "file://prompt.txt"}',
-            "openai.prompt would be sent as the text 'file://prompt.txt'",
+            "prompt would be sent as the text 'file://prompt.txt'; write prompt_file: prompt.txt",
         ),
         (
             "desk:answer",

@@ -447,6 +447,11 @@ def _rounded(number: Measurement) -> float | None:
     return None if number.value is None else round(number.value, 4)
 
 
+def title_of(pack: Pack) -> str:
+    """Return the title of every result of a pack."""
+    return f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}"
+
+
 def result_of(
     opened: OpenPack,
     judged: PackDecision,
@@ -471,7 +476,7 @@ def result_of(
     worst = max((n.value for n in drops if n.value is not None), default=None)
     unknown = next((n.reason for n in drops if n.value is None), None)
     return seal(
-        title=f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}",
+        title=title_of(pack),
         pack=PackRef(pack.name, pack.version, digest(pack)),
         policy=judged.policy,
         policy_digest=judged.policy.digest,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from typing import Annotated, Final, Protocol
 
 import msgspec
 
@@ -25,9 +25,11 @@ class Random(Protocol):
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most a run may spend; None is no limit. ``calls`` counts retries too."""
 
-    calls: int | None = None
-    cost: float | None = None
-    wall_s: float | None = None
+    calls: Annotated[
+        int | None, msgspec.Meta(description="Maximum number of calls, with retries.")
+    ] = None
+    cost: Annotated[float | None, msgspec.Meta(description="Maximum amount of money.")] = None
+    wall_s: Annotated[float | None, msgspec.Meta(description="Maximum time in seconds.")] = None
 
     def __post_init__(self) -> None:
         for name in ("calls", "cost", "wall_s"):
@@ -48,9 +50,13 @@ class Spending:
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a call costs, for targets that do not say so themselves."""
 
-    per_call: float = 0.0
-    input_per_million: float | None = None
-    output_per_million: float | None = None
+    per_call: Annotated[float, msgspec.Meta(description="Price of one call.")] = 0.0
+    input_per_million: Annotated[
+        float | None, msgspec.Meta(description="Price of a million input tokens.")
+    ] = None
+    output_per_million: Annotated[
+        float | None, msgspec.Meta(description="Price of a million output tokens.")
+    ] = None
 
     def __post_init__(self) -> None:
         for name in ("per_call", "input_per_million", "output_per_million"):

@@ -8,9 +8,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
+from gatemark.targets.network_specs import HttpSpec, OpenAISpec
+from gatemark.targets.prompt_files import with_prompt_files
 from gatemark.targets.python_callable import split_reference
 from gatemark.targets.spec import parse_spec
 
@@ -27,6 +29,22 @@ def check_target(raw: object, place: str, folder: Path) -> None:
         )
     if spec.python is not None:
         _check_function(spec.python, place, folder)
+    endpoint = spec.http or spec.openai
+    if endpoint is not None:
+        _check_request(endpoint, place, folder)
+
+
+def _check_request(endpoint: HttpSpec | OpenAISpec, place: str, folder: Path) -> None:
+    """Raise when a prompt file is missing, or every item would get the same request."""
+    try:
+        template = with_prompt_files(endpoint, folder).template()
+    except GatemarkError as error:
+        raise BadInputError(f"{place}: {error}") from error
+    if not template.reads:
+        raise BadInputError(
+            f"{place}: the request never uses the item, so every item gets the same one; "
+            "add {{input}} to the prompt"
+        )
 
 
 def _found_program(name: str, folder: Path) -> bool:
