@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, UsageError
+from gatemark.core.extras import not_installed
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult
@@ -97,7 +98,7 @@ class Samples(Sequence[Mapping[str, Any]]):
         try:
             import pyarrow as pa  # noqa: PLC0415 - a library of the caller's choice
         except ModuleNotFoundError as error:
-            raise UsageError("to_arrow() needs pyarrow: pip install 'gatemark[parquet]'") from error
+            raise UsageError(not_installed("to_arrow() needs", "pyarrow", "parquet")) from error
         rows = list(self.rows())
         names = list(dict.fromkeys(name for row in rows for name in row))
         return pa.table({name: [row.get(name) for row in rows] for name in names})
@@ -267,8 +268,8 @@ def compare(
 def run(
     pack: AnyPath,
     *,
-    candidate: AnyPath | Mapping[str, Any] | None = None,
-    baseline: AnyPath | Mapping[str, Any] | None = None,
+    candidate: AnyPath | Mapping[str, object] | None = None,
+    baseline: AnyPath | Mapping[str, object] | None = None,
     store: AnyPath | None = None,
     jobs: int = 1,
     limit: int | None = None,
@@ -333,11 +334,11 @@ def _workspace(store: AnyPath | None, actor: str | None) -> Workspace:
     return Workspace(store=named if store is None else fspath(store), actor=actor)
 
 
-def _target(given: AnyPath | Mapping[str, Any]) -> Mapping[str, Any]:
+def _target(given: AnyPath | Mapping[str, object]) -> Mapping[str, object]:
     return given if isinstance(given, Mapping) else {"recorded": str(Path(given).resolve())}
 
 
-def _baseline(given: AnyPath | Mapping[str, Any]) -> Mapping[str, Any] | str:
+def _baseline(given: AnyPath | Mapping[str, object]) -> Mapping[str, object] | str:
     if isinstance(given, str) and (given == "none" or given.startswith("sha256:")):
         return given
     return _target(given)

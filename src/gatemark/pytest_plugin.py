@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gatemark.core.policy import Outcome
 
 OnInconclusive = Literal["fail", "skip"]
-AnySamples = str | PathLike[str] | Sequence[Mapping[str, Any]] | Mapping[str, float | bool]
+AnySamples = str | PathLike[str] | Sequence[Mapping[str, object]] | Mapping[str, float | bool]
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _SCORE: Final = "score"
@@ -114,18 +114,18 @@ class GateFixture:
 
 
 def _records(
-    samples: Sequence[Mapping[str, Any]] | Mapping[str, float | bool],
-) -> list[dict[str, Any]]:
+    samples: Sequence[Mapping[str, object]] | Mapping[str, float | bool],
+) -> list[dict[str, object]]:
     """Return samples as records; scores by item become samples with nothing but a score."""
     if isinstance(samples, Mapping):
         samples = [{"id": key, "scores": {_SCORE: float(value)}} for key, value in samples.items()]
-    empty: dict[str, Any] = {"schema": "gatemark.sample/1", "epoch": 1, "input": None}
+    empty: dict[str, object] = {"schema": "gatemark.sample/1", "epoch": 1, "input": None}
     empty |= {"target": None, "output": None, "scores": {}}
     return [{**empty, **record} for record in samples]
 
 
 @pytest.fixture
-def gatemark(request: pytest.FixtureRequest) -> Any:
+def gatemark(request: pytest.FixtureRequest) -> Iterator[GateFixture]:
     """Gate a change: ``gatemark.assert_no_regression(…)`` and ``gatemark.assert_gate(…)``."""
     config = request.config
     marker = request.node.get_closest_marker("gatemark")

@@ -5,7 +5,7 @@ import json
 import hypothesis
 from hypothesis import strategies as st
 
-from gatemark.core.text import visible, visible_json, visible_line
+from gatemark.core.text import inert_cell, visible, visible_json, visible_line
 
 
 def test_what_drives_a_terminal_is_spelled_out() -> None:
@@ -31,3 +31,9 @@ def test_json_says_the_same(text: str) -> None:
     shown = visible_json(json.dumps(text, ensure_ascii=False))
     assert json.loads(shown) == text
     assert not set(shown) & set("\x1b\x7f\x9b\u202e\u2066")
+
+
+def test_a_cell_that_a_spreadsheet_would_run_is_inert() -> None:
+    assert [inert_cell(text) for text in ("=1+1", "+1", "-1", "@a", "a=1", "")] == [
+        *("\\=1+1", "\\+1", "\\-1", "\\@a", "a=1", "")
+    ]

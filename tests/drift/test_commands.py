@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from gatemark.packs.init import write_starter
+
 Run = Callable[..., Any]
 Write = Callable[..., Path]
 
@@ -406,7 +408,7 @@ def test_a_log_that_cannot_be_read_is_refused_with_its_line(drift: Run, write_js
 def test_results_give_a_point_for_each_time_they_were_reached(
     gatemark: Run, drift: Run, tmp_path: Path
 ) -> None:
-    gatemark("init", tmp_path / "pack")
+    write_starter(tmp_path / "pack")
     store = ("--store", tmp_path / "store")
     assert gatemark("run", tmp_path / "pack" / "pack.yaml", *store).code == 0
     assert drift("derive", "--json").json["open_windows"] >= 1, "today is not over"

@@ -11,6 +11,7 @@ import pytest
 
 from gatemark.cli.main import main
 from gatemark.core.canonical import digest_bytes
+from gatemark.packs.init import write_starter
 
 Run = Callable[..., Any]
 ASSET = "parcel-mail"
@@ -30,7 +31,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     roles = ("author", "evaluator", "pack_owner", "operator")
     plain("role", "grant", "ann", *roles, "--actor", "ada", *store)
     plain("role", "grant", "bob", "approver", "--actor", "ada", *store)
-    plain("init", desk / "evals")
+    write_starter(desk / "evals")
     plain("run", desk / "evals" / "pack.yaml", "--actor", "ann", "-o", desk / "r.json", *store)
     live = tmp_path_factory.mktemp("live") / "copy"
     shutil.copytree(desk, live)

@@ -8,6 +8,7 @@ import pytest
 
 from gatemark.cli.main import main
 from gatemark.lifecycle.exam_identity import exam_of, exam_of_pack
+from gatemark.packs.init import write_starter
 from gatemark.workspace import Workspace
 
 LAX = "scorer: {name: regex, options: {pattern: '.*'}}"
@@ -17,7 +18,7 @@ LAX = "scorer: {name: regex, options: {pattern: '.*'}}"
 def evals(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the starter pack and a sealed result of it."""
     folder = tmp_path_factory.mktemp("evals")
-    assert main(["init", str(folder / "evals")]) == 0
+    write_starter(folder / "evals")
     store = ["--store", str(folder / "store"), "-o", str(folder / "r.json")]
     assert main(["run", str(folder / "evals" / "pack.yaml"), *store]) == 0
     return folder

@@ -223,9 +223,10 @@ def always_crashing(text):
         ("app:crashing_where_it_matters", lenient): (1, "pass"),
         ("app:always_crashing", ""): (3, "fail"),
     }
-    for (baseline, more), (code, errors) in cases.items():
+    for version, ((baseline, more), (code, errors)) in enumerate(cases.items(), start=1):
         path = pack(folder, candidate=worse, baseline=f'{{python: "{baseline}"}}')
-        path.write_text(path.read_text().replace("    slices", more + "    slices"))
+        text = path.read_text().replace("    slices", more + "    slices")
+        path.write_text(text.replace("version: 1\n", f"version: {version}\n"))
         ran = run(gatemark, folder, path)
         assert ran.code == code
         assert findings(ran.json)["golden.baseline_errors"] == errors
@@ -467,8 +468,11 @@ def test_lint_warns_of_a_margin_that_the_data_cannot_judge(gatemark: Run, folder
     )
 
 
-def test_init_writes_a_pack_that_lints_and_passes(gatemark: Run, tmp_path: Path) -> None:
-    assert gatemark("init", tmp_path / "evals").code == 0
+def test_init_writes_a_pack_that_fails_until_it_is_mended_as_told(
+    gatemark: Run, tmp_path: Path
+) -> None:
+    told = gatemark("init", tmp_path / "evals")
+    assert told.code == 0
     path = tmp_path / "evals" / "pack.yaml"
     assert gatemark("lint", path).code == 0
     document = json.loads((tmp_path / "evals" / "pack.schema.json").read_text())
@@ -477,6 +481,13 @@ def test_init_writes_a_pack_that_lints_and_passes(gatemark: Run, tmp_path: Path)
     assert not list(validator.iter_errors(written))
     for wrong in ({**written, "score_mni": 1}, {**written, "suites": 3}, {}):
         assert list(validator.iter_errors(wrong))
+    failed = run(gatemark, tmp_path, path)
+    assert (failed.code, "golden.score must be >= 0.9, got 0.77" in failed.out) == (1, True)
+    (mended,) = (line.strip() for line in told.err.splitlines() if "FORGOTTEN" in line)
+    sorter = tmp_path / "evals" / "sorter.py"
+    name = mended.partition(" = ")[0]
+    lines = [mended if line.startswith(name) else line for line in sorter.read_text().splitlines()]
+    sorter.write_text("\n".join(lines))
     ran = run(gatemark, tmp_path, path, "-o", tmp_path / "report.html")
     assert ran.code == 0
     assert gatemark("init", tmp_path / "evals").code == 1
@@ -533,7 +544,7 @@ def test_a_pack_may_add_rules_of_its_own(gatemark: Run, folder: Path) -> None:
     path = pack(folder, candidate='{python: "app:worse"}', regression_max=0.5)
     assert run(gatemark, folder, path).code == 0
     extra = "rules:\n  - {id: no-losses, metric: lost_count, lane: golden, op: '<=', bound: 0}\n"
-    path.write_text(path.read_text() + extra)
+    path.write_text(path.read_text().replace("version: 1\n", "version: 2\n") + extra)
     ran = run(gatemark, folder, path)
     assert ran.code == 1
     assert findings(ran.json)["no-losses"] == "fail"

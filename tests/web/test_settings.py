@@ -51,3 +51,33 @@ def test_a_public_name_is_answered_to_and_makes_cookies_secure() -> None:
     assert "localhost" not in settings.host_names
     assert settings.is_https
     assert settings.base_url == "https://gate.example"
+
+
+@pytest.mark.parametrize("missing", ["cert", "key"])
+def test_a_missing_tls_file_is_named_before_a_store_is_made(
+    gatemark: Callable[..., Any], tmp_path: Any, missing: str
+) -> None:
+    files = {kind: tmp_path / f"{kind}.pem" for kind in ("cert", "key")}
+    for kind, path in files.items():
+        if kind != missing:
+            path.write_text("-")
+    ran = gatemark(
+        *("serve", "--store", tmp_path / "store", "--port", "0"),
+        *("--tls-cert", files["cert"], "--tls-key", files["key"]),
+    )
+    assert ran.code == 2
+    assert ran.err == f"gatemark: --tls-{missing} {files[missing]}: No such file or directory\n"
+    assert not (tmp_path / "store").exists()
+
+
+def test_tls_files_that_hold_no_certificate_are_named(
+    gatemark: Callable[..., Any], tmp_path: Any
+) -> None:
+    path = tmp_path / "no.pem"
+    path.write_text("-")
+    ran = gatemark(
+        *("serve", "--store", tmp_path / "store", "--port", "0"),
+        *("--tls-cert", path, "--tls-key", path),
+    )
+    assert ran.code == 2
+    assert f"--tls-cert {path} and --tls-key {path} cannot be used: " in ran.err

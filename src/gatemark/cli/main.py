@@ -31,7 +31,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.overhead",
         "Run bare and guarded arms, and verify reports about them.",
     ),
-    "init": ("gatemark.cli.init", "Write a working pack, its data and a CI snippet."),
+    "init": ("gatemark.cli.init", "Write a pack to try, with its data and a CI snippet."),
     "lint": ("gatemark.cli.lint", "Check a pack before it runs."),
     "run": ("gatemark.cli.run", "Run a pack: answer, score, judge, seal."),
     "gate": ("gatemark.cli.run", "Judge recorded evidence again by a pack; calls no target."),

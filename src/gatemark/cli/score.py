@@ -153,7 +153,7 @@ def _unwrapped(hint: object) -> tuple[object, Meta | None]:
 
 
 def _click_type(
-    hint: Any, meta: Meta | None, extra: Mapping[str, Any]
+    hint: object, meta: Meta | None, extra: Mapping[str, Any]
 ) -> click.ParamType[object] | None:
     if get_origin(hint) is Literal:
         return click.Choice(get_args(hint))

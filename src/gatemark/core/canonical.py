@@ -43,7 +43,7 @@ def original_fields(text: str) -> Callable[[StructType], StructType]:
     return register
 
 
-def canonical_bytes(value: Any) -> bytes:
+def canonical_bytes(value: object) -> bytes:
     """Return the one byte string that stands for a JSON-like value.
 
     Structs become objects; NaN, infinity and integers beyond 2**53 have no canonical form and
@@ -55,7 +55,7 @@ def canonical_bytes(value: Any) -> bytes:
         raise InvalidValueError(f"no canonical form: {error}") from error
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """Return a value as JSON types, without later fields that say nothing."""
     if not _LATER_FIELDS:
         return msgspec.to_builtins(value)
@@ -68,9 +68,9 @@ def plain(value: Any) -> Any:
     return msgspec.to_builtins(value)
 
 
-def _plain_struct(value: msgspec.Struct) -> dict[str, Any]:
+def _plain_struct(value: msgspec.Struct) -> dict[str, object]:
     # The shallow encoding decides which members there are (tags, names, omitted defaults).
-    members: dict[str, Any] = msgspec.to_builtins(value)
+    members: dict[str, object] = msgspec.to_builtins(value)
     later = _LATER_FIELDS.get(type(value), {})
     fields = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
     for encoded, field in fields:
@@ -84,7 +84,7 @@ def _plain_struct(value: msgspec.Struct) -> dict[str, Any]:
     return members
 
 
-def _says_nothing(value: Any) -> bool:
+def _says_nothing(value: object) -> bool:
     is_empty = isinstance(value, str | bytes | Mapping | list | tuple | frozenset) and not value
     return value is None or value is False or is_empty
 
@@ -106,14 +106,15 @@ def document_members(document: bytes) -> dict[str, msgspec.Raw]:
     return members
 
 
-def whole_floats(value: Any) -> Any:
+def whole_floats(value: object) -> Any:
     """Return a value with integers beyond 2**53 as floats: only floats are written that way."""
     if isinstance(value, dict):
         return {key: whole_floats(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [whole_floats(inner) for inner in value]
-    is_large = type(value) is int and abs(value) > 2**53 - 1
-    return float(value) if is_large else value
+    if type(value) is int and abs(value) > 2**53 - 1:
+        return float(value)
+    return value
 
 
 def join_members(members: Mapping[str, msgspec.Raw], names: Iterable[str] | None = None) -> bytes:
@@ -143,7 +144,7 @@ def digest_bytes(data: bytes) -> str:
     return DIGEST_PREFIX + hashlib.sha256(data).hexdigest()
 
 
-def digest(value: Any) -> str:
+def digest(value: object) -> str:
     """Return the digest of a value's canonical bytes."""
     return digest_bytes(canonical_bytes(value))
 

@@ -26,7 +26,7 @@ class KnownAnswer(msgspec.Struct, frozen=True):
     """
 
     title: str
-    batch: Sequence[Any]
+    batch: Sequence[object]
     expected: dict[str, float | None]
     tolerance: float = 1e-9
 
@@ -51,3 +51,7 @@ class Measure(msgspec.Struct, Generic[S], frozen=True):
     def measure(self, batch: Batch) -> tuple[Measurement, ...]:
         """Return the measurements of one batch."""
         return self.finish(self.step(self.zero(), batch))
+
+
+AnyMeasure = Measure[Any]
+"""A measure whose state is its own affair."""

@@ -89,7 +89,7 @@ class BadFile(msgspec.Struct, frozen=True):
     """An example of records that must be refused together: the line and the rule."""
 
     title: str
-    records: tuple[Any, ...]
+    records: tuple[Mapping[str, object], ...]
     line: int
     rule: str
 
@@ -98,7 +98,7 @@ class BadExample(msgspec.Struct, frozen=True):
     """An example of a record that must be refused, and the path of the problem."""
 
     title: str
-    record: Any
+    record: object
     path: str
 
 
@@ -120,7 +120,7 @@ class Form(msgspec.Struct, frozen=True):
     type: type[msgspec.Struct]
     marks: frozenset[str]
     identity: str
-    good: tuple[Mapping[str, Any], ...]
+    good: tuple[Mapping[str, object], ...]
     bad: tuple[BadExample, ...]
     rules: tuple[Callable[[Any], Sequence[Problem]], ...] = ()
     unique: tuple[str, ...] | None = None
@@ -133,7 +133,7 @@ class Form(msgspec.Struct, frozen=True):
         if self.unique is not None and self.identity not in self.unique:
             raise InvalidValueError(f"form {self.name}: unique must include {self.identity!r}")
 
-    def namer(self) -> Callable[[Any], str]:
+    def namer(self) -> Callable[[object], str]:
         """Return the function that gives a record's name within its file."""
         if self.unique is None:
             if not self.identity:
@@ -151,12 +151,12 @@ class Form(msgspec.Struct, frozen=True):
             self, rules=(*self.rules, *self.breaches), breaches=(), proof=None
         )
 
-    def key_of(self, record: Any) -> tuple[Any, ...]:
+    def key_of(self, record: object) -> tuple[object, ...]:
         """Return the values that must be unique together within a file."""
         fields = self.unique or ((self.identity,) if self.identity else ())
         return tuple(getattr(record, field) for field in fields)
 
-    def key_words(self, key: tuple[Any, ...]) -> str:
+    def key_words(self, key: tuple[object, ...]) -> str:
         """Return a key for a message; a single identity is called an id."""
         fields = ("id",) if self.unique is None else self.unique
         return ", ".join(f"{field} {value!r}" for field, value in zip(fields, key, strict=True))
@@ -165,7 +165,7 @@ class Form(msgspec.Struct, frozen=True):
 class Dialect(msgspec.Struct, frozen=True):
     """An earlier version of a schema; ``accepts`` recognises its files by their first record."""
 
-    accepts: Callable[[Mapping[str, Any]], bool]
+    accepts: Callable[[Mapping[str, object]], bool]
     schema: RecordSchema
 
 
@@ -184,7 +184,7 @@ class RecordSchema(msgspec.Struct, frozen=True):
     forms: tuple[Form, ...]
     tag: str | None = None
     across: Callable[[], FileRules] | None = None
-    good_files: tuple[tuple[Any, ...], ...] = ()
+    good_files: tuple[tuple[Mapping[str, object], ...], ...] = ()
     bad_files: tuple[BadFile, ...] = ()
     older: tuple[Dialect, ...] = ()
     head: str | None = None
@@ -202,7 +202,7 @@ class RecordSchema(msgspec.Struct, frozen=True):
         known = ", ".join(form.name for form in self.forms)
         raise UsageError(f"schema {self.name} has no form {name!r} (it has: {known})")
 
-    def form_of(self, record: Mapping[str, Any]) -> Form | None:
+    def form_of(self, record: Mapping[str, object]) -> Form | None:
         """Return the form that matches a record's tag or keys, or None."""
         if self.tag is not None:
             word = record.get(self.tag)
@@ -211,7 +211,7 @@ class RecordSchema(msgspec.Struct, frozen=True):
         fitting = [form for form in self.forms if form.marks <= keys]
         return max(fitting, key=lambda form: len(form.marks), default=None)
 
-    def version_of(self, first: Mapping[str, Any]) -> RecordSchema:
+    def version_of(self, first: Mapping[str, object]) -> RecordSchema:
         """Return the schema, or the earlier version that a file's first record has."""
         for dialect in self.older:
             if dialect.accepts(first):

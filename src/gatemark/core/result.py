@@ -177,7 +177,7 @@ def result_from_json(text: bytes) -> Result:
     Raises InvalidValueError when the text is not a result, IntegrityError when it was changed.
     """
     try:
-        document = msgspec.json.decode(text, type=dict[str, Any])
+        document = msgspec.json.decode(text, type=dict[str, object])
         identity = msgspec.convert(document["id"], str)
         stored = canonical_bytes(document)
     except (KeyError, msgspec.MsgspecError, RecursionError, ValueError) as error:
@@ -185,10 +185,10 @@ def result_from_json(text: bytes) -> Result:
     return read_result(identity, stored)
 
 
-def occasion_of(result: Result) -> dict[str, Any]:
+def occasion_of(result: Result) -> dict[str, object]:
     """Return what the stamp covers besides the id, as JSON types."""
     members = document_members(result.document)
-    occasion: dict[str, Any] = msgspec.json.decode(join_members(members, OCCASION))
+    occasion: dict[str, object] = msgspec.json.decode(join_members(members, OCCASION))
     return occasion
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from copy import deepcopy
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -36,7 +36,7 @@ def read_stored(data: bytes, type_: type[T]) -> T:
     return convert_stored(msgspec.json.decode(data), type_)
 
 
-def convert_stored(value: Any, type_: type[T]) -> T:
+def convert_stored(value: object, type_: type[T]) -> T:
     """Return a stored value as a type, without members that this build does not know."""
     copied = False
     for _ in range(MOST_UNKNOWN):
@@ -57,12 +57,12 @@ def convert_stored(value: Any, type_: type[T]) -> T:
     return msgspec.convert(value, type_)
 
 
-def _places(value: Any, path: str) -> Iterator[dict[str, Any]]:
+def _places(value: object, path: str) -> Iterator[dict[str, object]]:
     """The objects that a path of msgspec's messages leads to; ``[...]`` stands for every value.
 
     Elements of a list stand for each other, so that one round is enough for a long list.
     """
-    places = [value]
+    places: list[object] = [value]
     for name, index in _STEP.findall(path):
         if name:
             places = [place[name] for place in places if isinstance(place, dict) and name in place]
@@ -73,18 +73,18 @@ def _places(value: Any, path: str) -> Iterator[dict[str, Any]]:
     yield from (place for place in places if isinstance(place, dict))
 
 
-def _alike(place: Any, index: int) -> list[Any]:
+def _alike(place: object, index: int) -> list[object]:
     """Return an element of a list, and all others with the same tag."""
     if not isinstance(place, list):
         return []
     return [one for one in place if _tag(one) == _tag(place[index])]
 
 
-def _tag(element: Any) -> Any:
+def _tag(element: object) -> object:
     return element.get("type") if isinstance(element, dict) else None
 
 
-def _inner(place: Any) -> list[Any]:
+def _inner(place: object) -> list[object]:
     if isinstance(place, dict):
         return list(place.values())
     return place if isinstance(place, list) else []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from gatemark.core.errors import InvalidValueError
@@ -12,8 +14,15 @@ _TRICKS: Final = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
 )
 """Controls and escapes, marks that reorder a line, and halves of pairs that cannot be encoded."""
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _HIDDEN: Final = re.compile(f"[{_TRICKS}]")
 _HIDDEN_IN_A_LINE: Final = re.compile(f"[{_TRICKS}\n]")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for a name close to a known one, else nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def check_words(text: str, what: str) -> None:
@@ -37,6 +46,11 @@ def visible_line(text: str) -> str:
 def visible_json(text: str) -> str:
     r"""Return JSON that says the same, with ``\u001b`` in place of an escape, and so on."""
     return text if text.isprintable() else _HIDDEN.sub(lambda one: f"\\u{ord(one[0]):04x}", text)
+
+
+def inert_cell(text: str) -> str:
+    """Return the cell of a table with a backslash before what a spreadsheet would run."""
+    return "\\" + text if text.startswith(_FORMULA) else text
 
 
 def _escape(found: re.Match[str]) -> str:

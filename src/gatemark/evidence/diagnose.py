@@ -33,11 +33,15 @@ def diagnose(line: bytes, form: Form, *, max_depth: int) -> tuple[Problem, ...]:
 
 
 def document_problems(
-    validator: Any, value: Any, *, show: bool = True, looks: Mapping[str, str] | None = None
+    validator: Any, value: object, *, show: bool = True, looks: Mapping[str, str] | None = None
 ) -> Iterator[Problem]:
     """Yield every problem that a JSON Schema validator finds in a value."""
-    for error in validator.iter_errors(value):
-        yield from _described(error, show=show, looks=looks or {})
+    try:
+        for error in validator.iter_errors(value):
+            yield from _described(error, show=show, looks=looks or {})
+    except ValueError:
+        # The validator has a limit of its own, far above ours.
+        yield Problem("$", "nested too deeply to be checked")
 
 
 def record_problems(record: object, form: Form) -> list[Problem]:
@@ -91,7 +95,7 @@ def _described(
     yield Problem(_json_path(path), said)
 
 
-def _depth_of_branch(branch: list[Any]) -> int:
+def _depth_of_branch(branch: list[jsonschema_rs.ValidationError]) -> int:
     """Return how deep a branch matched before it failed."""
     return max((len(error.instance_path) for error in branch), default=0)
 

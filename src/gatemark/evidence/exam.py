@@ -14,7 +14,7 @@ from msgspec import Meta
 from gatemark.core.canonical import canonical_bytes, plain
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.figure import Figure
-from gatemark.core.fold import Measure
+from gatemark.core.fold import AnyMeasure, Measure
 from gatemark.core.formats import FORMAT, is_newer, newer_format
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Policy, Verdict
@@ -154,10 +154,14 @@ class Exam(ABC, Generic[S]):
         """Return the JSON document for scripts."""
 
 
+AnyExam = Exam[Any]
+"""An exam whose state is its own affair."""
+
+
 class ExamOutcome(msgspec.Struct, frozen=True):
     """What an exam found in some evidence, before it is judged."""
 
-    exam: Any
+    exam: AnyExam
     report: ExamReport
     evidence: Evidence
 
@@ -170,7 +174,7 @@ class ExamRun:
     """
 
     kind: str
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     files: Sequence[tuple[str, str]]
     reading: ReadingChoices
     engine: Engine
@@ -226,7 +230,7 @@ def write_sitting(
 def read_sitting(data: bytes) -> ExamInputs:
     """Return the inputs that ``write_sitting`` wrote."""
     try:
-        content = msgspec.json.decode(data, type=dict[str, Any])
+        content = msgspec.json.decode(data, type=dict[str, object])
         name = content.pop(FORMAT, SITTING_FORMAT)
         if isinstance(name, str) and is_newer(name, SITTING_FORMAT):
             raise NewerFormatError(f"its {SITTING} {newer_format(name)}")
@@ -279,11 +283,11 @@ class ExamSuite(Suite, frozen=True):
     the options back from the policy of a result that was sealed before inputs were kept.
     """
 
-    build: Callable[[Any, Registry[Measure[Any]]], Exam[Any]]
+    build: Callable[[Any, Registry[AnyMeasure]], AnyExam]
     roles: tuple[EvidenceRole, ...] = (RECORDS,)
     examine: Callable[[ExamRun], ExamOutcome] | None = None
-    role_options: Callable[[Collection[str]], dict[str, Any]] | None = None
-    options_of: Callable[[Policy], dict[str, Any]] | None = None
+    role_options: Callable[[Collection[str]], dict[str, object]] | None = None
+    options_of: Callable[[Policy], dict[str, object]] | None = None
     documents: tuple[DocumentType, ...] = ()
 
 
@@ -325,13 +329,13 @@ def schemas() -> Registry[RecordSchema]:
     )
 
 
-def schema_of(exam: Exam[Any]) -> RecordSchema:
+def schema_of(exam: AnyExam) -> RecordSchema:
     """Return the schema of an exam's records, without loading all others if possible."""
     return schemas().get(exam.schema, near=type(exam).__module__.split(".")[-2])
 
 
 @cache
-def measures() -> Registry[Measure[Any]]:
+def measures() -> Registry[AnyMeasure]:
     """Return the registry of measures."""
     return Registry(
         kind="measure",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.exam import (
-    Exam,
+    AnyExam,
     ExamOutcome,
     ExamRun,
     ExamSuite,
@@ -102,7 +102,7 @@ def exam_suite(kind: str) -> ExamSuite:
     return suite
 
 
-def build_exam(job: ExamJob) -> Exam[Any]:
+def build_exam(job: ExamJob) -> AnyExam:
     """Return the exam that a job names, with its options checked."""
     suite = exam_suite(job.kind)
     try:
@@ -112,7 +112,7 @@ def build_exam(job: ExamJob) -> Exam[Any]:
     return suite.build(options, measures())
 
 
-def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> RecordReader:
+def admission(job: ExamJob, exam: AnyExam, form_name: str | None = None) -> RecordReader:
     """Return the reader for a job, of the exam's own form unless another is named."""
     form = schema_of(exam).form(form_name or exam.form)
     if job.strict_pass:
@@ -120,7 +120,7 @@ def admission(job: ExamJob, exam: Exam[Any], form_name: str | None = None) -> Re
     return RecordReader(form, job.choices)
 
 
-def _closer_form(form: Form, exam: Exam[Any]) -> Form:
+def _closer_form(form: Form, exam: AnyExam) -> Form:
     proof = form.proof
 
     def both_hold(batch: Sequence[object]) -> bool:
@@ -146,7 +146,7 @@ def examine_task(job: ExamJob, task: Source | Shard) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _exam_of(job: bytes) -> Exam[Any]:
+def _exam_of(job: bytes) -> AnyExam:
     """Return the exam of an encoded job; shards of one job share it and what it has cached."""
     return build_exam(msgspec.msgpack.decode(job, type=ExamJob))
 
@@ -204,7 +204,7 @@ class FoldedFiles(msgspec.Struct, frozen=True):
 
 def fold_files(
     job: ExamJob,
-    exam: Exam[Any],
+    exam: AnyExam,
     sources: Sequence[Source],
     engine: Engine,
     *,
@@ -256,7 +256,7 @@ def fold_files(
     )
 
 
-def facts_key(job: ExamJob, exam: Exam[Any]) -> str | None:
+def facts_key(job: ExamJob, exam: AnyExam) -> str | None:
     """Return a key of the exam and how it reads; None when states must not be cached."""
     if exam.facts_key is None or job.strict_pass:
         return None
@@ -274,7 +274,7 @@ class _Part:
     """The digest, ids and state of one file."""
 
     def __init__(
-        self, source: Source, file: EvidenceFile, outcomes: Sequence[ShardOutcome], exam: Exam[Any]
+        self, source: Source, file: EvidenceFile, outcomes: Sequence[ShardOutcome], exam: AnyExam
     ) -> None:
         self.source = source
         self.file = file
@@ -287,7 +287,7 @@ class _Part:
             self.state = state if self.state is None else exam.merge(self.state, state)
 
     @classmethod
-    def known(cls, source: Source, kept: Kept, exam: Exam[Any], first_shard: int) -> _Part:
+    def known(cls, source: Source, kept: Kept, exam: AnyExam, first_shard: int) -> _Part:
         """Return the part of a cached file."""
         part = cls(source, evidence_file(kept, source), (), exam)
         part.ids = kept.ids
@@ -365,10 +365,46 @@ def fold_records(run: ExamRun) -> ExamOutcome:
     return examine_files(run)
 
 
-def examine_files(run: ExamRun) -> ExamOutcome:
-    """Run an exam in which every record is a whole item."""
+def fold_checked(
+    job: ExamJob,
+    exam: AnyExam,
+    sources: Sequence[Source],
+    engine: Engine,
+    choices: ReadingChoices,
+    *,
+    keeping: CachePolicy | None = None,
+    on_progress: Progress | None = None,
+) -> FoldedFiles:
+    """Fold files, refuse bad lines, and read again strictly when the exam asks for it."""
+    read = fold_files(job, exam, sources, engine, keeping=keeping, on_progress=on_progress)
+    _refuse_bad_lines(read, choices)
+    if exam.needs_strict_pass(read.state):
+        job = msgspec.structs.replace(job, strict_pass=True)
+        read = fold_files(job, exam, sources, engine, on_progress=on_progress)
+        _refuse_bad_lines(read, choices)
+    return read
+
+
+def fold_each(run: ExamRun, exam: AnyExam, paths: Sequence[str]) -> Iterator[FoldedFiles]:
+    """Fold files beside the evidence of a run, each on its own."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        for source in find_sources(paths, run.reading.limits, Path(folder)):
+            yield fold_checked(ExamJob.of(run), exam, [source], run.engine, run.reading)
+
+
+def examine_files(
+    run: ExamRun,
+    *,
+    exam: AnyExam | None = None,
+    on_ids: Callable[[bytearray], None] | None = None,
+) -> ExamOutcome:
+    """Run an exam in which every record is a whole item.
+
+    ``exam`` is the one to report with, where it knows more than its options. ``on_ids`` gets eight
+    hash bytes per record before the report is made.
+    """
     job, choices, expected_ids = ExamJob.of(run), run.reading, run.expected_ids
-    exam = build_exam(job)
+    exam = exam or build_exam(job)
     form = schema_of(exam).form(exam.form)
     if expected_ids is not None and form.unique is not None:
         raise UsageError(f"{job.kind}: records with compound keys cannot be pinned by id")
@@ -376,16 +412,19 @@ def examine_files(run: ExamRun) -> ExamOutcome:
         # Step 1.
         sources = find_sources(run.paths, choices.limits, Path(folder))
         marks = marks_of(sources)
-        # Step 2.
-        read = fold_files(
-            job, exam, sources, run.engine, keeping=run.cache, on_progress=run.on_progress
+        # Steps 2 and 3.
+        read = fold_checked(
+            job,
+            exam,
+            sources,
+            run.engine,
+            choices,
+            keeping=run.cache,
+            on_progress=run.on_progress,
         )
-        # Step 3.
-        _refuse_bad_lines(read, choices)
-        if exam.needs_strict_pass(read.state):
-            job = msgspec.structs.replace(job, strict_pass=True)
-            read = fold_files(job, exam, sources, run.engine, on_progress=run.on_progress)
-            _refuse_bad_lines(read, choices)
+        job = msgspec.structs.replace(job, strict_pass=exam.needs_strict_pass(read.state))
+        if on_ids is not None:
+            on_ids(read.hashes)
         # Step 4.
         state = read.state
         names = _Names(read.hashes, expected_ids)
@@ -453,7 +492,7 @@ class _Names:
 
 
 def _named_batches(
-    job: ExamJob, exam: Exam[Any], sources: Sequence[Source]
+    job: ExamJob, exam: AnyExam, sources: Sequence[Source]
 ) -> Iterator[tuple[Source, Sequence[int], list[str], list[object]]]:
     """Yield every batch of every file in order, with the lines and names of its records."""
     name_of = schema_of(exam).form(exam.form).namer()
@@ -464,7 +503,7 @@ def _named_batches(
 
 
 def _locate(
-    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], wanted: set[int]
+    job: ExamJob, exam: AnyExam, sources: Sequence[Source], wanted: set[int]
 ) -> dict[str, list[tuple[str, int]]]:
     """Return the places of records with these hashes, by their real names."""
     places: dict[str, list[tuple[str, int]]] = {}
@@ -492,7 +531,7 @@ def _refuse_strangers(
 
 
 def _fold_keeping(
-    job: ExamJob, exam: Exam[Any], sources: Sequence[Source], keep: dict[str, int]
+    job: ExamJob, exam: AnyExam, sources: Sequence[Source], keep: dict[str, int]
 ) -> object:
     """Fold again in one process, with only the chosen occurrence of each repeated name."""
     seen = dict.fromkeys(keep, 0)

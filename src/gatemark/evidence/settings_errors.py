@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import NamedTuple
 
@@ -10,12 +9,23 @@ import msgspec
 from msgspec import inspect as types
 
 from gatemark.core.errors import GatemarkError
+from gatemark.core.text import did_you_mean
 from gatemark.evidence.settings_file import place_in
 
 _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
 )
 _PLACE = re.compile(r" - at `(?P<path>[^`]*)`$")
+_EXPECTED = re.compile(r"Expected `([a-z |]+)`, got `[a-z]+`")
+_KINDS = {
+    "object": "a mapping",
+    "array": "a list",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+}
 _STEP = re.compile(r"\.([^.\[]+)|(\[(?:\d+|\.\.\.)\])")
 
 
@@ -55,15 +65,26 @@ def problem_in(message: str, model: type) -> SettingsProblem:
     where = _PLACE.search(message)
     if where is None:
         return SettingsProblem(None, message)
-    return SettingsProblem(where["path"], message[: where.start()])
+    path, text = where["path"], message[: where.start()]
+    expected = _EXPECTED.fullmatch(text)
+    if expected is not None:
+        text = _in_words(expected[1], _keys_at(model, path))
+    return SettingsProblem(path, text)
+
+
+def _in_words(kinds: str, keys: tuple[str, ...]) -> str:
+    """Say what a value must be, in the words of YAML."""
+    words = {kind: _KINDS.get(kind, kind) for kind in kinds.split(" | ")}
+    if keys and "object" in words:
+        named = f"{', '.join(keys[:-1])} and {keys[-1]}" if len(keys) > 1 else keys[0]
+        words["object"] += f" with the keys {named}"
+    return f"expected {' or '.join(words.values())}"
 
 
 def unknown_key(key: str, allowed: tuple[str, ...]) -> str:
     """Say that a key is not known, which one may be meant, and which are allowed."""
-    close = difflib.get_close_matches(key, allowed, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
     known = f" (allowed: {', '.join(sorted(allowed))})" if allowed else " (no keys are allowed)"
-    return f"unknown key {key!r}{hint}{known}"
+    return f"unknown key {key!r}{did_you_mean(key, allowed)}{known}"
 
 
 def _keys_at(model: type, path: str) -> tuple[str, ...]:

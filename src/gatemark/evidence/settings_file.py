@@ -12,12 +12,45 @@ from gatemark.core.errors import BadInputError
 from gatemark.evidence.source import inspect_source
 
 MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 MAX_NODES: Final = 1_000_000
 """Values that a file may hold once every alias is written out; a few lines can ask for billions."""
 
 
+MAX_WRITTEN: Final = 100_000
+"""Values that a file may write down; each costs a kilobyte or more before it is understood."""
+_KINDS: Final = {"int": "a number", "float": "a number", "timestamp": "a date", "bool": "a boolean"}
+
+
 class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML whose mappings do not repeat a key."""
+    """Safe YAML whose mappings do not repeat a key, bounded while it is read."""
+
+    _written = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._written += 1
+        if self._written > MAX_WRITTEN:
+            problem = f"the file has more than {MAX_WRITTEN} values"
+            raise yaml.composer.ComposerError(None, None, problem, self.get_mark())
+        return super().compose_node(parent, index)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # What the library raises for 2026-02-30, !!int x and their like.
+            raise _unreadable(node) from error
+        if isinstance(value, str) and _SURROGATE.search(value):
+            problem = "half of a surrogate pair stands alone"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return value
+
+
+def _unreadable(node: yaml.Node) -> yaml.constructor.ConstructorError:
+    kind = node.tag.rpartition(":")[2]
+    seen = f" {node.value[:60]!r}" if isinstance(node, yaml.ScalarNode) else ""
+    problem = f"the value{seen} cannot be read as {_KINDS.get(kind, kind)}"
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
 def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, object]:

@@ -115,7 +115,7 @@ def score_verb(
     summary: str | None = None,
     features: frozenset[Feature] = EVERY_EXAM,
     parameters: type[msgspec.Struct] | None = None,
-    to_options: Callable[[Any, datetime], dict[str, Any]] | None = None,
+    to_options: Callable[[Any, datetime], dict[str, object]] | None = None,
     finish: Callable[[Scored], Scored] | None = None,
     files_of: Callable[[Scored], Mapping[str, bytes]] | None = None,
     report_files: tuple[ReportFile, ...] = (),

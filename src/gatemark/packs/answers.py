@@ -19,7 +19,7 @@ class Answer(msgspec.Struct, frozen=True):
 
     id: str
     epoch: int
-    output: Any
+    output: object
     score: float | None
     reason: str | None
     error: str | None = None
@@ -29,6 +29,8 @@ class Answer(msgspec.Struct, frozen=True):
     tags: dict[str, str] = {}
     scored_by: str | None = None
     """The tool that gave the score, where it was not Gatemark."""
+    cost: float | None = None
+    tokens: int | None = None
 
 
 class ItemScore(NamedTuple):
@@ -105,7 +107,7 @@ FIRST_EPOCH = 1
 REPLAY = "replay"
 ItemKey = tuple[str, int]
 _SAMPLE_SCHEMA = "gatemark.sample/1"
-_ANSWERED = ("output", "scores", "error", "latency_ms", "origin", "recorded")
+_ANSWERED = ("output", "scores", "error", "latency_ms", "cost", "tokens", "origin", "recorded")
 """What a row that was a sample once says about somebody's answer, and not about the item."""
 
 
@@ -124,7 +126,7 @@ def asked_rows(kind: str, rows: Iterable[Row]) -> tuple[Row, ...]:
     )
 
 
-def sample_of(row: Row) -> dict[str, Any]:
+def sample_of(row: Row) -> dict[str, object]:
     """The row as it was written, for scorers that look beyond its input.
 
     A confidence is the candidate's own to state, so the one of the data set stays behind, and so
@@ -132,7 +134,7 @@ def sample_of(row: Row) -> dict[str, Any]:
     """
     hidden = _ANSWERED if row.extra.get("schema") == _SAMPLE_SCHEMA else ("recorded",)
     extra = {name: value for name, value in row.extra.items() if name not in hidden}
-    sample: dict[str, Any] = {**extra, "id": row.id, "input": row.input, "tags": row.tags}
+    sample: dict[str, object] = {**extra, "id": row.id, "input": row.input, "tags": row.tags}
     for name in ("target", "cluster"):
         if (value := getattr(row, name)) is not None:
             sample[name] = value
@@ -171,6 +173,8 @@ def sample_line(
                 "confidence": answer.confidence,
                 "error": {"kind": kind, "message": answer.reason or kind} if failed else None,
                 "latency_ms": answer.latency_ms,
+                **({} if answer.cost is None else {"cost": answer.cost}),
+                **({} if answer.tokens is None else {"tokens": answer.tokens}),
                 "cluster": row.cluster,
                 "tags": row.tags,
             }
@@ -185,7 +189,7 @@ def read_sample_lines(data: bytes, place: str) -> list[dict[str, Any]]:
     for number, line in enumerate(data.splitlines(), start=1):
         try:
             sample = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(f"{place}:{number}: {error}") from error
         if not isinstance(sample, dict) or sample.get("schema") != "gatemark.sample/1":
             raise BadInputError(f"{place}:{number}: is not a gatemark.sample/1 record")

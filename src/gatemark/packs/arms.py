@@ -8,7 +8,6 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -37,8 +36,8 @@ from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journal, Reuse
-from gatemark.targets.limits import Spending
-from gatemark.targets.port import CallError, Target
+from gatemark.targets.limits import Spending, tokens_of
+from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
@@ -113,7 +112,7 @@ class ArmSource(msgspec.Struct, frozen=True):
     target_for: Callable[[str], Target]
     targets: tuple[Target, ...]
     spec: TargetSpec
-    identity: Mapping[str, Any]
+    identity: Mapping[str, object]
     reference: AssetRef | None = None
     conditions: dict[str, str] = {}
     scores_for: Callable[[str], Mapping[ItemKey, RecordedScores]] = lambda _suite: {}
@@ -131,13 +130,13 @@ class ArmSource(msgspec.Struct, frozen=True):
 
 
 def open_arm(
-    pack: Pack, arm: str, raw: Mapping[str, Any], folder: Path, *, jobs: int, store: Path
+    pack: Pack, arm: str, raw: Mapping[str, object], folder: Path, *, jobs: int, store: Path
 ) -> ArmSource:
     """The arm that a pack describes; an isolated one cannot read the data or the store."""
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     scores: dict[ItemKey, RecordedScores] = {}
 
-    def open_scored(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+    def open_scored(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
         rows, name = recorded_rows(path)
         scores.update(scores_of(rows))
         return recording_from_samples(rows), name
@@ -218,7 +217,7 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
     )
 
 
-def open_recording(path: Path) -> tuple[dict[tuple[str, int], Any], str]:
+def open_recording(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
     """Recorded samples of a file: our own, or another tool's log."""
     rows, name = recorded_rows(path)
     return recording_from_samples(rows), name
@@ -342,7 +341,8 @@ async def answer_all(
         if suite.source is not None:
             answers[suite.id] = answers[suite.source]
     paid = [outcome.reply for outcome in outcomes if outcome.reply and outcome.attempts]
-    costs = [reply.cost for reply in paid]
+    # What a recorded answer cost was paid when it was recorded.
+    costs = [reply.cost if source.spec.recorded is None else None for reply in paid]
     return ArmAnswers(
         answers=answers,
         lines=lines,
@@ -393,7 +393,7 @@ def _named(on_progress: OnProgress, suite_id: str) -> Callable[[RunProgress], No
     return lambda progress: on_progress(suite_id, progress)
 
 
-def _scorable(row: Row, output: Any) -> Scorable:
+def _scorable(row: Row, output: object) -> Scorable:
     return Scorable(row.id, row.input, row.target, output, sample_of(row))
 
 
@@ -456,4 +456,6 @@ def _scored(
         cluster=row.cluster,
         tags=row.tags,
         scored_by=None if kept is None or found.value is None else kept.scored_by,
+        cost=reply.cost,
+        tokens=tokens_of(reply.usage),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -48,6 +49,6 @@ def pack_schema(name: str, summary: str) -> dict[str, Any]:
     return document
 
 
-def _replace(place: dict[str, Any], schema: dict[str, Any]) -> None:
+def _replace(place: dict[str, Any], schema: Mapping[str, object]) -> None:
     place.clear()
     place.update(schema)

@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 import msgspec
 
@@ -27,7 +27,7 @@ from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journals, Reuse
 from gatemark.targets.limits import Spending
-from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Target
+from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec
 
@@ -87,7 +87,7 @@ def read_graded(data: bytes, place: str) -> Graded:
                 judge = msgspec.json.decode(line, type=_Header).judge
                 continue
             found = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(f"{place}:{number}: {error}") from error
         replies[found.id, found.epoch] = found.replies
     return Graded(judge, replies)
@@ -102,8 +102,8 @@ def judge_options(suite: SuiteSpec) -> JudgeOptions:
     """The rubric, template and votes that a suite asks its judge for."""
     if not isinstance(suite.scorer, ScorerSpec) or suite.scorer.name != JUDGE_SCORER:
         raise UsageError(f"suite {suite.id} asks a judge, so its scorer must be {JUDGE_SCORER!r}")
-    options: JudgeOptions = scorers().get(JUDGE_SCORER).options_from(suite.scorer.options)
-    return options
+    options = scorers().get(JUDGE_SCORER).options_from(suite.scorer.options)
+    return cast("JudgeOptions", options)
 
 
 class Graders(Protocol):
@@ -138,7 +138,7 @@ class LiveGraders:
         *,
         jobs: int,
         journals: Journals | None,
-        open_recording: Callable[[Path], tuple[Any, str]],
+        open_recording: Callable[[Path], tuple[Mapping[tuple[str, int], Reply | CallError], str]],
         on_progress: Callable[[str, RunProgress], None] | None = None,
     ) -> None:
         self._jobs = jobs

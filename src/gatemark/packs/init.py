@@ -6,16 +6,27 @@ import json
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Final
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import RefusedError
 from gatemark.packs.documents import json_schema
 
-SKIPPED = {"__init__.py", "make_data.py", "__pycache__"}
+SKIPPED = {"__init__.py", "__pycache__"}
+FAULTY_FILE: Final = "sorter.py"
+SOUND_LINE: Final = "FORGOTTEN: tuple[str, ...] = ()"
+FAULTY_LINE: Final = 'FORGOTTEN: tuple[str, ...] = ("refund",)'
+_FAULT: Final = f"""\
+# A planted fault: version 2 has forgotten refunds, so the gate fails. Remove "refund" from the
+# tuple, leaving (), and the gate passes.
+{FAULTY_LINE}"""
 
 
-def write_starter(folder: Path) -> tuple[Path, ...]:
-    """Copy the starter's files; an existing file is never touched."""
+def write_starter(folder: Path, *, planted_fault: bool = False) -> tuple[Path, ...]:
+    """Copy the starter's files; an existing file is never touched.
+
+    With a planted fault, the candidate fails for a reason that its source explains.
+    """
     wanted = [
         (folder / name, source) for name, source in _starter_files(files("gatemark.packs.starter"))
     ]
@@ -23,7 +34,10 @@ def write_starter(folder: Path) -> tuple[Path, ...]:
     if present:
         raise RefusedError(f"{present[0]} is already there; choose an empty folder")
     for target, source in wanted:
-        write_whole(target, [source.read_bytes()])
+        data = source.read_bytes()
+        if planted_fault and target.name == FAULTY_FILE:
+            data = data.replace(SOUND_LINE.encode(), _FAULT.encode())
+        write_whole(target, [data])
     schema = folder / "pack.schema.json"
     write_whole(schema, [json.dumps(json_schema("gatemark.pack/1"), indent=2).encode() + b"\n"])
     return (*(target for target, _ in wanted), schema)

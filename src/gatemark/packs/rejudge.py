@@ -273,6 +273,8 @@ def _answers(
                 cluster=row.cluster,
                 tags=row.tags,
                 scored_by=None if kept is None else kept.scored_by,
+                cost=sample.get("cost"),
+                tokens=sample.get("tokens"),
             )
         )
     return tuple(answers)
@@ -313,7 +315,7 @@ def _scored_again(
     return differences, notes
 
 
-def _has_number(value: Any) -> bool:
+def _has_number(value: object) -> bool:
     if isinstance(value, dict):
         return any(map(_has_number, value.values()))
     if isinstance(value, list):

@@ -19,6 +19,8 @@ from gatemark.report import words
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
 Theme = Literal["light", "dark"]
 Colour = tuple[int, int, int]
+Rows = Sequence[Mapping[str, object]]
+"""What a chart is drawn from: one mapping per mark."""
 
 NAME_MAX: Final = 18
 LETTER_PX: Final = 6.9
@@ -55,7 +57,7 @@ SERIES: Final[dict[Theme, tuple[str, ...]]] = {
 
 def svg(chart: alt.TopLevelMixin) -> str:
     """The SVG of a chart; a chart that would fetch anything cannot be drawn."""
-    specification: dict[str, Any] = chart.to_dict()
+    specification: dict[str, object] = chart.to_dict()
     return str(vl_convert.vegalite_to_svg(specification, allowed_base_urls=[]))
 
 
@@ -86,7 +88,7 @@ def between(start: Colour, end: Colour, share: float) -> Colour:
     return red, green, blue
 
 
-def axis_style(palette: Palette, number_format: str) -> dict[str, Any]:
+def axis_style(palette: Palette, number_format: str) -> dict[str, object]:
     """How the axes of every chart on a plane look; nothing in it is measured."""
     return {
         "domain": False,
@@ -111,9 +113,9 @@ def axis_style(palette: Palette, number_format: str) -> dict[str, Any]:
     }
 
 
-def plane(rows: list[dict[str, Any]]) -> alt.Chart:
+def plane(rows: Rows) -> alt.Chart:
     """A chart over some rows."""
-    return alt.Chart(alt.InlineData(values=rows))
+    return alt.Chart(alt.InlineData(values=list(rows)))
 
 
 def round_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
@@ -166,27 +168,32 @@ def colour_key(
 
 
 def label_texts(
-    rows: list[dict[str, Any]],
+    rows: Rows,
     palette: Palette,
     align: Literal["left", "right"] = "left",
-) -> Any:
+) -> alt.Chart:
     """Texts at places given in pixels."""
     mark = plane(rows).mark_text(
         align=align, baseline="middle", font=FONT, fontSize=12, fill=palette.label
     )
-    return mark.encode(**pixel_place(), text="text:N")
+    labels: alt.Chart = mark.encode(**pixel_place(), text="text:N")
+    return labels
 
 
-def pixel_place() -> dict[str, Any]:
+def pixel_place() -> dict[str, alt.X | alt.Y]:
     """Places in pixels of the plane, on no axis."""
     return {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
 
 
-def hair_uprights(ticks: Sequence[float], x: Any, height: float, palette: Palette) -> Any:
+def hair_uprights(
+    ticks: Sequence[float], x: alt.X | alt.Y, height: float, palette: Palette
+) -> alt.Chart:
     """Thin lines from top to bottom at the ticks."""
     hair = hex_colour(between(palette.ground, palette.full, 0.16))
     rows = [{"x": tick, "y": 0, "y2": height} for tick in ticks]
-    return plane(rows).mark_rule(stroke=hair).encode(x=x, y=pixel_place()["y"], y2="y2")
+    y = pixel_place()["y"]
+    lines: alt.Chart = plane(rows).mark_rule(stroke=hair).encode(x=x, y=y, y2="y2")
+    return lines
 
 
 def drawn(
@@ -213,7 +220,7 @@ def number_axis(
     ticks: Sequence[float],
     domain: tuple[float, float],
     title_place: tuple[float, float],
-) -> Any:
+) -> alt.X | alt.Y:
     """An axis of numbers with ticks at given values."""
     axis = alt.Axis(
         title=short(title, 40), values=list(ticks), titleX=title_place[0], titleY=title_place[1]

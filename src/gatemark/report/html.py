@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -157,7 +157,7 @@ def _minus(text: str) -> str:
     return "−" + text[1:] if text.startswith("-") else text
 
 
-def result_context(result: Result) -> dict[str, Any]:
+def result_context(result: Result) -> dict[str, object]:
     """What the sections of a result are filled with."""
     first, further = _numbers(result)
     files = outline.evidence_files(result.evidence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ def render_json(result: Result) -> bytes:
     """The result itself, so that its id can be derived again from what was written."""
     document = msgspec.to_builtins(result)
     # Members that a newer build added are not in the typed value, but belong to the result.
-    stored: dict[str, Any] = msgspec.json.decode(result.document)
+    stored: dict[str, object] = msgspec.json.decode(result.document)
     return (_dumps(_with_unknown(document, stored), indent=2) + "\n").encode()
 
 
@@ -37,7 +37,7 @@ def render_jsonl(result: Result) -> bytes:
     return "".join(lines).encode()
 
 
-def _with_unknown(known: Any, stored: Any) -> Any:
+def _with_unknown(known: object, stored: object) -> object:
     """A typed document in plain form, with just the members that the stored one has."""
     if isinstance(known, dict) and isinstance(stored, dict):
         kept = {
@@ -51,7 +51,7 @@ def _with_unknown(known: Any, stored: Any) -> Any:
     return known
 
 
-def _dumps(document: Any, indent: int | None = None) -> str:
+def _dumps(document: object, indent: int | None = None) -> str:
     try:
         return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=indent)
     except ValueError as error:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from gatemark.report import words
@@ -34,5 +32,5 @@ def page_environment(*first: BaseLoader) -> Environment:
     )
 
 
-def _finalize(value: Any) -> Any:
+def _finalize(value: object) -> object:
     return words.clean(value) if type(value) is str else value

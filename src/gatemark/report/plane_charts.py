@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import altair as alt
 
@@ -30,7 +30,7 @@ def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
     angle = 0 if longest <= side - 4 else -40 if side >= 32 else -90
     left = longest + 40
     top = {0: 52, -40: math.ceil(longest * 0.72) + 38, -90: longest + 36}[angle]
-    base = alt.Chart(alt.InlineData(values=_cells(matrix, labels, palette))).encode(
+    base = charts.plane(_cells(matrix, labels, palette)).encode(
         x=alt.X(
             "column:N",
             sort=None,
@@ -59,7 +59,7 @@ def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
     return charts.svg(chart.configure(background="transparent").configure_view(strokeOpacity=0))
 
 
-def _cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> list[dict[str, Any]]:
+def _cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> charts.Rows:
     top = max((count for row in matrix.counts for count in row), default=0)
     cells = []
     for row, counts in zip(labels, matrix.counts, strict=True):
@@ -168,7 +168,7 @@ def bar_colour(palette: charts.Palette) -> charts.Colour:
     return charts.between(palette.ground, palette.full, 0.65)
 
 
-def _bin_rows(figure: Reliability) -> list[dict[str, Any]]:
+def _bin_rows(figure: Reliability) -> charts.Rows:
     most = max(1, *(bin_.n for bin_ in figure.bins))
     rows = []
     for bin_ in figure.bins:
@@ -290,7 +290,7 @@ def shift_span(figure: Shifts) -> tuple[float, float]:
     return low - air, high + air
 
 
-def _shift_rows(figure: Shifts) -> list[dict[str, Any]]:
+def _shift_rows(figure: Shifts) -> charts.Rows:
     return [
         {
             "at": (bin_.first + bin_.last) / 2,

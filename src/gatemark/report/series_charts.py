@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import altair as alt
 
@@ -137,7 +137,7 @@ def forest_svg(figure: Forest, theme: charts.Theme) -> str:
     y = charts.pixel_place()["y"]
     stroke = alt.Stroke("colour:N", scale=None)
     plane = charts.plane(rows)
-    left = max(len(name["text"]) for name in names) * charts.LETTER_PX + 24
+    left = max(len(str(name["text"])) for name in names) * charts.LETTER_PX + 24
     layers = [
         charts.hair_uprights(ticks, x, height, palette),
         plane.mark_rule(strokeWidth=2).encode(x=x, x2="high", y=y, stroke=stroke),
@@ -155,7 +155,7 @@ def forest_svg(figure: Forest, theme: charts.Theme) -> str:
 
 def _places(
     figure: Forest, theme: charts.Theme
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[dict[str, Any]], float]:
+) -> tuple[charts.Rows, charts.Rows, charts.Rows, float]:
     """Every row, head and name with its height; a name has one colour in all groups."""
     series = charts.SERIES[theme]
     known = list(dict.fromkeys(row.name for group in figure.groups for row in group.rows))
@@ -178,7 +178,7 @@ def _places(
     return rows, heads, names, height
 
 
-def _heads(heads: list[dict[str, Any]], palette: charts.Palette, x: float) -> list[alt.Chart]:
+def _heads(heads: charts.Rows, palette: charts.Palette, x: float) -> list[alt.Chart]:
     mark = charts.plane([{**head, "x": x} for head in heads]).mark_text(
         align="left",
         baseline="middle",
@@ -230,9 +230,7 @@ def timeline_svg(figure: Timeline, theme: charts.Theme) -> str:
     return charts.drawn(layers, palette, (_TIMELINE_WIDTH, height), padding)
 
 
-def _marks(
-    figure: Timeline, colours: dict[str, str]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _marks(figure: Timeline, colours: dict[str, str]) -> tuple[charts.Rows, charts.Rows]:
     place = {lane: at for at, lane in enumerate(figure.lanes)}
     bars, moments = [], []
     for span in figure.spans:

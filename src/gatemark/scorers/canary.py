@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -125,7 +125,7 @@ def plain(text: str) -> str:
     return " ".join(seen.casefold().split())
 
 
-def _object_in(text: str) -> dict[str, Any] | None:
+def _object_in(text: str) -> dict[str, object] | None:
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -135,18 +135,18 @@ def _object_in(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _check(value: Any) -> None:
+def _check(value: object) -> None:
     try:
         check_depth(value)
     except ValueError as error:
         raise BadInputError(f"output must be readable: {error}") from error
 
 
-def _listed(*values: Any) -> list[Any]:
+def _listed(*values: object) -> list[object]:
     return [item for value in values if isinstance(value, list) for item in value]
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: object) -> Iterator[str]:
     """Every text inside a value, without the escapes that JSON would write."""
     if isinstance(value, str):
         yield value
@@ -159,7 +159,7 @@ def _strings(value: Any) -> Iterator[str]:
             yield from _strings(child)
 
 
-def _tool_name(call: Any) -> str | None:
+def _tool_name(call: object) -> str | None:
     if isinstance(call, str):
         return call
     if not isinstance(call, dict):
@@ -220,7 +220,7 @@ def _unjudged(criteria: CanaryOptions, evidence: _Evidence) -> str | None:
     return None
 
 
-def _criteria(options: CanaryOptions, target: Any) -> CanaryOptions:
+def _criteria(options: CanaryOptions, target: object) -> CanaryOptions:
     """The suite's criteria with those of the probe added."""
     if target is None:
         return options

@@ -117,7 +117,7 @@ def _pins(options: CombinedOptions) -> dict[str, str]:
     return {"parts": digest(identities)}
 
 
-_BOTH: Final[list[dict[str, Any]]] = [
+_BOTH: Final[list[dict[str, object]]] = [
     {"scorer": "contains", "options": {"phrases": ["noon"]}},
     {"scorer": "is_json"},
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -33,7 +33,7 @@ class IsJsonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
-def json_output(output: object, *, fences: bool) -> Any:
+def json_output(output: object, *, fences: bool) -> object:
     """Return the JSON value of an output; raise ValueError that says why it is not JSON."""
     text = text_of(output, "output")
     if not isinstance(output, str):

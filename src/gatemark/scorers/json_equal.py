@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn, TypeGuard
 
 import msgspec
 
@@ -71,7 +71,7 @@ class _Comparison:
         ]
         self._left = MAX_COMPARISONS
 
-    def difference(self, target: Any, output: Any, path: Path = ()) -> _Difference | None:
+    def difference(self, target: object, output: object, path: Path = ()) -> _Difference | None:
         """The first difference in the order of the target; None when there is none."""
         self._left -= 1
         if self._left < 0:
@@ -87,7 +87,7 @@ class _Comparison:
         return _Difference(path, _summary(target), _summary(output))
 
     def _in_objects(
-        self, target: dict[str, Any], output: dict[str, Any], path: Path
+        self, target: dict[str, object], output: dict[str, object], path: Path
     ) -> _Difference | None:
         for key, value in target.items():
             place = (*path, str(key))
@@ -106,7 +106,7 @@ class _Comparison:
         return None
 
     def _in_lists(
-        self, target: Sequence[Any], output: Sequence[Any], path: Path
+        self, target: Sequence[object], output: Sequence[object], path: Path
     ) -> _Difference | None:
         if len(target) != len(output):
             return _Difference(path, f"{len(target)} items", f"{len(output)} items")
@@ -119,7 +119,7 @@ class _Comparison:
         return None
 
     def _in_unordered_lists(
-        self, target: Sequence[Any], output: Sequence[Any], path: Path
+        self, target: Sequence[object], output: Sequence[object], path: Path
     ) -> _Difference | None:
         """Pair every item of one list with an equal one of the other.
 
@@ -151,7 +151,7 @@ class _Comparison:
                 return _Difference((*path, str(index)), _summary(target[index]), "no equal item")
         return None
 
-    def _are_equal(self, target: Any, output: Any) -> bool:
+    def _are_equal(self, target: object, output: object) -> bool:
         if not (_is_number(target) and _is_number(output)):
             return type(target) is type(output) and bool(target == output)
         if target == output:
@@ -170,7 +170,7 @@ class _Comparison:
         )
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -179,7 +179,7 @@ def pointer(path: Path) -> str:
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
-def parse_json(text: str) -> Any:
+def parse_json(text: str) -> object:
     """Strict JSON: no NaN, no repeated keys, bounded depth; ValueError says what is wrong."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
@@ -189,9 +189,9 @@ def parse_json(text: str) -> Any:
     return value
 
 
-def check_depth(value: Any) -> None:
+def check_depth(value: object) -> None:
     """Raise ValueError for containers nested deeper than the limit; needs no deep stack."""
-    level = [value]
+    level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [
             child
@@ -215,7 +215,7 @@ def unfenced(text: str) -> str:
     return text
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a key appears more than once")
@@ -226,7 +226,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _summary(value: Any) -> str:
+def _summary(value: object) -> str:
     """A value for a detail, its inside left out when it is large."""
     if isinstance(value, dict):
         return f"an object of {len(value)} keys"
@@ -236,7 +236,7 @@ def _summary(value: Any) -> str:
 
 
 def _build(options: JsonEqualOptions) -> ScoreFunction:
-    def value_of(value: Any, subject: str) -> Any:
+    def value_of(value: object, subject: str) -> object:
         if not isinstance(value, str):
             check_depth(value)
             return value

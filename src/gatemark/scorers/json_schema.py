@@ -36,9 +36,11 @@ def _build(options: JsonSchemaOptions) -> ScoreFunction:
     own = None if options.schema is None else _first_error(options.schema)
 
     def score(item: Scorable) -> Score:
-        if own is None and not isinstance(item.target, dict):
-            raise BadInputError("json_schema needs a schema in its options or as the target")
-        error_in = own or _first_error(item.target)
+        error_in = own
+        if error_in is None:
+            if not isinstance(item.target, dict):
+                raise BadInputError("json_schema needs a schema in its options or as the target")
+            error_in = _first_error(item.target)
         try:
             value = json_output(item.output, fences=options.fences)
         except ValueError as error:
@@ -49,7 +51,7 @@ def _build(options: JsonSchemaOptions) -> ScoreFunction:
     return score
 
 
-def _first_error(schema: dict[str, Any]) -> Callable[[Any], str | None]:
+def _first_error(schema: dict[str, object]) -> Callable[[object], str | None]:
     """Return a function that finds the first error of a value, with its place."""
     import jsonschema_rs  # noqa: PLC0415 - few packs need it
 
@@ -65,7 +67,7 @@ def _first_error(schema: dict[str, Any]) -> Callable[[Any], str | None]:
         first = str(error).splitlines()[0]
         raise BadInputError(f"schema is not a usable JSON Schema: {first}") from error
 
-    def first_error(value: Any) -> str | None:
+    def first_error(value: object) -> str | None:
         for error in validator.iter_errors(value):
             place = "".join(f"/{step}" for step in error.instance_path)
             return f"{place or 'the output'}: {error.message}"

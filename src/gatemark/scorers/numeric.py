@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -74,7 +74,7 @@ class _Reader:
             r"(?:[eE][-+]?[0-9]{1,4}(?!\w))?[ ]?%?"
         )
 
-    def number_in(self, value: Any, subject: str) -> _Found | None:
+    def number_in(self, value: object, subject: str) -> _Found | None:
         """The number that a value is or holds; None when there is none."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             number = _as_float(value)
@@ -84,7 +84,7 @@ class _Reader:
             return None
         return self._read(matches[0 if self._options.which == "first" else -1])
 
-    def target_number(self, value: Any) -> float:
+    def target_number(self, value: object) -> float:
         """The number of a target, which must have one."""
         found = self.number_in(value, "target")
         if found is None or not math.isfinite(found.value):

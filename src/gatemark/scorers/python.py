@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 
@@ -80,11 +80,11 @@ def _source(options: PythonOptions) -> tuple[Path, str]:
 class _SourceOnly(SourceFileLoader):
     """Runs the source itself: no stale bytecode is read and none is left in the pack."""
 
-    def path_stats(self, path: Any) -> NoReturn:
+    def path_stats(self, path: object) -> NoReturn:
         raise OSError(f"no bytecode for {path}")
 
 
-def _load(options: PythonOptions) -> Callable[[Scorable], Any]:
+def _load(options: PythonOptions) -> Callable[[Scorable], object]:
     path, name = _source(options)
     # Named by its place, so that equal file names in two packs stay apart.
     module_name = f"gatemark_pack_{path.stem}_{digest_bytes(str(path).encode())[-12:]}"
@@ -122,7 +122,7 @@ def _build(options: PythonOptions) -> ScoreFunction:
     return score
 
 
-def _score_from(answer: Any, function: str) -> Score:
+def _score_from(answer: object, function: str) -> Score:
     try:
         if isinstance(answer, Score):
             return answer

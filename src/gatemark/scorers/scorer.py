@@ -29,10 +29,10 @@ class Scorable(msgspec.Struct, frozen=True):
     """
 
     id: str
-    input: Any
-    target: Any
-    output: Any
-    sample: dict[str, Any] = {}
+    input: object
+    target: object
+    output: object
+    sample: Mapping[str, object] = {}
 
     def output_text(self) -> str:
         """The output as text; what is not text is shown by its JSON form."""
@@ -81,11 +81,11 @@ class KnownScore(msgspec.Struct, frozen=True):
 
     title: str
     expected: float | None
-    target: Any = None
-    output: Any = None
-    input: Any = None
-    sample: dict[str, Any] = {}
-    options: dict[str, Any] = {}
+    target: object = None
+    output: object = None
+    input: object = None
+    sample: Mapping[str, object] = {}
+    options: Mapping[str, object] = {}
     tolerance: float = 1e-9
 
     def scorable(self) -> Scorable:
@@ -99,7 +99,7 @@ class KnownScore(msgspec.Struct, frozen=True):
         )
 
 
-def _no_pins(_: Any) -> dict[str, str]:
+def _no_pins(_: object) -> dict[str, str]:
     return {}
 
 
@@ -123,7 +123,7 @@ class Scorer(msgspec.Struct, frozen=True):
     pins: Callable[[Any], dict[str, str]] = _no_pins
     places: tuple[str, ...] = ()
 
-    def options_from(self, given: Mapping[str, Any]) -> Any:
+    def options_from(self, given: Mapping[str, object]) -> msgspec.Struct:
         """Typed options from plain ones, or an error that names this scorer."""
         try:
             return msgspec.convert(dict(given), self.options)
@@ -132,7 +132,7 @@ class Scorer(msgspec.Struct, frozen=True):
             where = "" if problem.path is None or problem.is_complete else f" (at {problem.path})"
             raise BadInputError(f"scorer {self.name}: {problem.message}{where}") from error
 
-    def ready(self, options: Any) -> ScoreFunction:
+    def ready(self, options: msgspec.Struct) -> ScoreFunction:
         """The function that scores; an item it cannot score gets a reason, never a zero."""
         score = self.build(options)
 
@@ -147,7 +147,7 @@ class Scorer(msgspec.Struct, frozen=True):
 
         return score_item
 
-    def identity(self, options: Any) -> dict[str, str]:
+    def identity(self, options: msgspec.Struct) -> dict[str, str]:
         """What must be equal for two scores to be comparable."""
         settings = msgspec.to_builtins(options)
         for place in self.places:
@@ -203,7 +203,7 @@ class JudgeQualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True
         return self.allowed and self.judge == judge
 
 
-def text_of(value: Any, subject: str) -> str:
+def text_of(value: object, subject: str) -> str:
     """A JSON value as bounded text; ``subject`` names it in the error."""
     if isinstance(value, str):
         text = value
@@ -225,7 +225,7 @@ def text_of(value: Any, subject: str) -> str:
     return text
 
 
-def truncate(value: Any, limit: int = SHOWN_LENGTH) -> str:
+def truncate(value: object, limit: int = SHOWN_LENGTH) -> str:
     """A value cut to a length that fits a detail or a message."""
     try:
         text = value if isinstance(value, str) else repr(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -40,8 +39,8 @@ def f1(overlap_count: int, found_count: int, expected_count: int) -> float:
 
 
 def _build(options: SetF1Options) -> ScoreFunction:
-    def items_of(value: Any, subject: str) -> frozenset[str]:
-        items: Iterable[Any] = (
+    def items_of(value: object, subject: str) -> frozenset[str]:
+        items: Iterable[object] = (
             value if isinstance(value, (list, tuple)) else _split(value, subject, options.separator)
         )
         texts = (text_of(item, subject).strip() for item in items)
@@ -61,7 +60,7 @@ def _build(options: SetF1Options) -> ScoreFunction:
     return score
 
 
-def _split(value: Any, subject: str, separator: str) -> list[Any]:
+def _split(value: object, subject: str, separator: str) -> list[object]:
     """The items of a text: a JSON list, or pieces between separators and line ends."""
     text = text_of(value, subject)
     if text.lstrip().startswith("["):

@@ -100,7 +100,7 @@ def _drawn(
 
 
 def _check_laws(
-    detector: Detector, sample: SeriesSample, options: Any, rng: np.random.Generator
+    detector: Detector, sample: SeriesSample, options: object, rng: np.random.Generator
 ) -> None:
     whole = detector.judge(sample, options)
     _check_same(detector, "judged twice", whole, detector.judge(sample, options))
@@ -116,7 +116,7 @@ def _check_laws(
         _fail(detector, "must read a score off every full series")
 
 
-def _check_gaps(detector: Detector, sample: SeriesSample, options: Any) -> None:
+def _check_gaps(detector: Detector, sample: SeriesSample, options: object) -> None:
     for kept in (0, 1):
         items = sample.baseline_items.copy()
         items[:, kept:] = 0

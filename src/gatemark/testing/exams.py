@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 
 from gatemark.evidence.exam import Exam, ExamReport
 
+S = TypeVar("S", bound=msgspec.Struct)
+
 _SEED = 23
 _ROUNDS = 4
 
 
-def check_exam(exam: Exam[Any], records: Sequence[Any]) -> None:
+def check_exam(exam: Exam[S], records: Sequence[object]) -> None:
     """Raise AssertionError unless any split and any order of merging give the same report.
 
     The records keep their order, as lines of a file do: shards are cut from them, folded apart,
@@ -41,22 +43,23 @@ def check_exam(exam: Exam[Any], records: Sequence[Any]) -> None:
             raise AssertionError(f"{type(exam).__name__} gives another report when cut at {edges}")
 
 
-def _folded(exam: Exam[Any], shard: int, records: Sequence[Any]) -> Any:
+def _folded(exam: Exam[S], shard: int, records: Sequence[object]) -> S:
     state = exam.zero(shard)
     for start in range(0, len(records), 7):
         state = exam.step(state, records[start : start + 7])
     return _sent(exam, exam.finalize_shard(state))
 
 
-def _sent(exam: Exam[Any], state: Any) -> Any:
-    return msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=exam.state)
+def _sent(exam: Exam[S], state: S) -> S:
+    received: S = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=exam.state)
+    return received
 
 
 def _bytes(report: ExamReport) -> bytes:
     return msgspec.json.encode(report)
 
 
-def _check_names(exam: Exam[Any], report: ExamReport) -> None:
+def _check_names(exam: Exam[S], report: ExamReport) -> None:
     names = [number.key for number in report.measurements]
     if len(set(names)) != len(names):
         raise AssertionError(f"{type(exam).__name__} measures a name twice")

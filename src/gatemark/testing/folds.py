@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NoReturn, TypeVar
+from typing import NoReturn, TypeVar
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from gatemark.core.measurement import Measurement
 
 S = TypeVar("S", bound=msgspec.Struct)
 
-_Batch = Sequence[Any]
+_Batch = Sequence[object]
 _SEED = 11
 _ROUNDS = 3
 
@@ -77,7 +77,7 @@ def _check_empty(measure: Measure[S]) -> None:
                 )
 
 
-def _check_laws(measure: Measure[S], items: list[Any], rng: np.random.Generator) -> None:
+def _check_laws(measure: Measure[S], items: list[object], rng: np.random.Generator) -> None:
     def whole() -> S:
         return measure.step(measure.zero(), items)
 
@@ -104,7 +104,7 @@ def _check_laws(measure: Measure[S], items: list[Any], rng: np.random.Generator)
         _check_same(measure, f"{place}, merged in any order", expected, _finished(measure, state))
 
 
-def _split(items: list[Any], rng: np.random.Generator) -> list[list[Any]]:
+def _split(items: list[object], rng: np.random.Generator) -> list[list[object]]:
     """Cuts at random places, empty shards included."""
     cuts = np.sort(rng.integers(0, len(items) + 1, size=int(rng.integers(1, 7))))
     edges = [0, *(int(cut) for cut in cuts), len(items)]
@@ -112,7 +112,7 @@ def _split(items: list[Any], rng: np.random.Generator) -> list[list[Any]]:
 
 
 def _merged_in_any_order(
-    measure: Measure[S], shards: list[list[Any]], rng: np.random.Generator
+    measure: Measure[S], shards: list[list[object]], rng: np.random.Generator
 ) -> S:
     """Merge two states picked at random until one is left, each passing through its bytes."""
     states = [_round_trip(measure, measure.step(measure.zero(), shard)) for shard in shards]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import msgspec
 
-from gatemark.core.record import Form, RecordSchema, Remark
+from gatemark.core.record import Form, Problem, RecordSchema, Remark
 from gatemark.evidence.diagnose import diagnose
 from gatemark.evidence.json_schema import schema_document
 from gatemark.evidence.shape import shape_of
@@ -59,7 +58,7 @@ def _check_files(schema: RecordSchema) -> None:
             )
 
 
-def file_remarks(schema: RecordSchema, records: Iterable[Any]) -> list[Remark]:
+def file_remarks(schema: RecordSchema, records: Iterable[object]) -> list[Remark]:
     """What the rules over a whole file say about these records."""
     if schema.across is None:
         return []
@@ -132,16 +131,18 @@ def _inner_types(info: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
             return []
 
 
-def _check_good(place: str, schema: RecordSchema, form: Form, example: Mapping[str, Any]) -> None:
+def _check_good(
+    place: str, schema: RecordSchema, form: Form, example: Mapping[str, object]
+) -> None:
     if found := _problems(form, example):
         raise AssertionError(f"{place}: a good example is refused: {found[0].message}")
     if schema.form_of(example) is not form:
         raise AssertionError(f"{place}: a good example is not found by its keys")
     record = msgspec.convert(example, form.type)
-    again: Callable[[Any], Any] = msgspec.json.Decoder(form.type).decode
+    again: Callable[[bytes], object] = msgspec.json.Decoder(form.type).decode
     if again(msgspec.json.encode(record)) != record:
         raise AssertionError(f"{place}: a good example does not survive a round trip")
 
 
-def _problems(form: Form, record: Any) -> tuple[Any, ...]:
+def _problems(form: Form, record: object) -> tuple[Problem, ...]:
     return diagnose(json.dumps(record).encode(), form.strictest, max_depth=MAX_DEPTH)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
-from typing import Any, Final, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
-from gatemark.scorers.scorer import KnownScore, Scorable, Score, Scorer
+from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer
 
 MAX_DETAIL_LENGTH: Final = 1_000
 
-AWKWARD_OUTPUTS: Final[tuple[Any, ...]] = (
+AWKWARD_OUTPUTS: Final[tuple[object, ...]] = (
     None,
     "",
     " \n\t",
@@ -41,7 +41,7 @@ AWKWARD_OUTPUTS: Final[tuple[Any, ...]] = (
 """Outputs that a scorer must survive besides those it is given."""
 
 
-def check_scorer(scorer: Scorer, outputs: Sequence[Any] = ()) -> None:
+def check_scorer(scorer: Scorer, outputs: Sequence[object] = ()) -> None:
     """Raise AssertionError unless ``scorer`` keeps its promises.
 
     It must give its known answers, read its own options back, refuse unknown ones, keep its
@@ -114,7 +114,7 @@ def _check_missing(scorer: Scorer) -> None:
             _fail(scorer, f"{what} must give a reason, got {score.value}")
 
 
-def _check_manners(scorer: Scorer, known: KnownScore, output: Any) -> None:
+def _check_manners(scorer: Scorer, known: KnownScore, output: object) -> None:
     place = f"{known.title}, output {type(output).__name__}"
     item = msgspec.structs.replace(_item(known), output=copy.deepcopy(output))
     before = copy.deepcopy(item)
@@ -135,14 +135,14 @@ def _are_same(before: Scorable, after: Scorable) -> bool:
     )
 
 
-def _printed(value: Any) -> Any:
+def _printed(value: object) -> object:
     return value if isinstance(value, int) else repr(value)
 
 
-def _check_score(scorer: Scorer, place: str, score: Any) -> None:
+def _check_score(scorer: Scorer, place: str, score: object) -> None:
     if not isinstance(score, Score):
         _fail(scorer, f"{place}: must give a Score, got {type(score).__name__}")
-    details: dict[str, Any] = score.detail
+    details: Mapping[str, object] = score.detail
     for name, text in details.items():
         if not isinstance(text, str) or len(text) > MAX_DETAIL_LENGTH:
             _fail(scorer, f"{place}: detail {name} must be a text of bounded length")
@@ -153,7 +153,7 @@ def _item(known: KnownScore) -> Scorable:
     return copy.deepcopy(known.scorable())
 
 
-def _ready(scorer: Scorer, known: KnownScore) -> Any:
+def _ready(scorer: Scorer, known: KnownScore) -> ScoreFunction:
     return scorer.ready(scorer.options_from(known.options))
 
 

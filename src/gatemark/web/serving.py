@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -76,6 +78,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     check_settings(settings)
     if settings.oidc is not None:
         read_sign_in_way(settings.oidc)
+    _check_tls_files(settings)
     workspace = Workspace(store=store)
     listener = _listen(settings)
     try:
@@ -114,6 +117,9 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         # Being told to stop by Ctrl-C is how a server ends well.
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
+    except ssl.SSLError as error:
+        files = f"--tls-cert {settings.tls_cert} and --tls-key {settings.tls_key}"
+        raise UsageError(f"{files} cannot be used: {error.reason or error}") from error
     finally:
         listener.close()
         workspace.store.close()
@@ -129,6 +135,18 @@ def print_link(
     workspace.existing_store()
     say(f"{settings.base_url}/join/{link_for(workspace, person)}")
     return 0
+
+
+def _check_tls_files(settings: ServerSettings) -> None:
+    """Refuse TLS files that cannot be read, by name; the library does not say which it was."""
+    for option, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key)):
+        if path is None:
+            continue
+        try:
+            with Path(path).open("rb") as stream:
+                stream.read(1)
+        except OSError as error:
+            raise UsageError(f"{option} {path}: {error.strerror or error}") from error
 
 
 def _listen(settings: ServerSettings) -> socket.socket:

@@ -86,6 +86,16 @@ def test_exit_0_and_the_disagreements_file(
     )
 
 
+def test_no_cell_of_the_disagreements_file_is_a_formula(
+    gatemark: Run, write_jsonl: Write, tmp_path: Path
+) -> None:
+    rows = [*good_pairs(), *(pair(f"{sign}1+1", "VALID", "REJECT") for sign in "=+-@")]
+    pairs = write_jsonl("p.jsonl", rows)
+    gatemark("score", "agreement", "--pairs", pairs, "--out", tmp_path)
+    lines = (tmp_path / "consistency_disagreements.tsv").read_text().splitlines()[1:]
+    assert [line.split("\t")[0] for line in lines] == [f"\\{sign}1+1" for sign in "=+-@"]
+
+
 def test_a_stale_disagreements_file_is_rewritten(
     gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.core.fold import Measure
+from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
+from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import (
     EvidenceRole,
     Exam,
@@ -39,6 +40,10 @@ from gatemark.exams.agreement.views import (
     summary_document,
 )
 
+if TYPE_CHECKING:
+    from gatemark.exams.agreement.records import Judgement, JudgementPair, Opinion
+    from gatemark.exams.agreement.two_files import JoinedRow
+
 NicPolicy = Literal["strict", "accept_agreed"]
 
 CLEAR = "clear"
@@ -54,7 +59,7 @@ class Ruling(NamedTuple):
     why: str
 
 
-def red_flag(row: Any) -> str:
+def red_flag(row: JudgementPair | JoinedRow) -> str:
     """The first hard reason to reject a row, or ``clear``."""
     if (flags := row.flags) and (flags.provenance_violation or flags.constraints_mismatch):
         return HARD_FLAG
@@ -153,7 +158,7 @@ class AgreementExam(Exam[AgreementExamState]):
     one_sided_form = "judgement"
     state = AgreementExamState
 
-    def __init__(self, options: AgreementOptions, measures: Registry[Measure[Any]]) -> None:
+    def __init__(self, options: AgreementOptions, measures: Registry[AnyMeasure]) -> None:
         self.options = options
         self._measures = measures
 
@@ -275,7 +280,10 @@ class AgreementExam(Exam[AgreementExamState]):
             numbers.extend(self._measured(name, pairs))
         if state.echo_count and state.echo_count == facts["n"]:
             numbers = [_doubted(number) for number in numbers]
-        numbers.extend(self._measured(PANEL_MEASURE, state.panel or pairs))
+        if state.panel:
+            numbers.extend(self._measured(PANEL_MEASURE, state.panel))
+        else:
+            numbers.extend(self._measured(PANEL_MEASURE, pairs))
         numbers.extend(
             measured(name, count, n=facts["n"], direction="lower_is_better", unit="count")
             for name, count in counts.items()
@@ -289,17 +297,19 @@ class AgreementExam(Exam[AgreementExamState]):
             score=next((n for n in numbers if n.name == "percent_agreement"), None),
         )
 
-    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+    def summary(
+        self, report: ExamReport, evidence: Evidence, verdict: Verdict
+    ) -> dict[str, object]:
         return summary_document(self.options, report, evidence, verdict)
 
-    def _measured(self, name: str, counted_items: Mapping[Any, int]) -> tuple[Measurement, ...]:
+    def _measured(self, name: str, counted_items: Mapping[K, int]) -> tuple[Measurement, ...]:
         """A measure over counted items; one that is not installed leaves its rules unjudged."""
         measure = self._measures.find(name, near="agreement")
         if measure is None:
             return ()
         return measure.finish(measure.step(measure.zero(), counted_items))
 
-    def _rulings(self, state: AgreementExamState) -> list[tuple[tuple[str, str, str], Any, int]]:
+    def _rulings(self, state: AgreementExamState) -> list[tuple[tuple[str, str, str], Ruling, int]]:
         return [
             (cell, arbitrate(*cell, self.options.nic_policy), count)
             for cell, count in sorted(state.cells.items())
@@ -317,7 +327,9 @@ def _doubted(number: Measurement) -> Measurement:
     return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
 
 
-def _count_panel(state: AgreementExamState, names: Sequence[str], rows: Sequence[Any]) -> None:
+def _count_panel(
+    state: AgreementExamState, names: Sequence[str], rows: Sequence[JoinedRow]
+) -> None:
     """What further validators said: their labels, what they left out, what their reasons show."""
     for row in rows:
         labels = (None if record is None else record.label for record in row.others)
@@ -332,11 +344,13 @@ def _count_panel(state: AgreementExamState, names: Sequence[str], rows: Sequence
                 )
 
 
-def _personal_hits(row: Any) -> list[tuple[str, str, str]]:
+def _personal_hits(row: JudgementPair | JoinedRow) -> list[tuple[str, str, str]]:
     return _hits_of(row.qid, (("scholar", row.scholar), ("auditor", row.auditor)))
 
 
-def _hits_of(qid: str, opinions: Sequence[tuple[str, Any]]) -> list[tuple[str, str, str]]:
+def _hits_of(
+    qid: str, opinions: Sequence[tuple[str, Opinion | Judgement]]
+) -> list[tuple[str, str, str]]:
     hits = []
     for who, opinion in opinions:
         if opinion.reason is not UNSET and (kinds := personal_data(opinion.reason)):
@@ -351,7 +365,7 @@ def _added(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
     return total
 
 
-def _counted(rulings: Sequence[tuple[Any, Any, int]], field: str) -> dict[str, int]:
+def _counted(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[str, int]:
     total: dict[str, int] = {}
     for _, ruling, count in rulings:
         key = getattr(ruling, field)
@@ -360,7 +374,7 @@ def _counted(rulings: Sequence[tuple[Any, Any, int]], field: str) -> dict[str, i
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\")
+    return inert_cell(text.replace("\\", "\\\\"))
 
 
 def examine_agreement(run: ExamRun) -> ExamOutcome:
@@ -373,7 +387,7 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
     return examine_joined(run)
 
 
-def _options_of(policy: Policy) -> dict[str, Any]:
+def _options_of(policy: Policy) -> dict[str, object]:
     """The options that the rules of a sealed result show."""
     bounds = {rule.id: rule.bound for rule in policy.rules}
     gates = {
@@ -384,7 +398,7 @@ def _options_of(policy: Policy) -> dict[str, Any]:
     return {**gates, "nic_policy": policy.settings.get("nic_policy", "strict")}
 
 
-def _build(options: AgreementOptions, measures: Registry[Measure[Any]]) -> AgreementExam:
+def _build(options: AgreementOptions, measures: Registry[AnyMeasure]) -> AgreementExam:
     return AgreementExam(options, measures)
 
 

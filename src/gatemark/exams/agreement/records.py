@@ -26,7 +26,7 @@ class JudgedAnswer(Struct, frozen=True, gc=False):
     constraints_echo: list[str] | UnsetType = UNSET
 
 
-def _answer_properties() -> dict[str, Any]:
+def _answer_properties() -> dict[str, object]:
     _, parts = msgspec.json.schema_components([JudgedAnswer])
     return {
         name: {key: value for key, value in told.items() if key != "default"}

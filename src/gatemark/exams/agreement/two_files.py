@@ -7,14 +7,14 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
-from gatemark.evidence.exam import Exam, ExamOutcome, ExamRun, NumberedRecord, schema_of
+from gatemark.evidence.exam import AnyExam, ExamOutcome, ExamRun, NumberedRecord, schema_of
 from gatemark.evidence.run_exam import ExamJob, admission, build_exam
 from gatemark.evidence.source import (
     ReadingChoices,
@@ -30,26 +30,31 @@ from gatemark.evidence.source import (
     split_sources,
 )
 
+if TYPE_CHECKING:
+    from gatemark.exams.agreement.records import Judgement, RedFlags
+
+T = TypeVar("T")
+
 SCHOLAR, AUDITOR = "scholar", "auditor"
 
 
 class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
     """What arbitration asks of an answer."""
 
-    citations: list[str] | msgspec.UnsetType = UNSET
+    citations: list[str] | UnsetType = UNSET
 
 
 class JoinedRow(msgspec.Struct, frozen=True, gc=False):
     """A joined question; quacks like a merged pair record."""
 
     qid: str
-    scholar: Any
-    auditor: Any
-    answer_json: Any
-    retrieved_ids: Any
-    flags: Any
+    scholar: Judgement
+    auditor: Judgement
+    answer_json: JoinedAnswer | UnsetType | None
+    retrieved_ids: list[str] | UnsetType | None
+    flags: RedFlags | UnsetType
     same_evidence: bool
-    others: tuple[Any, ...]
+    others: tuple[Judgement | None, ...]
 
     @property
     def is_echo(self) -> bool:
@@ -81,7 +86,7 @@ def join_judgements(
     return rows, unmatched
 
 
-def _row(scholar: Any, auditor: Any, others: tuple[Any, ...]) -> JoinedRow:
+def _row(scholar: Judgement, auditor: Judgement, others: tuple[Judgement | None, ...]) -> JoinedRow:
     everyone = (scholar, auditor, *(record for record in others if record is not None))
     answers = [record.answer_json for record in everyone]
     passages = [record.retrieved_ids for record in everyone]
@@ -90,7 +95,7 @@ def _row(scholar: Any, auditor: Any, others: tuple[Any, ...]) -> JoinedRow:
         qid=scholar.qid,
         scholar=scholar,
         auditor=auditor,
-        answer_json=msgspec.convert(answer, JoinedAnswer) if answer else answer,
+        answer_json=msgspec.convert(answer, JoinedAnswer) if isinstance(answer, dict) else answer,
         retrieved_ids=_first_told(passages),
         flags=_raised([record.flags for record in everyone]),
         same_evidence=_all_same(answers) and _all_same(passages),
@@ -98,18 +103,18 @@ def _row(scholar: Any, auditor: Any, others: tuple[Any, ...]) -> JoinedRow:
     )
 
 
-def _first_told(values: Sequence[Any]) -> Any:
+def _first_told(values: Sequence[T | UnsetType]) -> T | UnsetType:
     told = [value for value in values if value is not UNSET]
     return next((value for value in told if value is not None), told[0] if told else UNSET)
 
 
-def _all_same(values: Sequence[Any]) -> bool:
+def _all_same(values: Sequence[object]) -> bool:
     """Whether sides that say something say the same."""
     told = [value for value in values if value is not UNSET]
     return all(value == told[0] for value in told)
 
 
-def _raised(values: Sequence[Any]) -> Any:
+def _raised(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
     """The flags of all sides together; one that anybody raised stays raised."""
     told = [value for value in values if value is not UNSET]
     raised = (one for one in told if True in (one.provenance_violation, one.constraints_mismatch))
@@ -131,7 +136,7 @@ class _Side:
     """One file, read whole: its records by name, and how many were refused or set aside."""
 
     def __init__(
-        self, source: Source, job: ExamJob, exam: Exam[Any], choices: ReadingChoices
+        self, source: Source, job: ExamJob, exam: AnyExam, choices: ReadingChoices
     ) -> None:
         if exam.one_sided_form is None:
             raise UsageError(f"suite {job.kind} does not read one-sided records")
@@ -218,7 +223,7 @@ def examine_joined(run: ExamRun) -> ExamOutcome:
 def _lonely_words(
     unmatched: Mapping[str, Sequence[NumberedRecord]],
     files: Mapping[str, str],
-    name_of: Callable[[Any], str],
+    name_of: Callable[[object], str],
 ) -> list[str]:
     """One message per id that only one side has, and what it may have been meant to be."""
     items = [

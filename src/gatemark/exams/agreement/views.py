@@ -18,7 +18,7 @@ ABSTAIN_SIDES = {"scholar": "first", "auditor": "second", "either": "either"}
 
 def summary_document(
     options: Any, report: ExamReport, evidence: Evidence, verdict: Verdict
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Everything a script may want to know; rounded where the source rounds, exact beside it."""
     by_name = {number.name: number for number in report.measurements}
     facts = report.facts
@@ -87,7 +87,7 @@ def _rounded(number: Measurement | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-def _intervals(number: Measurement) -> list[dict[str, Any]]:
+def _intervals(number: Measurement) -> list[dict[str, object]]:
     intervals = [number.interval, *number.other_intervals]
     return [
         {"method": found.method, "level": found.level, "low": found.low, "high": found.high}
@@ -97,7 +97,9 @@ def _intervals(number: Measurement) -> list[dict[str, Any]]:
 
 
 def agreement_figures(
-    pairs: Mapping[tuple[str, str], int], rulings: Sequence[tuple[Any, Any, int]], tsv: bytes
+    pairs: Mapping[tuple[str, str], int],
+    rulings: Sequence[tuple[object, tuple[str, str], int]],
+    tsv: bytes,
 ) -> tuple[Figure, ...]:
     """Return the label matrix, the rulings, and the first disagreements."""
     counts = tuple(tuple(pairs.get((row, column), 0) for column in LABELS) for row in LABELS)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 
 from gatemark.core.errors import UsageError
-from gatemark.core.fold import Measure
+from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import (
     Evidence,
     EvidenceFile,
@@ -510,7 +510,7 @@ def _examine(run: ExamRun) -> ExamOutcome:
     return examine_overhead(dict(run.files), run.options, run.reading, on_progress=run.on_progress)
 
 
-def _build(options: OverheadOptions, _measures: Registry[Measure[Any]]) -> OverheadExam:
+def _build(options: OverheadOptions, _measures: Registry[AnyMeasure]) -> OverheadExam:
     return OverheadExam(options)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.figure import Table
-from gatemark.core.fold import Measure
+from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
@@ -25,7 +25,7 @@ from gatemark.evidence.exam import (
 )
 from gatemark.evidence.run_exam import examine_files
 from gatemark.exams.preference import ballot
-from gatemark.statistics.preference import MIN_DECISIVE, Preference
+from gatemark.statistics.preference import MIN_DECISIVE, PositionBias, Preference
 
 MEASURE = "preference"
 PREFERRED = "preferred"
@@ -72,7 +72,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
     form = "vote"
     state = PreferenceExamState
 
-    def __init__(self, options: PreferenceOptions, measures: Registry[Measure[Any]]) -> None:
+    def __init__(self, options: PreferenceOptions, measures: Registry[AnyMeasure]) -> None:
         self.options = options
         self._measures = measures
 
@@ -138,7 +138,9 @@ class PairwiseExam(Exam[PreferenceExamState]):
             score=next((n for n in numbers if n.name == "half_tie_win_rate"), None),
         )
 
-    def summary(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> dict[str, Any]:
+    def summary(
+        self, report: ExamReport, evidence: Evidence, verdict: Verdict
+    ) -> dict[str, object]:
         return {
             **report.facts,
             "verdict": verdict.outcome,
@@ -158,7 +160,7 @@ def _preferred(found: Preference) -> Measurement:
     return measured(PREFERRED, sign, n=decisive, direction="higher_is_better", unit="sign")
 
 
-def _caveats(position: Any, first: dict[str, int]) -> tuple[str, ...]:
+def _caveats(position: PositionBias, first: dict[str, int]) -> tuple[str, ...]:
     caveats = []
     if position.is_biased:
         caveats.append(
@@ -214,7 +216,7 @@ def examine_votes(run: ExamRun) -> ExamOutcome:
     return msgspec.structs.replace(found, evidence=evidence)
 
 
-def _build(options: PreferenceOptions, measures: Registry[Measure[Any]]) -> PairwiseExam:
+def _build(options: PreferenceOptions, measures: Registry[AnyMeasure]) -> PairwiseExam:
     return PairwiseExam(options, measures)
 
 

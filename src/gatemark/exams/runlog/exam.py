@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.fold import Measure
+from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
@@ -80,7 +80,7 @@ class RunlogExam(Exam[RunlogExamState]):
     form = "per_case"
     state = RunlogExamState
 
-    def __init__(self, options: RunlogOptions, _measures: Registry[Measure[Any]]) -> None:
+    def __init__(self, options: RunlogOptions, _measures: Registry[AnyMeasure]) -> None:
         self.options = options
 
     def zero(self, shard: int) -> RunlogExamState:  # noqa: ARG002 - rows carry their own names
@@ -266,7 +266,7 @@ def _score(
     )
 
 
-def _build(options: RunlogOptions, measures: Registry[Measure[Any]]) -> RunlogExam:
+def _build(options: RunlogOptions, measures: Registry[AnyMeasure]) -> RunlogExam:
     return RunlogExam(options, measures)
 
 

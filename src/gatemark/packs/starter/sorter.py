@@ -30,6 +30,9 @@ def baseline(text: object) -> dict[str, object]:
     return _sorted(text, tuple(CUES))
 
 
+FORGOTTEN: tuple[str, ...] = ()
+
+
 def candidate(text: object) -> dict[str, object]:
-    """Version 2: the same, with one more cue to try your gate on."""
-    return _sorted(text, tuple(CUES))
+    """Version 2: the same, without the labels that it forgot."""
+    return _sorted(text, tuple(label for label in CUES if label not in FORGOTTEN))

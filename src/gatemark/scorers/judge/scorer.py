@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -27,7 +27,7 @@ def _build(options: JudgeOptions) -> ScoreFunction:
     return score
 
 
-def _recorded(value: Any) -> JudgeRecord:
+def _recorded(value: object) -> JudgeRecord:
     if not isinstance(value, Mapping):
         raise BadInputError("the sample has no recorded replies of a judge")
     try:
@@ -40,7 +40,7 @@ def _pins(options: JudgeOptions) -> dict[str, str]:
     return {"prompt": options.prompt_digest, "model": options.model}
 
 
-def _sample(*grades: str) -> dict[str, Any]:
+def _sample(*grades: str) -> dict[str, object]:
     """A record of replies about the question and the answer of the known examples."""
     item = Scorable(id="", input=_QUESTION, target=None, output=_ANSWER)
     replies = []
@@ -56,7 +56,7 @@ _QUESTION: Final = "What is 6 times 7?"
 _ANSWER: Final = "42"
 
 
-def _known(title: str, expected: float | None, *grades: str, **options: Any) -> KnownScore:
+def _known(title: str, expected: float | None, *grades: str, **options: object) -> KnownScore:
     return KnownScore(
         title=title,
         input=_QUESTION,

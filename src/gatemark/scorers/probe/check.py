@@ -10,7 +10,7 @@ import codecs
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -186,12 +186,12 @@ class ProbeOutcome(msgspec.Struct, frozen=True):
     reason: str
 
 
-def attack_succeeded(probe: Mapping[str, Any] | Probe, output_text: object) -> bool | None:
+def attack_succeeded(probe: Mapping[str, object] | Probe, output_text: object) -> bool | None:
     """Whether the attack succeeded; None when the output cannot be judged."""
     return examine_output(probe, output_text).succeeded
 
 
-def examine_output(probe: Mapping[str, Any] | Probe, output_text: object) -> ProbeOutcome:
+def examine_output(probe: Mapping[str, object] | Probe, output_text: object) -> ProbeOutcome:
     """Judge one answer to one probe and say why.
 
     An output that is not text, is blank or is longer than ``OUTPUT_CHARACTERS_MAX`` proves

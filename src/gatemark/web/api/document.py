@@ -25,7 +25,7 @@ PROBLEM_SCHEMA: Final = {
 }
 
 
-def answers(kind: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
+def answers(kind: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """What a route answers with: a view, or a problem."""
     (schema,), components = msgspec.json.schema_components(
         [kind], ref_template=_REF, schema_hook=_any_json

@@ -59,6 +59,12 @@ def test_concepts_in_nine_of_ten_cases_are_stopped_and_in_eight_kept() -> None:
     ]
 
 
+def test_no_cell_of_the_report_is_a_formula() -> None:
+    found = count_frequencies({"case-1": (set(), {"=1+1"})})
+    report = stoplist_files(found, generated_at=AT, commit=None)[REPORT_FILE].decode()
+    assert report.splitlines()[1].startswith("\\=1+1,")
+
+
 def test_the_report_lists_every_concept_with_its_share_and_fate() -> None:
     report = stoplist_files(count_frequencies(ten_cases()), generated_at=AT, commit=None)
     lines = report[REPORT_FILE].decode().splitlines()

@@ -6,8 +6,6 @@ import time
 from pathlib import Path
 from typing import Final
 
-import openvino as ov
-
 from gatemark.core.errors import BadInputError
 from gatemark.exams.advisory.decision import ALLOWED_ACTIONS
 from gatemark.exams.advisory.dry_run.envelope import (
@@ -19,6 +17,7 @@ from gatemark.exams.advisory.dry_run.envelope import (
 from gatemark.exams.advisory.dry_run.payload import PayloadRuling, row_of, settled_by_rule
 from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, busy_delta, read_counter
 from gatemark.exams.advisory.gateway.models import DeviceChoice, LaneModel, load_cards
+from gatemark.exams.advisory.gateway.quiet_openvino import ov
 
 MAX_EVIDENCE_REFS: Final = 8
 LOW_CONFIDENCE: Final = 0.6

@@ -9,11 +9,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-import openvino as ov
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.exams.advisory.dry_run.payload import Row
+from gatemark.exams.advisory.gateway.quiet_openvino import ov
 
 FOLDER: Final = "reference_models"
 CARDS: Final = "models.json"

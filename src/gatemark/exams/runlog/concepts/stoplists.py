@@ -19,6 +19,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.text import inert_cell
 from gatemark.exams.runlog.concepts.port import Stoplists
 
 ENTITIES_FILE: Final = "stop_entities.txt"
@@ -119,7 +120,7 @@ def _report_bytes(frequencies: Frequencies) -> bytes:
     for row in frequencies.rows:
         status = "STOPLISTED" if row.df_count >= frequencies.cutoff else "KEPT"
         share = f"{row.df_count / frequencies.case_count:.4f}"
-        writer.writerow((row.concept, row.type, row.df_count, share, status))
+        writer.writerow((inert_cell(row.concept), row.type, row.df_count, share, status))
     kinds: tuple[ConceptType, ...] = ("CUI", "SURFACE")
     totals = Counter(row.type for row in frequencies.rows)
     text.write(f"# cases: {frequencies.case_count}\n")
@@ -162,7 +163,7 @@ def _metadata(path: Path) -> StoplistMetadata | None:
         return None
     try:
         return msgspec.json.decode(_bounded(path), type=StoplistMetadata)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{path}: {error}") from error
 
 
