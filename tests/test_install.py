@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
+from tests.docs.transcript import steps_of
+from tests.targets.rigs import Answer, Request, serving
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -24,6 +27,17 @@ def build(folder: Path) -> tuple[Path, Path]:
     )
     (wheel,), (source,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, source
+
+
+def topic_by_the_prompt(request: Request) -> Answer:
+    """A model that knows the topics only when its prompt lists them."""
+    system, user = (message["content"] for message in request.body["messages"])
+    words = {"leave": "times", "cost": "prices", "bicycle": "luggage", "storm": "weather"}
+    text = user.lower() if "luggage" in system else user
+    topic = next((topic for word, topic in words.items() if word in text), "I do not know")
+    message = {"role": "assistant", "content": f"Topic: {topic}"}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    return Answer({"model": "small-1", "choices": [choice]})
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +71,11 @@ def test_a_newcomer_gates_with_the_installed_wheel(
     subprocess.run([*pip, str(built[0])], check=True, capture_output=True)
     environ = {**os.environ, "PYTHONPATH": str(place)}
 
+    # As from the README: the logs and questions of the checkout, and its pack for a model.
+    shutil.copytree(ROOT / "examples", work / "examples")
+    steps = steps_of((ROOT / "README.md").read_text(encoding="utf-8"))
+    files = {step.file: step.text for step in steps if step.file is not None}
+
     def gatemark(*words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "gatemark", *words]
         return subprocess.run(
@@ -74,6 +93,18 @@ def test_a_newcomer_gates_with_the_installed_wheel(
     )
     assert Path(found.stdout.strip()).is_relative_to(place)
     assert gatemark("doctor").returncode == 0
+    logs = ("examples/ferry/base.json", "examples/ferry/cand.json")
+    assert gatemark("compare", *logs).returncode == 1
+    with serving(topic_by_the_prompt) as server:
+        text = files["prompt-pack.yaml"].replace("http://127.0.0.1:8000", server.url)
+        (work / "prompt-pack.yaml").write_text(text)
+        environ["MODEL_KEY"] = "sk-of-a-test"
+        gated = gatemark("run", "prompt-pack.yaml", "-j", "4")
+    assert gated.returncode == 0, gated.stdout + gated.stderr
+    assert "sk-of-a-test" not in gated.stdout + gated.stderr
+    assert {request.headers["Authorization"] for request in server.requests} == {
+        "Bearer sk-of-a-test"
+    }
     assert gatemark("init", "evals", "--ci", "github").returncode == 0
     assert (work / ".github/workflows/gatemark.yml").is_file()
     ran = gatemark("run", "evals/pack.yaml", "--json")

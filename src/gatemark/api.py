@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
 from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, UsageError
+from gatemark.core.extras import not_installed
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult
@@ -97,7 +98,7 @@ class Samples(Sequence[Mapping[str, Any]]):
         try:
             import pyarrow as pa  # noqa: PLC0415 - a library of the caller's choice
         except ModuleNotFoundError as error:
-            raise UsageError("to_arrow() needs pyarrow: pip install 'gatemark[parquet]'") from error
+            raise UsageError(not_installed("to_arrow() needs", "pyarrow", "parquet")) from error
         rows = list(self.rows())
         names = list(dict.fromkeys(name for row in rows for name in row))
         return pa.table({name: [row.get(name) for row in rows] for name in names})

@@ -91,6 +91,11 @@ class Workspace:
         other.actor = person
         return other
 
+    @property
+    def has_store(self) -> bool:
+        """Whether there may be something to read; a database server is asked when it is opened."""
+        return self._address is not None or (self._folder / DATABASE).exists()
+
     def existing_store(self) -> SqlStore:
         """Open a store that exists; reading must not create one."""
         if "store" not in self.__dict__:
@@ -129,7 +134,10 @@ class Workspace:
 
     def _require_file(self) -> None:
         if not (self._folder / DATABASE).exists():
-            raise UsageError(f"there is no store at {self._folder}")
+            raise UsageError(
+                f"there is no store at {self._folder}; the first sealed result makes it "
+                "(gatemark run PACK); --store or GATEMARK_STORE names another place"
+            )
         if (self._folder / DATABASE).stat().st_size == 0:
             raise UsageError(f"{self._folder / DATABASE}: is not a usable store: it is empty")
 

@@ -19,7 +19,7 @@ Run = Callable[..., Any]
 PACK = """\
 gatemark: 1
 name: {pack}
-version: 1
+version: {version}
 asset: {{kind: prompt, name: {asset}}}
 score_min: {score_min}
 regression_max: 0.1
@@ -52,6 +52,7 @@ def run(gatemark: Run, folder: Path, *options: object, **values: object) -> Any:
     given = {
         "pack": "t",
         "asset": "t",
+        "version": 1,
         "function": "right",
         "score_min": 0.5,
         "baseline": "none",
@@ -69,7 +70,7 @@ def test_last_pass_takes_the_last_passing_result_of_the_same_pack_and_asset(
     # Each of these is later, and none of them is a passing result of this pack and asset.
     assert run(gatemark, folder, pack="other").code == 0
     assert run(gatemark, folder, asset="other").code == 0
-    assert run(gatemark, folder, function="worse", score_min=0.9).code == 1
+    assert run(gatemark, folder, function="worse", score_min=0.9, version=2).code == 1
     ran = run(gatemark, folder, "--baseline", "last-pass", function="worse")
     assert ran.code == 1, ran.json["blockers"]
     assert ran.json["baseline"] == first.json["candidate"]
@@ -112,7 +113,7 @@ def test_a_result_that_failed_needs_a_reason_before_it_gets_a_name(
     )
     named = gatemark("baseline", "set", "old", failed, "--actor", "bob", "--note", "v6", *store)
     assert named.code == 0, named.err
-    ran = run(gatemark, folder, "--baseline", "old", function="worse")
+    ran = run(gatemark, folder, "--baseline", "old", function="worse", version=2)
     how = ran.json["runtime"]["baseline.chosen"]
     assert how.startswith("old: set by bob on ")
     assert "(v6)" in how
@@ -157,7 +158,9 @@ def test_a_baseline_by_commit_was_made_from_that_commit(gatemark: Run, folder: P
     assert ran.json["baseline"] == made.json["candidate"]
     assert f"of commit {git('rev-parse', 'v1')[:12]}" in ran.json["runtime"]["baseline.chosen"]
     git("commit", "-qam", "two")
-    missing = run(gatemark, folder, "--baseline", "git:HEAD", function="worse", score_min=0.6)
+    missing = run(
+        gatemark, folder, "--baseline", "git:HEAD", function="worse", score_min=0.6, version=2
+    )
     assert missing.code == 3
     assert "no passing result of pack t was made from commit" in missing.err
     assert "git knows no commit 'v9'" in run(gatemark, folder, "--baseline", "git:v9").err

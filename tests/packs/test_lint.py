@@ -117,6 +117,20 @@ def test_a_waiver_that_matches_nothing_is_refused_before_a_call_is_paid_for(
     [
         ("recorded: gone.jsonl", "targets.baseline: gone.jsonl: No such file"),
         ("command: [no-such-program-here]", "no program is called 'no-such-program-here'"),
+        (
+            "openai: {base_url: 'http://h/v1', model: m, prompt_file: gone.txt}",
+            "targets.baseline: prompt_file: gone.txt: cannot be read",
+        ),
+        (
+            "openai: {base_url: 'http://h/v1', model: m, prompt: 'Say {{input}}', "
+            "system: 'file://s.txt'}",
+            "system would be sent as the text 'file://s.txt'; write system_file: s.txt",
+        ),
+        (
+            "openai: {base_url: 'http://h/v1', model: m, prompt: Say hello}",
+            "targets.baseline: the request never uses the item",
+        ),
+        ("http: {url: 'http://h/', response: a, body: {q: 1}}", "never uses the item"),
     ],
 )
 def test_lint_misses_what_a_target_names(

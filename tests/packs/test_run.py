@@ -223,9 +223,10 @@ def always_crashing(text):
         ("app:crashing_where_it_matters", lenient): (1, "pass"),
         ("app:always_crashing", ""): (3, "fail"),
     }
-    for (baseline, more), (code, errors) in cases.items():
+    for version, ((baseline, more), (code, errors)) in enumerate(cases.items(), start=1):
         path = pack(folder, candidate=worse, baseline=f'{{python: "{baseline}"}}')
-        path.write_text(path.read_text().replace("    slices", more + "    slices"))
+        text = path.read_text().replace("    slices", more + "    slices")
+        path.write_text(text.replace("version: 1\n", f"version: {version}\n"))
         ran = run(gatemark, folder, path)
         assert ran.code == code
         assert findings(ran.json)["golden.baseline_errors"] == errors
@@ -543,7 +544,7 @@ def test_a_pack_may_add_rules_of_its_own(gatemark: Run, folder: Path) -> None:
     path = pack(folder, candidate='{python: "app:worse"}', regression_max=0.5)
     assert run(gatemark, folder, path).code == 0
     extra = "rules:\n  - {id: no-losses, metric: lost_count, lane: golden, op: '<=', bound: 0}\n"
-    path.write_text(path.read_text() + extra)
+    path.write_text(path.read_text().replace("version: 1\n", "version: 2\n") + extra)
     ran = run(gatemark, folder, path)
     assert ran.code == 1
     assert findings(ran.json)["no-losses"] == "fail"

@@ -110,7 +110,7 @@ def test_returning_a_coroutine_is_a_bad_reply(tmp_path: Path) -> None:
         ("app:", "must look like"),
         ("os.path/x:y", "must look like"),
         ("nowhere_at_all:answer", "no module 'nowhere_at_all'"),
-        ("app:anwser", "has no 'anwser'"),
+        ("app:anwser", "has no function 'anwser'"),
         ("app:LIMIT", "must be a function, got int"),
         ("app:needs_more", "asks for 'threshold', which a call does not have"),
         ("app:takes_nothing", "must take the input as first parameter"),

@@ -23,7 +23,8 @@ def test_recorded_replies_come_back_by_id_and_epoch() -> None:
     assert outcomes[0].reply == Reply(output="yes", latency_ms=12.5, confidence=0.7)
     assert outcomes[1].reply == Reply(output="no", latency_ms=None)
     assert outcomes[2].error == CallError("recorded", "oom: too big")
-    assert outcomes[3].error == CallError("missing", "nothing was recorded for id 'c', epoch 0")
+    told = "nothing was recorded for id 'c', epoch 0; ids in the recording look like 'a'"
+    assert outcomes[3].error == CallError("missing", told)
 
 
 def test_a_sample_recorded_twice_is_refused() -> None:

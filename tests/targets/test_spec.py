@@ -35,7 +35,7 @@ def _build(text: str, folder: Path, **options: Any) -> Target:
             "unknown field `tmeout_s`; did you mean 'timeout_s'",
         ),
         ("{http: {url: 'http://h/', response: a, bdy: 1}}", "unknown field `bdy`"),
-        ("{http: {url: 'http://h/'}}", "missing required field `response`"),
+        ("{http: {url: 'http://h/'}}", "http.response must say where the answer is"),
         ("{openai: {base_url: 'http://h', model: m, key: sk-1}}", "unknown field `key`"),
         ("{}", "exactly one of python, command, http, openai, recorded; got none"),
         ("{python: 'a:b', recorded: x.jsonl}", "got python and recorded"),

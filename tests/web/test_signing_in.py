@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
 from httpx import Client
 from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
@@ -179,3 +180,48 @@ def test_only_an_admin_in_person_adds_people_and_an_admin_cannot_approve(
     assert client.post("/api/v1/join", json=joined).status_code == 409
     assert client.post("/api/v1/join", json={**joined, "name": "new"}).status_code == 200
     assert client.get("/").status_code == 200
+
+
+def test_a_new_password_ends_the_tokens_of_the_old_one(scene: Scene, client: Client) -> None:
+    headers = scene.session(client, "olu")
+    wish = {"label": "ci", "scopes": ["read"], "days": 2}
+    made = client.post("/api/v1/tokens", json=wish, headers=headers).json()
+    bearer = {"Authorization": f"Bearer {made['secret']}"}
+    client.cookies.clear()
+    assert client.get("/api/v1/session", headers=bearer).status_code == 200
+    people = people_of(scene.workspace)
+    people.use_link(people.new_link("olu", scene.clock()), "olu", "another long one", scene.clock())
+    assert client.get("/api/v1/session", headers=bearer).status_code == 401
+
+
+def test_a_read_token_revokes_nothing(scene: Scene, client: Client) -> None:
+    headers = scene.session(client, "olu")
+    wish = {"label": "ci", "scopes": ["read"], "days": 2}
+    made = client.post("/api/v1/tokens", json=wish, headers=headers).json()
+    bearer = {"Authorization": f"Bearer {made['secret']}"}
+    client.cookies.clear()
+    address = f"/api/v1/tokens/{made['token']['id']}"
+    assert client.delete(address, headers=bearer).status_code == 403
+    assert client.get("/api/v1/session", headers=bearer).status_code == 200
+
+
+@pytest.mark.parametrize("number", ["²", "1" + "0" * 23, "-1", "1e3"])
+def test_a_number_in_a_form_that_is_none_is_refused(
+    scene: Scene, client: Client, number: str
+) -> None:
+    mark = scene.session(client, "eve")["X-CSRF-Token"]
+    for address, field in (
+        ("/tokens", "days"),
+        ("/runs", "limit"),
+        ("/new-review", "votes_per_pair"),
+        ("/new-labels", "labels_per_item"),
+    ):
+        fields = {"form_mark": mark, "label": "x", "scope": "read", field: number}
+        answer = client.post(address, data=fields)
+        assert (address, answer.status_code) == (address, 422)
+
+
+def test_conflicting_lengths_are_refused(scene: Scene, client: Client) -> None:
+    headers = [("Content-Length", "2"), ("Transfer-Encoding", "chunked")]
+    answer = client.request("POST", "/api/v1/session", content=b"{}", headers=headers)
+    assert answer.status_code == 400

@@ -340,7 +340,7 @@ def _ask(
         raise RefusedError(f"the provider at {host} answered with status {status}")
     try:
         found = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RefusedError(f"the provider at {host} did not answer with JSON") from error
     if not isinstance(found, dict):
         raise RefusedError(f"the provider at {host} did not answer with a JSON object")

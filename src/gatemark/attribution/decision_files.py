@@ -12,6 +12,7 @@ from gatemark.attribution.decision import NAME, PlannedDecision
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.source import inspect_source
 from gatemark.evidence.strict_json import parse_strictly
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
@@ -54,7 +55,7 @@ def problems_of(decision: PlannedDecision) -> list[str]:
 def read_bounded(path: str) -> bytes:
     """The bytes of a file that is not too large."""
     try:
-        if Path(path).stat().st_size > MAX_FILE_BYTES:
+        if inspect_source(path).byte_count > MAX_FILE_BYTES:
             raise BadInputError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
         return Path(path).read_bytes()
     except OSError as error:
@@ -77,6 +78,6 @@ def _is_lines(data: bytes) -> bool:
     first = data.lstrip().split(b"\n", 1)[0]
     try:
         msgspec.json.decode(first)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
     return True

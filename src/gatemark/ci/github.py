@@ -100,7 +100,7 @@ def _event(path: Path) -> _Event:
         return msgspec.json.decode(path.read_bytes(), type=_Event)
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror or error}") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{path}: not an event of GitHub: {error}") from error
 
 
@@ -138,7 +138,7 @@ def _sent(pull: PullRequest, method: str, place: str, text: str) -> _Comment:
 def _decoded(data: bytes, wanted: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=wanted)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"GitHub sent an answer that cannot be read: {error}") from error
 
 

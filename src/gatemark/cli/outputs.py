@@ -12,6 +12,7 @@ import msgspec
 from gatemark.cli.options import OptionGroup, json_option, output_option
 from gatemark.cli.screen import print_json, show, wants_color
 from gatemark.core.errors import UsageError
+from gatemark.core.extras import not_installed
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.core.result import Result
 from gatemark.report.outputs import check_extensions, check_formats, write_documents, write_reports
@@ -65,9 +66,7 @@ def optional_import(extra: str, needed_by: str = "a .html report needs") -> Iter
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] == "gatemark":
             raise
-        raise UsageError(
-            f"{needed_by} {error.name}, which is not installed: pip install 'gatemark[{extra}]'"
-        ) from error
+        raise UsageError(not_installed(needed_by, error.name, extra)) from error
 
 
 class Reports(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ import click
 from gatemark.cli.options import OptionGroup, store_option
 from gatemark.cli.screen import say
 from gatemark.core.errors import UsageError
+from gatemark.core.extras import not_installed
 from gatemark.web.settings import ServerSettings
 
 NEEDED = ("argon2", "fastapi", "jinja2", "multipart", "uvicorn")
@@ -80,7 +81,7 @@ def serve_command(settings: ServerSettings, *, linked: str | None, store: str) -
     needed = NEEDED if settings.oidc is None else (*NEEDED, *NEEDED_FOR_OIDC)
     missing = [name for name in needed if find_spec(name) is None]
     if missing:
-        raise UsageError(f"the page needs {', '.join(missing)}: install gatemark[server,report]")
+        raise UsageError(not_installed("the page needs", ", ".join(missing), "server,report"))
     from gatemark.web.serving import print_link, serve  # noqa: PLC0415 - heavy, and only here
 
     if linked is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 from typing import Final
 
 from gatemark.core.errors import InvalidValueError
@@ -15,6 +17,12 @@ _TRICKS: Final = (
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _HIDDEN: Final = re.compile(f"[{_TRICKS}]")
 _HIDDEN_IN_A_LINE: Final = re.compile(f"[{_TRICKS}\n]")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for a name close to a known one, else nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def check_words(text: str, what: str) -> None:

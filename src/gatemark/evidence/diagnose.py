@@ -36,8 +36,12 @@ def document_problems(
     validator: Any, value: object, *, show: bool = True, looks: Mapping[str, str] | None = None
 ) -> Iterator[Problem]:
     """Yield every problem that a JSON Schema validator finds in a value."""
-    for error in validator.iter_errors(value):
-        yield from _described(error, show=show, looks=looks or {})
+    try:
+        for error in validator.iter_errors(value):
+            yield from _described(error, show=show, looks=looks or {})
+    except ValueError:
+        # The validator has a limit of its own, far above ours.
+        yield Problem("$", "nested too deeply to be checked")
 
 
 def record_problems(record: object, form: Form) -> list[Problem]:

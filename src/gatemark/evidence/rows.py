@@ -14,6 +14,7 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_document, original_fields, plain
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.extras import not_installed
 from gatemark.core.record import is_one_line
 from gatemark.evidence.source import (
     Limits,
@@ -265,7 +266,7 @@ def _parquet_rows(source: Source) -> Iterator[tuple[str, object]]:
         import pyarrow as pa  # noqa: PLC0415 - an extra that few need
         from pyarrow import parquet  # noqa: PLC0415
     except ImportError as error:
-        raise UsageError("reading Parquet needs: pip install 'gatemark[parquet]'") from error
+        raise UsageError(not_installed("reading Parquet needs", "pyarrow", "parquet")) from error
     try:
         table = parquet.read_table(source.path)
     except (pa.ArrowException, OSError) as error:

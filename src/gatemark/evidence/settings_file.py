@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -12,15 +11,49 @@ import yaml
 from msgspec import inspect as types
 
 from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
 
 MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 MAX_NODES: Final = 1_000_000
 """Values that a file may hold once every alias is written out; a few lines can ask for billions."""
 
 
+MAX_WRITTEN: Final = 100_000
+"""Values that a file may write down; each costs a kilobyte or more before it is understood."""
+_KINDS: Final = {"int": "a number", "float": "a number", "timestamp": "a date", "bool": "a boolean"}
+
+
 class _StrictLoader(yaml.SafeLoader):
-    """Safe YAML whose mappings do not repeat a key."""
+    """Safe YAML whose mappings do not repeat a key, bounded while it is read."""
+
+    _written = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._written += 1
+        if self._written > MAX_WRITTEN:
+            problem = f"the file has more than {MAX_WRITTEN} values"
+            raise yaml.composer.ComposerError(None, None, problem, self.get_mark())
+        return super().compose_node(parent, index)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        try:
+            value = super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            # What the library raises for 2026-02-30, !!int x and their like.
+            raise _unreadable(node) from error
+        if isinstance(value, str) and _SURROGATE.search(value):
+            problem = "half of a surrogate pair stands alone"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return value
+
+
+def _unreadable(node: yaml.Node) -> yaml.constructor.ConstructorError:
+    kind = node.tag.rpartition(":")[2]
+    seen = f" {node.value[:60]!r}" if isinstance(node, yaml.ScalarNode) else ""
+    problem = f"the value{seen} cannot be read as {_KINDS.get(kind, kind)}"
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
 
 
 def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[object, object]:
@@ -120,6 +153,16 @@ _UNKNOWN = re.compile(
     r"Object contains unknown field `(?P<field>[^`]*)`(?: - at `(?P<path>[^`]*)`)?"
 )
 _PLACE = re.compile(r" - at `(?P<path>[^`]*)`$")
+_EXPECTED = re.compile(r"Expected `([a-z |]+)`, got `[a-z]+`")
+_KINDS = {
+    "object": "a mapping",
+    "array": "a list",
+    "str": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+}
 _STEP = re.compile(r"\.([^.\[]+)|(\[(?:\d+|\.\.\.)\])")
 
 
@@ -159,15 +202,26 @@ def problem_in(message: str, model: type) -> SettingsProblem:
     where = _PLACE.search(message)
     if where is None:
         return SettingsProblem(None, message)
-    return SettingsProblem(where["path"], message[: where.start()])
+    path, text = where["path"], message[: where.start()]
+    expected = _EXPECTED.fullmatch(text)
+    if expected is not None:
+        text = _in_words(expected[1], _keys_at(model, path))
+    return SettingsProblem(path, text)
+
+
+def _in_words(kinds: str, keys: tuple[str, ...]) -> str:
+    """Say what a value must be, in the words of YAML."""
+    words = {kind: _KINDS.get(kind, kind) for kind in kinds.split(" | ")}
+    if keys and "object" in words:
+        named = f"{', '.join(keys[:-1])} and {keys[-1]}" if len(keys) > 1 else keys[0]
+        words["object"] += f" with the keys {named}"
+    return f"expected {' or '.join(words.values())}"
 
 
 def unknown_key(key: str, allowed: tuple[str, ...]) -> str:
     """Say that a key is not known, which one may be meant, and which are allowed."""
-    close = difflib.get_close_matches(key, allowed, n=1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
     known = f" (allowed: {', '.join(sorted(allowed))})" if allowed else " (no keys are allowed)"
-    return f"unknown key {key!r}{hint}{known}"
+    return f"unknown key {key!r}{did_you_mean(key, allowed)}{known}"
 
 
 def _keys_at(model: type, path: str) -> tuple[str, ...]:

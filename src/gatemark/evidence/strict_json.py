@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
@@ -33,8 +34,8 @@ def parse_strictly(
     def object_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
         result = dict(pairs)
         if len(result) != len(pairs):
-            names = [name for name, _ in pairs]
-            repeated.extend(sorted({name for name in names if names.count(name) > 1}))
+            counts = Counter(name for name, _ in pairs)
+            repeated.extend(sorted(name for name, count in counts.items() if count > 1))
         return result
 
     try:

@@ -36,6 +36,8 @@ MAY_BE_CHANCE_AMONG_CLAIMS = "may_be_chance_among_claims"
 """An interval beyond its bound that is not, once all claims of the verdict are counted."""
 ITEMS_NEEDED = "_items_needed"
 """Ends the name of the measurement of how many items would decide about another one."""
+WORST_IN = "worst in "
+"""Begins the caveat that names the part of the evidence that a worst number was found in."""
 LINE_TOLERANCE = 1e-12
 """Numbers this close to a bound are on it: 0.90 - 0.88 must not exceed 0.02 by rounding."""
 
@@ -165,6 +167,7 @@ def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: 
     got = "" if held else f", got {observed:.6g}"
     low = LOW_INFORMATION in measurement.caveats and not held
     flag = "; low information: one label dominates" if low else ""
+    flag += "".join(f"; {c}" for c in measurement.caveats if c.startswith(WORST_IN) and not held)
     return f"{subject}{end} {must} {rule.op} {rule.bound:g}{got} {size}{flag}"
 
 

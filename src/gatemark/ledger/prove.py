@@ -91,7 +91,7 @@ def check_proof(path: str, keys: Sequence[str]) -> str:
         if b'"event"' in data:
             return _check_inclusion(msgspec.json.decode(data, type=Proof), path, keys)
         return _check_growth(msgspec.json.decode(data, type=GrowthProof), path, keys)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{path}: not a proof: {error}") from error
 
 

@@ -44,13 +44,13 @@ from gatemark.lifecycle.commands import (
     Waive,
 )
 from gatemark.lifecycle.decisions.decide import TAKES_AWAY, decide, rule_on
-from gatemark.lifecycle.decisions.decision import DecisionMoment
+from gatemark.lifecycle.decisions.decision import DecisionMoment, UnknownAssetError
 from gatemark.lifecycle.default_policies import NEWEST, default_digest, default_document
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT, Fact
 from gatemark.lifecycle.model.nouns import MAX_NOTE, Actor, AssetName, name_problem
 from gatemark.lifecycle.model.release_policy import recorded_policy
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
-from gatemark.lifecycle.state_cache import asset_state_cache
+from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
 from gatemark.workspace import Workspace
 
 __all__ = [
@@ -104,7 +104,10 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
             head = workspace.events.head()
             state = _by_the_clock(workspace, cache.read(asset, head), now)
             _refuse_newer_rules(state.governance)
-            decided = decide(state, _with_evidence(workspace, command), now)
+            try:
+                decided = decide(state, _with_evidence(workspace, command), now)
+            except UnknownAssetError as error:
+                raise RefusedError(str(unknown_asset(workspace, asset))) from error
         if not decided.facts:
             return CommandResult((), ())
         at = decided.at

@@ -9,9 +9,15 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
+from gatemark.core.errors import (
+    IntegrityError,
+    InvalidValueError,
+    NewerFormatError,
+    UnknownNameError,
+)
 from gatemark.core.formats import FORMAT, newer_format
 from gatemark.core.stored import convert_stored
+from gatemark.core.text import did_you_mean
 from gatemark.ledger.event import Event, Head
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, check_payload_format
 from gatemark.ledger.payloads import DECIDED_BY, DecidedBy, ResultSealed
@@ -212,6 +218,12 @@ def asset_state_cache(workspace: Workspace) -> AssetStateCache:
 def read_state(workspace: Workspace, asset: str) -> LifecycleState:
     """The state of an asset by now."""
     return asset_state_cache(workspace).read(asset)
+
+
+def unknown_asset(workspace: Workspace, asset: str) -> UnknownNameError:
+    """Return the error for a name that no asset has, with the closest one that there is."""
+    close = did_you_mean(asset, asset_state_cache(workspace).names())
+    return UnknownNameError(f"there is no asset {asset}{close or '.'} See: gatemark asset list")
 
 
 def replay(events: EventStore, asset: str) -> LifecycleState:

@@ -31,6 +31,8 @@ class Answer(msgspec.Struct, frozen=True):
     tags: dict[str, str] = {}
     scored_by: str | None = None
     """The tool that gave the score, where it was not Gatemark."""
+    cost: float | None = None
+    tokens: int | None = None
 
 
 class ItemScore(NamedTuple):
@@ -107,7 +109,7 @@ FIRST_EPOCH = 1
 REPLAY = "replay"
 ItemKey = tuple[str, int]
 _SAMPLE_SCHEMA = "gatemark.sample/1"
-_ANSWERED = ("output", "scores", "error", "latency_ms", "origin", "recorded")
+_ANSWERED = ("output", "scores", "error", "latency_ms", "cost", "tokens", "origin", "recorded")
 """What a row that was a sample once says about somebody's answer, and not about the item."""
 
 
@@ -173,6 +175,8 @@ def sample_line(
                 "confidence": answer.confidence,
                 "error": {"kind": kind, "message": answer.reason or kind} if failed else None,
                 "latency_ms": answer.latency_ms,
+                **({} if answer.cost is None else {"cost": answer.cost}),
+                **({} if answer.tokens is None else {"tokens": answer.tokens}),
                 "cluster": row.cluster,
                 "tags": row.tags,
             }
@@ -187,7 +191,7 @@ def read_sample_lines(data: bytes, place: str) -> list[dict[str, Any]]:
     for number, line in enumerate(data.splitlines(), start=1):
         try:
             sample = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(f"{place}:{number}: {error}") from error
         if not isinstance(sample, dict) or sample.get("schema") != "gatemark.sample/1":
             raise BadInputError(f"{place}:{number}: is not a gatemark.sample/1 record")

@@ -35,7 +35,7 @@ from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.identity import target_identity
 from gatemark.targets.journal import Journal, Reuse
-from gatemark.targets.limits import Spending
+from gatemark.targets.limits import Spending, tokens_of
 from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, recording_from_samples
@@ -340,7 +340,8 @@ async def answer_all(
         if suite.source is not None:
             answers[suite.id] = answers[suite.source]
     paid = [outcome.reply for outcome in outcomes if outcome.reply and outcome.attempts]
-    costs = [reply.cost for reply in paid]
+    # What a recorded answer cost was paid when it was recorded.
+    costs = [reply.cost if source.spec.recorded is None else None for reply in paid]
     return ArmAnswers(
         answers=answers,
         lines=lines,
@@ -454,4 +455,6 @@ def _scored(
         cluster=row.cluster,
         tags=row.tags,
         scored_by=None if kept is None or found.value is None else kept.scored_by,
+        cost=reply.cost,
+        tokens=tokens_of(reply.usage),
     )

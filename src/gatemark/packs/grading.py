@@ -87,7 +87,7 @@ def read_graded(data: bytes, place: str) -> Graded:
                 judge = msgspec.json.decode(line, type=_Header).judge
                 continue
             found = msgspec.json.decode(line, type=_Line)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(f"{place}:{number}: {error}") from error
         replies[found.id, found.epoch] = found.replies
     return Graded(judge, replies)

@@ -25,12 +25,14 @@ from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.conditions import (
     ASKED,
+    CACHED,
     Conditions,
     condition_measurements,
     refuse_waived_conditions,
 )
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
+from gatemark.packs.latency_and_cost import latency_and_cost_numbers, latency_and_cost_table
 from gatemark.packs.outages import (
     asked,
     held_report,
@@ -161,8 +163,9 @@ def judge_pack(
         ),
         *(account for exam in exams.values() for account in exam.accounts),
     )
+    taken = [] if rules == FIRST_RULES else _latency_and_cost(pack, gathered)
     found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled)]
-    numbers = with_chance(found, pack.alpha, rules)
+    numbers = (*with_chance(found, pack.alpha, rules), *taken)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return PackDecision(
         policy=policy,
@@ -170,6 +173,7 @@ def judge_pack(
         figures=(
             _gate_steps(pack, verdict),
             _suite_table(pack, reports),
+            *latency_and_cost_table(pack, taken),
             *(figure for suite in pack.suites for figure in reports[suite.id].figures),
         ),
         verdict=verdict,
@@ -369,6 +373,15 @@ def _numbers(
     return tuple(numbers)
 
 
+def _latency_and_cost(pack: Pack, gathered: PackEvidence) -> list[Measurement]:
+    # Judging the same evidence again must say the same, so only what is kept with it counts.
+    arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
+    caveat = None
+    if CACHED in gathered.conditions or any("recorded" in arm for arm in arms):
+        caveat = "reused answers have the latency and cost of when they were given"
+    return latency_and_cost_numbers(pack, gathered.candidate, gathered.baseline, caveat)
+
+
 def _gate_steps(pack: Pack, verdict: Verdict) -> Table:
     """The four steps, each with the rule that came closest to its line."""
     suite_ids = {suite.id for suite in pack.suites}
@@ -434,6 +447,11 @@ def _rounded(number: Measurement) -> float | None:
     return None if number.value is None else round(number.value, 4)
 
 
+def title_of(pack: Pack) -> str:
+    """Return the title of every result of a pack."""
+    return f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}"
+
+
 def result_of(
     opened: OpenPack,
     judged: PackDecision,
@@ -458,7 +476,7 @@ def result_of(
     worst = max((n.value for n in drops if n.value is not None), default=None)
     unknown = next((n.reason for n in drops if n.value is None), None)
     return seal(
-        title=f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}",
+        title=title_of(pack),
         pack=PackRef(pack.name, pack.version, digest(pack)),
         policy=judged.policy,
         policy_digest=judged.policy.digest,

@@ -45,10 +45,11 @@ def describe_targets() -> dict[str, PluginOptions]:
     """Return the keys of a target, and those below each key that holds a mapping."""
     found = {"target": PluginOptions(_summary(TargetSpec), options_of(TargetSpec))}
     for field in _fields(TargetSpec):
-        inner = field.type.types if isinstance(field.type, types.UnionType) else (field.type,)
-        for kind in inner:
-            if isinstance(kind, types.StructType):
-                found[field.encode_name] = PluginOptions(_summary(kind.cls), options_of(kind.cls))
+        kind = field.type.type if isinstance(field.type, types.Metadata) else field.type
+        inner = kind.types if isinstance(kind, types.UnionType) else (kind,)
+        for part in inner:
+            if isinstance(part, types.StructType):
+                found[field.encode_name] = PluginOptions(_summary(part.cls), options_of(part.cls))
     return found
 
 

@@ -62,6 +62,49 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_items: Annotated[int, msgspec.Meta(ge=20, le=1_000_000)] = 50
 
 
+Bound = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
+
+
+class _Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds of which at least one must be given."""
+
+    def __post_init__(self) -> None:
+        if not self.given:
+            names = ", ".join(self.__struct_fields__)
+            raise InvalidValueError(f"name at least one bound: {names}")
+
+    @property
+    def given(self) -> dict[str, float]:
+        """The bounds that are set, by key."""
+        found = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: bound for name, bound in found.items() if bound is not None}
+
+
+@original_fields("p50_ms_max p95_ms_max")
+class LatencyBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
+    """How long the candidate may take for an answer, in milliseconds.
+
+    Half of the answers may take at most ``p50_ms_max``, 95 of 100 at most ``p95_ms_max``. The
+    percentile is the smallest latency observed that so many answers do not exceed.
+    """
+
+    p50_ms_max: Bound | None = None
+    p95_ms_max: Bound | None = None
+
+
+@original_fields("money_max money_per_item_max tokens_max tokens_per_item_max")
+class CostBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
+    """What the candidate's answers may cost: in total, and on average for one answer.
+
+    Money is in the unit of the target's costs; tokens are those that went in and came out.
+    """
+
+    money_max: Bound | None = None
+    money_per_item_max: Bound | None = None
+    tokens_max: Bound | None = None
+    tokens_per_item_max: Bound | None = None
+
+
 @original_fields(
     "id kind weight min dataset from evidence baseline_evidence scorer sample epochs reruns "
     "fails_at regression regression_max errors_max slices options"
@@ -79,6 +122,10 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     ``regression_max`` is how far this suite alone may drop;
     without it the pack's ``guard_max`` holds. ``largest_drop`` declares how far the score of one
     item can move. ``severity: block`` makes the floor of a suite that is not required block.
+    ``latency`` and ``cost`` bound what the candidate's answers to this suite take.
+    ``slices`` are tags: the items of each value are measured on their own. No slice may score less
+    than ``slice_min`` or drop by more than ``slice_regression_max``; slices with fewer items than
+    ``slice_min_items`` (20 when it is not given) are judged together.
     """
 
     id: Name
@@ -102,13 +149,26 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     template: Any = None
     severity: Literal["block", "warn"] | None = None
     largest_drop: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    latency: LatencyBounds | None = None
+    cost: CostBounds | None = None
+    slice_min: Share | None = None
+    slice_regression_max: Share | None = None
+    slice_min_items: Positive | None = None
 
     def __post_init__(self) -> None:
+        if not self.slices and (self.slice_min, self.slice_regression_max) != (None, None):
+            raise InvalidValueError(
+                f"suite {self.id}: slice_min and slice_regression_max need slices: [tag]"
+            )
         if self.template is not None and self.dataset is None:
             raise InvalidValueError(f"suite {self.id}: a template needs a dataset")
         if sum(given is not None for given in (self.dataset, self.source, self.evidence)) != 1:
             raise InvalidValueError(
                 f"suite {self.id} needs one of: a dataset, another suite to look at, evidence"
+            )
+        if self.dataset is None and (self.latency is not None or self.cost is not None):
+            raise InvalidValueError(
+                f"suite {self.id}: latency and cost need a dataset, whose items are answered"
             )
         if (self.evidence is None) != (self.baseline_evidence is None):
             raise InvalidValueError(
@@ -152,7 +212,8 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole exam, frozen by its digest.
 
     ``regression_max`` is how far the bench may drop, ``guard_max`` how far any one suite may
-    (twice as far when it is not given).
+    (twice as far when it is not given). ``latency`` and ``cost`` bound what the candidate's answers
+    to all suites take together.
     """
 
     gatemark: Literal[1]
@@ -168,6 +229,8 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
     rules: tuple[Rule, ...] = ()
     guard_max: Share | None = None
+    latency: LatencyBounds | None = None
+    cost: CostBounds | None = None
 
     def __post_init__(self) -> None:
         problems = self.problems()
@@ -198,6 +261,8 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
         if self.targets is None and self._answering():
             found.append("targets must say who answers the suites' items")
+        if not self._answering() and (self.latency is not None or self.cost is not None):
+            found.append("latency and cost need a suite with a dataset, whose items are answered")
         found.extend(self._judge_problems())
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -20,11 +21,15 @@ from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import scorers
 from gatemark.targets.spec import TargetSpec
 
+WRITTEN_KEYS: Final = ("api_key", "apiKey", "key", "token")
+"""What people call the key of an endpoint when they write it into a pack."""
+
 
 def read_pack_file(path: str) -> Pack:
     """Return the pack of a file, with options that its scorers, suites and targets know."""
     text = settings_text(path)
     value = parse_settings(text, path)
+    _refuse_other_tools(value, path)
     try:
         pack = msgspec.convert(value, Pack)
     except msgspec.ValidationError as error:
@@ -33,6 +38,22 @@ def read_pack_file(path: str) -> Pack:
     if problems:
         raise BadInputError(tuple(problems))
     return pack
+
+
+def _refuse_other_tools(value: object, path: str) -> None:
+    """Say what to do with a file of promptfoo in place of a pack."""
+    if not isinstance(value, dict) or "gatemark" in value:
+        return
+    if "providers" in value or "prompts" in value:
+        raise BadInputError(
+            f"{path}: is a promptfoo config, not a pack; gate its results: promptfoo eval "
+            f"-c {path} -o cand.json, then gatemark compare base.json cand.json. Or write a "
+            "pack: gatemark init FOLDER"
+        )
+    if "evalId" in value or "results" in value:
+        raise BadInputError(
+            f"{path}: is a log, not a pack; compare two logs: gatemark compare base.json {path}"
+        )
 
 
 def _problems(pack: Pack) -> Iterator[SettingsProblem]:
@@ -80,5 +101,13 @@ def _scorer_problems(suite: str, given: str | ScorerSpec, path: str) -> Iterator
 
 def _target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
     problem = option_problems(given, TargetSpec)
-    if problem is not None:
-        yield problem.below(path)
+    if problem is None:
+        return
+    key = (problem.path or "").rpartition(".")[2]
+    if problem.is_complete and key in WRITTEN_KEYS:
+        told = (
+            f"{key!r} must not be written down; put the key into an environment variable and name "
+            "that: api_key_env: MODEL_KEY"
+        )
+        problem = problem._replace(message=told)
+    yield problem.below(path)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Against, Policy, Rule, Setting, SuiteShare, Waiver
 from gatemark.gate.decide import LINE_TOLERANCE
 from gatemark.packs.conditions import Conditions, condition_rules
+from gatemark.packs.latency_and_cost import latency_and_cost_rules
 from gatemark.packs.pack import (
     FIRST_RULES,
     RULES,
@@ -24,6 +26,8 @@ POOLED = "bench_regression"
 DEFAULT_GUARD = 2.0
 """How many times ``regression_max`` one suite may drop by when the pack says nothing."""
 WHOLE_RUN = "run.whole"
+WORST_SLICE_SCORE = "worst_slice_score"
+WORST_SLICE_DROP = "worst_slice_regression"
 
 
 def regression_mode(
@@ -63,7 +67,7 @@ def pack_policy(
     compared: frozenset[str],
     settings: Mapping[str, Setting],
     limit: int | None,
-    conditions: Conditions,
+    conditions: Conditions = MappingProxyType({}),
     pooled: frozenset[str] = frozenset(),
     rules_version: int = RULES,
 ) -> Policy:
@@ -82,6 +86,7 @@ def pack_policy(
                 rules.append(_errors_rule(suite, "baseline_errors", "baseline_error_rate"))
         if suite.min is not None:
             rules.append(_floor_rule(pack, suite, rules_version))
+        rules.extend(_slice_rules(suite, is_compared=suite.id in compared))
     if pooled:
         rules.append(
             Rule(
@@ -98,6 +103,7 @@ def pack_policy(
         if suite.id in compared
     )
     rules.append(Rule(id=BENCH_RULE, metric="bench", op=">=", bound=pack.score_min))
+    rules.extend(latency_and_cost_rules(pack))
     for suite in pack.suites:
         rules.extend(suite_rules.get(suite.id, ()))
     rules.extend(pack.rules)
@@ -141,6 +147,27 @@ def _floor_rule(pack: Pack, suite: SuiteSpec, rules_version: int) -> Rule:
         bound=suite.min or 0.0,
         severity="block" if blocks or rules_version == FIRST_RULES else "warn",
     )
+
+
+def _slice_rules(suite: SuiteSpec, *, is_compared: bool) -> Iterator[Rule]:
+    """One rule over all slices of a suite; its reason names the slice that is worst."""
+    if suite.slice_min is not None:
+        yield Rule(
+            id=f"{suite.id}.slice_floor",
+            metric=WORST_SLICE_SCORE,
+            lane=suite.id,
+            op=">=",
+            bound=suite.slice_min,
+        )
+    if suite.slice_regression_max is not None and is_compared:
+        yield Rule(
+            id=f"{suite.id}.slice_regression",
+            metric=WORST_SLICE_DROP,
+            lane=suite.id,
+            op="<=",
+            bound=suite.slice_regression_max,
+            against="interval",
+        )
 
 
 def _regression_rule(

@@ -20,7 +20,7 @@ from gatemark.evidence.source import (
 from gatemark.packs.answers import ItemKey, read_sample_lines
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
-from gatemark.samples.records import SampleOrigin
+from gatemark.samples.records import SampleError, SampleOrigin
 from gatemark.scorers.recorded import NAME
 
 ARM_MARK: Final = "#"
@@ -45,6 +45,17 @@ class RecordedScores(msgspec.Struct, frozen=True):
         return {"scores": dict(self.scores)}
 
 
+class _RecordedRow(msgspec.Struct, frozen=True):
+    """What a recorded sample must at least be, for its answer to be used."""
+
+    id: str
+    epoch: int
+    scores: dict[str, float | None] | None = None
+    error: SampleError | None = None
+    latency_ms: float | None = None
+    confidence: float | None = None
+
+
 def recorded_rows(
     path: Path, *, tool: str = AUTO, options: ReadOptions | None = None
 ) -> tuple[list[dict[str, Any]], str]:
@@ -63,7 +74,11 @@ def recorded_rows(
         raise BadInputError(f"{file}: is gatemark.sample/1 and has no arm {arm!r}")
     data = _lines(file)
     rows = read_sample_lines(data, str(file))
-    for row in rows:
+    for number, row in enumerate(rows, start=1):
+        try:
+            msgspec.convert(row, _RecordedRow)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"{file}:{number}: {error}") from error
         _refuse_contradiction(_origin(row), str(file))
     return rows, digest_bytes(data)
 
@@ -98,7 +113,14 @@ def _named_arm(path: Path) -> tuple[Path, str | None]:
 
 
 def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[str, Any]], str]:
-    (log,) = import_files([log_file(file)], tool=tool, options=options)
+    try:
+        (log,) = import_files([log_file(file)], tool=tool, options=options)
+    except BadInputError as error:
+        named = f"{file.name}{ARM_MARK}ARM"
+        raise BadInputError(
+            tuple(problem.replace("--arm", named) for problem in error.problems),
+            unlisted_count=error.unlisted_count,
+        ) from error
     if log.refused:
         raise BadInputError(
             tuple(f"{one.place}: {one.reason}" for one in log.refused[:MOST_LISTED]),

@@ -272,6 +272,8 @@ def _answers(
                 cluster=row.cluster,
                 tags=row.tags,
                 scored_by=None if kept is None else kept.scored_by,
+                cost=sample.get("cost"),
+                tokens=sample.get("tokens"),
             )
         )
     return tuple(answers)

@@ -45,11 +45,12 @@ from gatemark.packs.exam_suites import (
     files_of_pack,
     files_of_result,
 )
+from gatemark.packs.frozen_version import refuse_changed_version
 from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
 from gatemark.packs.judge import check_rules
 from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
 from gatemark.packs.rejudge import limit_of
-from gatemark.packs.seal import BASELINE_CHOSEN, PackRun, seal_run
+from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PackRun, seal_run
 from gatemark.targets.identity import refuse_unpinned
 from gatemark.targets.journal import Journals
 from gatemark.targets.spec import parse_spec
@@ -88,6 +89,8 @@ def run_pack(
     """Run a pack's targets and seal what came out."""
     started_at = workspace.clock()
     opened = open_pack(path)
+    if choices.limit is None:
+        refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
         chosen = choose_baseline(workspace, opened.pack, opened.folder, choices.baseline)
         choices = msgspec.structs.replace(choices, baseline=chosen.result, baseline_how=chosen.how)
@@ -152,7 +155,15 @@ def rejudge(
             exams,
             waivers=waivers,
             started_at=started_at,
+            judged_again=_other_pack_for(earlier, opened),
         )
+
+
+def _other_pack_for(earlier: Result, opened: OpenPack) -> str | None:
+    """Return the result that another pack judges now; its own pack gives it its own id again."""
+    if earlier.pack.digest == digest(opened.pack):
+        return earlier.runtime.get(JUDGED_AGAIN)
+    return earlier.id
 
 
 def _recorded_choices(earlier: Result, arms: Mapping[str, ArmSource]) -> RunChoices:
@@ -178,6 +189,7 @@ def _finished(
     *,
     waivers: Sequence[Waiver],
     started_at: datetime,
+    judged_again: str | None = None,
 ) -> Result:
     arm_answers, qualifications = asyncio.run(_answer(session))
     run = PackRun(
@@ -191,6 +203,7 @@ def _finished(
         conditions=_conditions(session.arms, arm_answers),
         names=session.choices.names,
         baseline_how=session.choices.baseline_how,
+        judged_again=judged_again,
     )
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 

@@ -24,6 +24,8 @@ from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
+JUDGED_AGAIN = "judged_again"
+"""In the runtime of a result: the earlier result whose evidence ``gatemark gate`` judged."""
 EVIDENCE_TYPE = "application/octet-stream"
 _MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
 
@@ -42,6 +44,8 @@ class PackRun(msgspec.Struct, frozen=True):
     names: dict[str, AssetRef] = {}
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    judged_again: str | None = None
+    """The result whose evidence is judged by another pack."""
 
     def written(self) -> dict[str, bytes]:
         """The files that this run wrote itself, by name."""
@@ -116,6 +120,7 @@ def seal_run(
             **_scoring(run),
             **_identities(run),
             **({BASELINE_CHOSEN: run.baseline_how} if run.baseline_how is not None else {}),
+            **({JUDGED_AGAIN: run.judged_again} if run.judged_again is not None else {}),
         },
         waivers=waivers,
         started_at=started_at,

@@ -14,6 +14,7 @@ import msgspec
 from gatemark.core.atomic import write_together, write_whole
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
+from gatemark.core.extras import not_installed
 from gatemark.core.result import Result, verify_seal
 
 
@@ -69,8 +70,7 @@ def load_renderer(module: str, function: str, extension: str) -> Callable[[Any],
         if error.name is None or error.name.partition(".")[0] == "gatemark":
             raise
         raise UsageError(
-            f"a {extension} report needs {error.name}, which is not installed: "
-            "pip install 'gatemark[report]'"
+            not_installed(f"a {extension} report needs", error.name, "report")
         ) from error
     return cast("Callable[[Any], bytes]", getattr(loaded, function))
 

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.core.text import did_you_mean
 from gatemark.samples.foreign_json import NOT_FINITE, decode, value_at
 from gatemark.samples.importer import (
     ClaimCheck,
@@ -101,7 +102,8 @@ def choose_arm(arms: Sequence[LogExperiment], wanted: str | None, place: str) ->
         return wanted
     number = int(wanted) if re.fullmatch("[0-9]{1,6}", wanted) else 0
     if not 1 <= number <= len(names):
-        raise BadInputError(f"{place}: has no arm {wanted!r} (arms: {listed})")
+        near = did_you_mean(wanted, names)
+        raise BadInputError(f"{place}: has no arm {wanted!r}{near} (arms: {listed})")
     return names[number - 1]
 
 

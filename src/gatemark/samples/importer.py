@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,11 @@ class ForeignLimits(msgspec.Struct, frozen=True):
     member_bytes: int = 256 << 20
     expanded_bytes: int = 4 << 30
     value_depth: int = 60
+    unpack_ratio: int = 200
+    free_bytes: int = 64 << 20
+    """Unpacked bytes that are allowed at any ratio."""
+    containers: int = 10_000_000
+    """Arrays and objects of a file; each takes some sixty bytes, however short it is written."""
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
@@ -210,11 +216,18 @@ def as_record(sample: ForeignSample) -> dict[str, Any]:
 def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
     """Read a log whole, unpacked if it is packed, unless it is larger than allowed."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadInputError(f"{path}: expected a regular file")
         with path.open("rb") as stream:
-            data = stream.read(limits.file_bytes + 1)
+            packed = stream.read(limits.file_bytes + 1)
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    data = _unpacked(data, path, limits.file_bytes)
+    most = min(limits.file_bytes, max(limits.free_bytes, len(packed) * limits.unpack_ratio))
+    data = _unpacked(packed, path, most)
+    if data is not packed and len(data) > most:
+        raise BadInputError(f"{path}: unpacks to more than {most} bytes")
+    if data.count(b"[") + data.count(b"{") > limits.containers:
+        raise BadInputError(f"{path}: has more than {limits.containers} arrays and objects")
     if len(data) > limits.file_bytes:
         raise BadInputError(f"{path}: must be at most {limits.file_bytes} bytes, is larger")
     if not data.strip():

@@ -53,7 +53,8 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     like one that nobody has scored yet. Everything else may be left out: ``epoch`` is then 1 and
     the rest is null or empty. ``id`` and ``epoch`` together name the sample. A score of null says
     that this scorer gave no number; ``error`` says that the whole item failed, and then
-    ``scores`` is empty and the item still counts. ``origin`` names the tool whose log the sample
+    ``scores`` is empty and the item still counts. ``cost`` is what the answer cost, ``tokens`` how
+    many went in and came out. ``origin`` names the tool whose log the sample
     was imported from.
     """
 
@@ -70,6 +71,8 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     cluster: NonBlank | None = None
     tags: dict[str, str] = {}
     origin: SampleOrigin | None = None
+    cost: Span | None = None
+    tokens: Annotated[int, Meta(ge=0, le=2**53 - 1)] | None = None
 
 
 def errored_means_unscored(sample: Sample) -> list[Problem]:
@@ -83,7 +86,11 @@ def errored_means_unscored(sample: Sample) -> list[Problem]:
 def numbers_are_finite(sample: Sample) -> list[Problem]:
     """Every number is finite; a missing score is null."""
     numbers = {f"$.scores.{name}": score for name, score in sample.scores.items()}
-    numbers |= {"$.confidence": sample.confidence, "$.latency_ms": sample.latency_ms}
+    numbers |= {
+        "$.confidence": sample.confidence,
+        "$.latency_ms": sample.latency_ms,
+        "$.cost": sample.cost,
+    }
     return [
         Problem(path, f"must be finite, got {number}")
         for path, number in numbers.items()
@@ -104,6 +111,8 @@ def rules_hold(samples: Sequence[Sample]) -> bool:
             nothing += sample.confidence - sample.confidence
         if sample.latency_ms is not None:
             nothing += sample.latency_ms - sample.latency_ms
+        if sample.cost is not None:
+            nothing += sample.cost - sample.cost
     return nothing == 0.0
 
 

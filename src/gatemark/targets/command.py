@@ -138,7 +138,7 @@ class CommandTarget:
     def _fields(self, line: bytes, call: Call) -> dict[str, Any]:
         try:
             fields = msgspec.json.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise bad_reply(f"{self._argv[0]} printed {_excerpt(line)}: {error}") from error
         if not isinstance(fields, dict):
             raise bad_reply(f"{self._argv[0]} must print objects, got {_excerpt(line)}")

@@ -216,7 +216,7 @@ class Journal:
     def _admit(self, body: bytes, offset: int, length: int, number: int) -> None:
         try:
             entry = msgspec.json.decode(body, type=JournalEntry)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadInputError(
                 f"{self.path}:{number}: not a line of journal version {VERSION}: {error}"
             ) from error

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Final, Protocol
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.targets.journal import Reuse
-from gatemark.targets.port import Reply
+from gatemark.targets.port import MAX_INTEGER, Reply
 
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
@@ -25,9 +25,11 @@ class Random(Protocol):
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The most a run may spend; None is no limit. ``calls`` counts retries too."""
 
-    calls: int | None = None
-    cost: float | None = None
-    wall_s: float | None = None
+    calls: Annotated[
+        int | None, msgspec.Meta(description="Maximum number of calls, with retries.")
+    ] = None
+    cost: Annotated[float | None, msgspec.Meta(description="Maximum amount of money.")] = None
+    wall_s: Annotated[float | None, msgspec.Meta(description="Maximum time in seconds.")] = None
 
     def __post_init__(self) -> None:
         for name in ("calls", "cost", "wall_s"):
@@ -48,9 +50,13 @@ class Spending:
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a call costs, for targets that do not say so themselves."""
 
-    per_call: float = 0.0
-    input_per_million: float | None = None
-    output_per_million: float | None = None
+    per_call: Annotated[float, msgspec.Meta(description="Price of one call.")] = 0.0
+    input_per_million: Annotated[
+        float | None, msgspec.Meta(description="Price of a million input tokens.")
+    ] = None
+    output_per_million: Annotated[
+        float | None, msgspec.Meta(description="Price of a million output tokens.")
+    ] = None
 
     def __post_init__(self) -> None:
         for name in ("per_call", "input_per_million", "output_per_million"):
@@ -62,8 +68,8 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The reply's price; None when it is priced by tokens and told no token counts."""
         cost = self.per_call
         for price, names in (
-            (self.input_per_million, ("prompt_tokens", "input_tokens")),
-            (self.output_per_million, ("completion_tokens", "output_tokens")),
+            (self.input_per_million, _INPUT),
+            (self.output_per_million, _OUTPUT),
         ):
             if price is None:
                 continue
@@ -73,6 +79,36 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 return None
             cost += price * counts[0] / 1e6
         return cost
+
+
+_INPUT: Final = ("prompt_tokens", "input_tokens")
+_OUTPUT: Final = ("completion_tokens", "output_tokens")
+_CACHED_INPUT: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def tokens_of(usage: Mapping[str, object] | None) -> int | None:
+    """The tokens that went in and came out; None where a usage does not tell both.
+
+    Where there is no total, tokens read from or written to a cache are counted beside the input.
+    """
+    told = usage or {}
+    total = _count(told.get("total_tokens"))
+    if total is not None:
+        return total
+    parts = [
+        next((n for name in names if (n := _count(told.get(name))) is not None), None)
+        for names in (_INPUT, _OUTPUT)
+    ]
+    if None in parts:
+        return None
+    cached = (_count(told.get(name)) for name in _CACHED_INPUT)
+    return _count(sum(n or 0 for n in (*parts, *cached)))
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= MAX_INTEGER and value == int(value) else None
 
 
 class RateLimit:

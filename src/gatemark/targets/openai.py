@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gatemark.targets.network_specs import OpenAISpec
-from gatemark.targets.port import Call, Reply, TargetError, bad_reply
-from gatemark.targets.template import as_text
+from gatemark.targets.port import Call, Reply, bad_reply
+from gatemark.targets.request_shapes import conversation_from, read_completion
 from gatemark.targets.transport import Transport
 
 Clock = Callable[[], float]
@@ -46,12 +46,8 @@ class OpenAITarget:
         latency_ms = (self._clock() - started) * 1000.0
         if not isinstance(document, dict):
             raise bad_reply(f"{self._transport.place}: reply is not an object")
-        return Reply(
-            output=self._text(document),
-            latency_ms=latency_ms,
-            model=document.get("model"),
-            usage=document.get("usage"),
-        )
+        said = read_completion(document, self._transport.place)
+        return Reply(said.text, latency_ms, model=said.model, usage=said.usage)
 
     async def close(self) -> None:
         await self._transport.close()
@@ -61,13 +57,11 @@ class OpenAITarget:
 
     def _body(self, call: Call) -> dict[str, Any]:
         spec = self._spec
-        messages = self._messages.render(call)
-        if not isinstance(messages, list) or not all(isinstance(m, dict) for m in messages):
-            raise TargetError("refused", f"openai.messages of id {call.id!r} must be a list")
+        place = f"openai.messages of id {call.id!r}"
         body: dict[str, Any] = {
             **spec.parameters,
             "model": spec.model,
-            "messages": [_with_text(message) for message in messages],
+            "messages": conversation_from(self._messages.render(call), place),
         }
         if spec.temperature is not None:
             body["temperature"] = spec.temperature
@@ -76,32 +70,3 @@ class OpenAITarget:
         if spec.seed is not None:
             body["seed"] = spec.seed + call.epoch
         return body
-
-    def _text(self, document: dict[str, Any]) -> str:
-        choices = document.get("choices")
-        choice = choices[0] if isinstance(choices, list) and choices else None
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(choice, dict) or not isinstance(message, dict):
-            raise bad_reply(f"{self._transport.place}: reply has no choices.0.message")
-        content, refusal = message.get("content"), message.get("refusal")
-        if isinstance(content, str) and content:
-            return content
-        if choice.get("finish_reason") == "content_filter":
-            raise TargetError("refused", f"{self._transport.place}: stopped by a content filter")
-        # A refusal is an answer: for a hostile question it may be the right one.
-        if isinstance(refusal, str) and refusal:
-            return refusal
-        if isinstance(content, str):
-            return content
-        raise bad_reply(
-            f"{self._transport.place}: choices.0.message.content must be text, "
-            f"got {type(content).__name__}"
-        )
-
-
-def _with_text(message: dict[str, Any]) -> dict[str, Any]:
-    """Content is text or a list of parts; an input of another shape travels as JSON text."""
-    content = message.get("content")
-    if content is None or isinstance(content, str | list):
-        return message
-    return {**message, "content": as_text(content)}

@@ -26,6 +26,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.text import did_you_mean
 from gatemark.targets.port import (
     Call,
     CallPart,
@@ -221,8 +222,9 @@ def _load(module_name: str, folder: Path) -> ModuleType:
             return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{module_name}.".startswith(f"{error.name}."):
+            near = did_you_mean(module_name, [path.stem for path in folder.glob("*.py")])
             raise UsageError(
-                f"python target: no module {module_name!r} in the pack's folder or installed"
+                f"python target: no module {module_name!r} in the pack's folder or installed{near}"
             ) from error
         raise UsageError(
             f"python target: {module_name} needs module {error.name!r}, which is not installed"
@@ -237,7 +239,12 @@ def _function(module: ModuleType, function_name: str, reference: str) -> Callabl
     found: Any = module
     for step in function_name.split("."):
         if not hasattr(found, step):
-            raise UsageError(f"python target: {reference!r}: {found!r} has no {step!r}")
+            functions = [name for name, one in vars(found).items() if inspect.isroutine(one)]
+            holder = Path(module.__file__ or module.__name__).name if found is module else found
+            raise UsageError(
+                f"python target: {holder} has no function {step!r}"
+                f"{did_you_mean(step, functions)} (in {reference!r})"
+            )
         found = getattr(found, step)
     if not callable(found):
         raise UsageError(

@@ -23,12 +23,19 @@ class RecordedTarget:
     def __init__(self, recording: Recording, *, digest: str) -> None:
         self._recording = recording
         self._digest = digest
+        first = next(iter(recording), None)
+        self._example = (
+            "the recording is empty"
+            if first is None
+            else f"ids in the recording look like {first[0]!r}"
+        )
 
     async def call(self, call: Call) -> Reply:
         found = self._recording.get(call.key)
         if found is None:
             raise TargetError(
-                "missing", f"nothing was recorded for id {call.id!r}, epoch {call.epoch}"
+                "missing",
+                f"nothing was recorded for id {call.id!r}, epoch {call.epoch}; {self._example}",
             )
         if isinstance(found, CallError):
             raise TargetError(found.kind, found.message)
@@ -58,6 +65,8 @@ def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
                 output=row.get("output"),
                 latency_ms=row.get("latency_ms"),
                 confidence=row.get("confidence"),
+                cost=row.get("cost"),
+                usage=None if row.get("tokens") is None else {"total_tokens": row["tokens"]},
             )
         else:
             recording[key] = _recorded_error(error["kind"], error["message"])

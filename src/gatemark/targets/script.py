@@ -74,7 +74,7 @@ class ScriptTarget:
             raise TargetError("crash", f"{self._argv[0]} exited with code {code}", retryable=True)
         try:
             output = msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise bad_reply(f"{self._argv[0]} did not print one JSON value") from error
         return Reply(output=output, latency_ms=latency_ms)
 

@@ -6,24 +6,26 @@ import difflib
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.extras import not_installed
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.environment import check_names, target_environment
 from gatemark.targets.journal import Reuse
 from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES, Budget, Prices, RunOptions
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
 from gatemark.targets.port import ANSWER_FIELDS, Target
+from gatemark.targets.prompt_files import with_prompt_files
 from gatemark.targets.python_callable import PythonTarget, split_reference
 from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, Recording
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
 # Kinds with a client library behind them are loaded when a pack names them.
-_NETWORK: Final = {"http": "HttpTarget", "openai": "OpenAITarget"}
+_NETWORK: Final = {"http": "open_http", "openai": "OpenAITarget"}
 _NETWORK_RETRIES: Final = 3
 _PROCESS_TIMEOUT_S: Final = 60.0
 _STOP_AFTER: Final = 10
@@ -33,40 +35,58 @@ Clock = Callable[[], float]
 OpenRecording = Callable[[Path], tuple[Recording, str]]
 
 
+def _about(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
 class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Exactly one kind, and how to treat it.
+    """Exactly one kind, and how to treat it."""
 
-    Without ``timeout_s`` a command or an endpoint gets 60 s and a Python function all the time
-    it wants; without ``retries`` an endpoint is asked up to three times more, others are not. After
-    ``stop_after`` calls in a row that could not be asked (default: 10) an endpoint gets no more.
-    ``cost`` prices targets that tell no cost themselves. ``fields`` names what a function or a
-    command sees of an item besides its input, ``env`` the variables that its process receives.
-    ``files`` are patterns of files in the pack's folder that its answers depend on, and ``version``
-    is a name that people give it: both belong to its identity. ``isolate`` keeps a function from
-    reading the data and the store; ``in_process`` runs it inside Gatemark for debugging, and such a
-    run never passes.
-    """
-
-    python: str | None = None
-    command: tuple[str, ...] | None = None
-    http: HttpSpec | None = None
-    openai: OpenAISpec | None = None
-    recorded: str | None = None
-    send_sample: bool = False
-    fields: tuple[str, ...] = ()
-    env: tuple[str, ...] = ()
-    files: tuple[str, ...] | None = None
-    version: str | None = None
-    isolate: bool = False
-    in_process: bool = False
-    timeout_s: float | None = None
-    retries: int | None = None
-    rate_per_s: float | None = None
-    burst: int = 1
-    stop_after: int | None = None
-    max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES
-    cost: Prices | None = None
-    budget: Budget = Budget()
+    python: Annotated[str | None, _about("Function, as `module:function`.")] = None
+    command: Annotated[
+        tuple[str, ...] | None,
+        _about("Program and arguments; it reads the input from stdin and writes the answer."),
+    ] = None
+    http: Annotated[HttpSpec | None, _about("HTTP service, with keys of its own (below).")] = None
+    openai: Annotated[
+        OpenAISpec | None, _about("OpenAI-compatible service, with keys of its own (below).")
+    ] = None
+    recorded: Annotated[str | None, _about("File of recorded samples that answer.")] = None
+    send_sample: Annotated[
+        bool, _about("Send a command the whole item as JSON, without the expected answer.")
+    ] = False
+    fields: Annotated[
+        tuple[str, ...], _about("Fields of an item that a function or command sees beside input.")
+    ] = ()
+    env: Annotated[tuple[str, ...], _about("Environment variables that the process receives.")] = ()
+    files: Annotated[
+        tuple[str, ...] | None,
+        _about("Patterns of files that the answers depend on; part of the identity."),
+    ] = None
+    version: Annotated[
+        str | None, _about("Name of the version that answers; part of the identity.")
+    ] = None
+    isolate: Annotated[bool, _about("Keep a function from reading the data and the store.")] = False
+    in_process: Annotated[
+        bool, _about("Run the function inside Gatemark, for debugging; such a run never passes.")
+    ] = False
+    timeout_s: Annotated[
+        float | None,
+        _about("Seconds for one call. Default: 60; no limit for a Python function."),
+    ] = None
+    retries: Annotated[
+        int | None,
+        _about("How often a failed call is repeated. Default: 3 for endpoints, otherwise 0."),
+    ] = None
+    rate_per_s: Annotated[float | None, _about("Maximum number of calls per second.")] = None
+    burst: Annotated[int, _about("Calls that may start at once within the rate.")] = 1
+    stop_after: Annotated[
+        int | None,
+        _about("Stop after this many calls in a row that could not be asked. Default: 10."),
+    ] = None
+    max_reply_bytes: Annotated[int, _about("Maximum size of a reply.")] = DEFAULT_MAX_REPLY_BYTES
+    cost: Annotated[Prices | None, _about("Prices, for targets that report no cost.")] = None
+    budget: Annotated[Budget, _about("The most that a run may spend.")] = Budget()
 
     def __post_init__(self) -> None:
         named = [kind for kind in KINDS if getattr(self, kind) is not None]
@@ -197,7 +217,7 @@ def build(
         return RecordedTarget(recording, digest=digest)
     make: Callable[..., Target] = getattr(_network_module(spec.kind), _NETWORK[spec.kind])
     return make(
-        getattr(spec, spec.kind),
+        with_prompt_files(getattr(spec, spec.kind), folder),
         clock=clock,
         environ=environ,
         max_reply_bytes=spec.max_reply_bytes,
@@ -208,9 +228,7 @@ def _network_module(kind: str) -> Any:
     try:
         return importlib.import_module(f"gatemark.targets.{kind}")
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"{kind} targets need the package {error.name!r}: install gatemark[http]"
-        ) from error
+        raise UsageError(not_installed(f"{kind} targets need", str(error.name), "http")) from error
 
 
 def _hint(raw: Any, message: str) -> str:

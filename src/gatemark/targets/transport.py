@@ -85,7 +85,7 @@ class Transport:
             self._idle.append(pool)
         try:
             return msgspec.json.decode(data)
-        except msgspec.DecodeError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             shown = self._redact(data[:200].decode(errors="replace"))
             raise bad_reply(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error
 
@@ -162,7 +162,7 @@ def _url(text: str) -> httpx.URL:
 def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
     if endpoint.api_key_env is None:
         return None
-    header, prefix = endpoint.api_key_header, endpoint.api_key_prefix
+    header, prefix = endpoint.key_place()
     return ApiKey(endpoint.api_key_env, header, prefix, environ)
 
 
@@ -186,7 +186,7 @@ def _headers(
         ("Accept", "application/json"),
         # A compressed reply could grow past any limit in one step.
         ("Accept-Encoding", "identity"),
-        *endpoint.headers.items(),
+        *endpoint.sent_headers().items(),
     ]
     if secret is not None:
         said.append(secret.header())

@@ -17,6 +17,7 @@ from gatemark.web.settings import ServerSettings
 
 logger = logging.getLogger(__name__)
 MAX_KEYS: Final = 20_000
+MAX_LENGTH_DIGITS: Final = 18
 
 
 class Limiter:
@@ -120,8 +121,11 @@ class Guards:
         if max(waits) > 0:
             after = {"Retry-After": str(ceil(max(waits)))}
             return ProblemResponse(HTTPStatus.TOO_MANY_REQUESTS, "too many requests", headers=after)
+        lengths = {value for name, value in scope["headers"] if name == b"content-length"}
+        if len(lengths) > 1 or (lengths and b"transfer-encoding" in headers):
+            return ProblemResponse(HTTPStatus.BAD_REQUEST, "the lengths of the body conflict")
         length = headers.get(b"content-length", b"0")
-        if not length.isdigit():
+        if not length.isdigit() or len(length) > MAX_LENGTH_DIGITS:
             return ProblemResponse(HTTPStatus.BAD_REQUEST, "Content-Length must be a number")
         if int(length) > self._settings.max_body_bytes:
             return too_large(self._settings)

@@ -18,6 +18,7 @@ from gatemark import __version__
 from gatemark.accounts.journey import Identity
 from gatemark.accounts.nouns import form_mark, new_secret
 from gatemark.core.canonical import json_text
+from gatemark.core.errors import InvalidValueError
 from gatemark.lifecycle.views.text import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
@@ -26,6 +27,7 @@ from gatemark.web.site import FORM_FIELD, check_mark, site_of, visitor
 
 STYLES: Final = ("report.css", "lifecycle.css", "drift.css", "attribution.css", "page.css")
 STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+MAX_DIGITS: Final = 9
 PRE_COOKIE: Final = "gatemark-form"
 DONE: Final = {
     "added": "The version was added.",
@@ -148,6 +150,17 @@ def as_text(content: object) -> str:
     if isinstance(content, str):
         return content
     return json_text(content)
+
+
+def whole_number(fields: dict[str, list[str]], name: str, default: int | None = None) -> int | None:
+    """Return a field as a whole number; the default where it is empty, refused where it is none."""
+    text = one(fields, name)
+    if not text:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS):
+        words = name.replace("_", " ")
+        raise InvalidValueError(f"{words} must be a whole number of at most {MAX_DIGITS} digits")
+    return int(text)
 
 
 def limited(fields: dict[str, list[str]], *names: str) -> dict[str, str]:

@@ -29,7 +29,7 @@ async def stream_steps(request: Request, run: str) -> StreamingResponse:
 
     await run_sync(poll)
     last = request.headers.get("last-event-id", "0")
-    after = int(last) if last.isdigit() and len(last) < 10 else 0
+    after = int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(
         _events(request, site, run, after), media_type="text/event-stream", headers=headers

@@ -94,7 +94,7 @@ class SqlPeople:
         return None if row is None or row.expires_s <= seconds(now) else (row.person,)
 
     def use_link(self, secret: str, name: str, password: str, now: datetime) -> None:
-        """Set a password with a link, in one transaction; earlier sessions end."""
+        """Set a password with a link, in one transaction; earlier sessions and tokens end."""
         check_name(name)
         kept = hash_password(password)
         with self._database.writing() as connection:
@@ -117,6 +117,9 @@ class SqlPeople:
                 row = {"name": name, "password": kept, "is_closed": False, "added_s": seconds(now)}
                 connection.execute(sa.insert(PEOPLE).values(row))
             connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.person == name))
+            # Whoever had the old password may have made tokens with it.
+            live = sa.and_(TOKENS.c.person == name, TOKENS.c.revoked_s.is_(None))
+            connection.execute(sa.update(TOKENS).where(live).values(revoked_s=seconds(now)))
 
     def is_known(self, name: str, password: str) -> bool:
         """Whether name and password match; an unknown name takes as long."""

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from gatemark.core.errors import GatemarkError, UsageError, WorkerLostError
+from gatemark.core.extras import not_installed
 
 T = TypeVar("T")
 
@@ -49,7 +50,7 @@ class RayEngine:
         try:
             import ray  # noqa: PLC0415 - heavy, and only this engine needs it
         except ModuleNotFoundError as error:
-            raise UsageError("the ray engine needs Ray: install gatemark[ray]") from error
+            raise UsageError(not_installed("the ray engine needs", "ray", "ray")) from error
         local: dict[str, Any] = {}
         if self._address is None:
             local = {"num_cpus": self.jobs, "include_dashboard": False}

@@ -149,7 +149,7 @@ def read_map(path: str) -> CalibrationMap:
         raise BadInputError(f"{path}: is larger than {MAX_MAP_BYTES} bytes")
     try:
         return msgspec.json.decode(data, type=CalibrationMap)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{path}: is no {MAP_SCHEMA}: {error}") from error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -118,11 +119,19 @@ def read_case_choice(path: str | None) -> CaseChoice:
         raise BadInputError(f"{path}: {error}") from error
 
 
+MAX_CASE_LIST_BYTES: Final = 64 * 1024 * 1024
+
+
 def read_case_list(path: str) -> tuple[str, ...]:
     """Read a list of cases: lines with a ``case_id``, or bare names."""
     source = inspect_source(path)
     names = []
-    text = Path(source.path).read_text(encoding="utf-8-sig")
+    if source.byte_count > MAX_CASE_LIST_BYTES:
+        raise BadInputError(f"{path}: is larger than {MAX_CASE_LIST_BYTES} bytes")
+    try:
+        text = Path(source.path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise BadInputError(f"{path}: is not UTF-8") from error
     for number, line in enumerate(text.splitlines(), start=1):
         plain = line.strip()
         if plain.startswith("{"):

@@ -57,7 +57,7 @@ def read_envelope(data: bytes, place: str) -> Envelope:
 
     try:
         form = msgspec.json.decode(data, type=_Form)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{place}: not a signed envelope: {error}") from error
     try:
         return Envelope.from_dict(dict(form))

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from gatemark.core.errors import UsageError
+from gatemark.core.extras import not_installed
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.place import StorePlace
@@ -36,7 +37,7 @@ def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
 def postgres_place(address: str) -> StorePlace:
     """An address that holds a store of any layout, or will."""
     if find_spec("psycopg") is None:
-        raise UsageError("PostgreSQL needs the driver psycopg: install gatemark[postgres]")
+        raise UsageError(not_installed("a PostgreSQL store needs", "psycopg", "postgres"))
     url = _url_of(address)
     folder = url.query.get(BLOBS_PARAMETER)
     url = url.difference_update_query([BLOBS_PARAMETER])

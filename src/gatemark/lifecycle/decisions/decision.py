@@ -86,10 +86,16 @@ def _or(words: tuple[str, ...]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
+class UnknownAssetError(RefusedError):
+    """A command about an asset that was never added."""
+
+
 def known_version(state: LifecycleState, version: str) -> None:
     """Refuse a version that was never added."""
+    if not state.asset.versions:
+        raise UnknownAssetError(f"there is no asset {state.asset.name}")
     if version not in state.asset.versions:
-        known = ", ".join(state.asset.versions) or "none"
+        known = ", ".join(state.asset.versions)
         raise RefusedError(f"{state.asset.name} has no version {version} (known: {known})")
 
 

@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.events.approvals import ApprovalGiven
 from gatemark.lifecycle.events.fact import (
     WORKSPACE_SUBJECT,
@@ -19,7 +18,7 @@ from gatemark.lifecycle.events.fact import (
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.model.state import LifecycleState, share_of
-from gatemark.lifecycle.state_cache import recorded
+from gatemark.lifecycle.state_cache import recorded, unknown_asset
 from gatemark.lifecycle.views.views import History, HistoryLine, Live, StageSpan
 from gatemark.workspace import Workspace
 
@@ -34,7 +33,7 @@ def asset_history(
     moment = now if at is None else at
     lines = asset_lines(workspace, asset)
     if not any(isinstance(line.fact, VersionAdded) for line in lines):
-        raise UnknownNameError(f"there is no asset {asset}")
+        raise unknown_asset(workspace, asset)
     past = [line for line in lines if line.at <= moment]
     state = fold(asset, past)
     shown = [line for line in past if line.fact.is_shown]

@@ -8,11 +8,10 @@ from typing import Literal
 
 import msgspec
 
-from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.events.fact import Tone
 from gatemark.lifecycle.model.nouns import PRODUCTION, GateFinding, Pins
 from gatemark.lifecycle.model.state import LifecycleState
-from gatemark.lifecycle.state_cache import asset_state_cache, read_state
+from gatemark.lifecycle.state_cache import asset_state_cache, read_state, unknown_asset
 from gatemark.workspace import Workspace
 
 Worth = Literal["verified", "missing", "changed"]
@@ -194,12 +193,13 @@ def asset_card(workspace: Workspace, asset: str, environment: str = PRODUCTION) 
     """The versions of one asset."""
     workspace.existing_store()
     with asset_state_cache(workspace).lock:
-        return _card(read_state(workspace, asset), asset, environment)
+        state = read_state(workspace, asset)
+        if not state.asset.versions:
+            raise unknown_asset(workspace, asset)
+        return _card(state, asset, environment)
 
 
 def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
-    if not state.asset.versions:
-        raise UnknownNameError(f"there is no asset {asset}")
     place = state.asset.place(environment)
     exam = state.asset.exam
     return AssetCard(

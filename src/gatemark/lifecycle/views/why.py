@@ -15,7 +15,7 @@ from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
 from gatemark.lifecycle.model.stages import EVIDENCED, MOVES
 from gatemark.lifecycle.model.state import Glass, LifecycleState, Track
-from gatemark.lifecycle.state_cache import asset_state_cache
+from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
 from gatemark.lifecycle.views.history import approvers, asset_lines, workspace_lines
 from gatemark.lifecycle.views.views import Citation, ClimbStep, ShownVote, Why
 from gatemark.workspace import Workspace
@@ -29,7 +29,9 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
     )
     version = state.asset.versions.get(ref.version)
     if version is None:
-        known = ", ".join(state.asset.versions) or "none"
+        if not state.asset.versions:
+            raise unknown_asset(workspace, ref.asset)
+        known = ", ".join(state.asset.versions)
         raise UnknownNameError(f"{ref.asset} has no version {ref.version} (known: {known})")
     asset_state_cache(workspace).read(ref.asset)
     track = state.asset.track(environment, ref.version)

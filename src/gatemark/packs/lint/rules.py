@@ -15,9 +15,11 @@ from gatemark.packs.arms import (
     scorer_of,
     suite_plugin,
 )
+from gatemark.packs.latency_and_cost import METRICS as LATENCY_AND_COST
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.qualification import METRIC as LICENCE
+from gatemark.packs.suites.slices import DEFAULT_MIN_ITEMS, slices_of
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.scorer import Scorable, scorers
 
@@ -41,6 +43,7 @@ def unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
         path = f"$.suites[{number}]"
         yield from (LintWarning(path, found) for found in _tags_nowhere(opened, suite))
         yield from (LintWarning(path, found) for found in _unscorable(opened, suite))
+        yield from _small_slices(opened, suite, path)
         score = trials.get(suite.id, {}).get("score")
         if score is not None and score.value is None:
             yield LintWarning(path, f"suite {suite.id} can never have a score: {score.reason}")
@@ -84,6 +87,23 @@ def _tags_nowhere(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
             yield f"suite {suite.id}: no item carries the tag {tag!r}"
 
 
+def _small_slices(opened: OpenPack, suite: SuiteSpec, path: str) -> Iterator[LintWarning]:
+    """Slices that have too few items to be judged, even together."""
+    if suite.evidence is not None or (suite.slice_min, suite.slice_regression_max) == (None, None):
+        return
+    least = suite.slice_min_items or DEFAULT_MIN_ITEMS
+    tags = {row.id: row.tags for row in opened.snapshots[suite.id].rows}
+    for tag in suite.slices:
+        for one in slices_of(tag, tags, least):
+            if len(one.ids) < least:
+                yield LintWarning(
+                    f"{path}.slices",
+                    f"suite {suite.id}: slice {one.name} has {len(one.ids)} items and needs "
+                    f"{least}, so the rules on slices stay inconclusive; add items or lower "
+                    "slice_min_items",
+                )
+
+
 def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
     """Items that no answer could be scored on."""
     if suite.dataset is None or suite.judge is not None:
@@ -111,7 +131,7 @@ def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]
     """Why a rule of the pack's own can never be judged, or never hold."""
     lanes = {suite.id for suite in opened.pack.suites}
     if rule.lane is None:
-        known = OF_THE_PACK
+        known = OF_THE_PACK | LATENCY_AND_COST
         if rule.metric in OF_EVERY_SUITE:
             yield (
                 f"rule {rule.id}: {rule.metric} belongs to a suite, so the rule needs a lane, "
@@ -126,6 +146,8 @@ def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]
         return
     else:
         known = frozenset({*OF_EVERY_SUITE, LICENCE, *trials[rule.lane]})
+        if opened.pack.suite(rule.lane).dataset is not None:
+            known |= LATENCY_AND_COST
     if rule.metric not in known:
         names = ", ".join(sorted(known))
         yield f"rule {rule.id}: nothing measures {rule.metric!r} there (known: {names})"

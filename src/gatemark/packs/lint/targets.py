@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib.util
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
+from gatemark.targets.network_specs import HttpSpec, OpenAISpec
+from gatemark.targets.prompt_files import with_prompt_files
 from gatemark.targets.python_callable import split_reference
 from gatemark.targets.spec import parse_spec
 
@@ -27,6 +29,22 @@ def check_target(raw: object, place: str, folder: Path) -> None:
         )
     if spec.python is not None:
         _check_function(spec.python, place, folder)
+    endpoint = spec.http or spec.openai
+    if endpoint is not None:
+        _check_request(endpoint, place, folder)
+
+
+def _check_request(endpoint: HttpSpec | OpenAISpec, place: str, folder: Path) -> None:
+    """Raise when a prompt file is missing, or every item would get the same request."""
+    try:
+        template = with_prompt_files(endpoint, folder).template()
+    except GatemarkError as error:
+        raise BadInputError(f"{place}: {error}") from error
+    if not template.reads:
+        raise BadInputError(
+            f"{place}: the request never uses the item, so every item gets the same one; "
+            "add {{input}} to the prompt"
+        )
 
 
 def _found_program(name: str, folder: Path) -> bool:
@@ -42,7 +60,7 @@ def _check_function(reference: str, place: str, folder: Path) -> None:
         near = [path.stem for path in folder.glob("*.py")]
         raise BadInputError(
             f"{place}: no module {module!r} in the pack's folder or installed"
-            f"{_hint(module, near)}; python: takes module:function"
+            f"{did_you_mean(module, near)}; python: takes module:function"
         )
     try:
         tree = ast.parse(source.read_bytes(), filename=source.name)
@@ -55,7 +73,7 @@ def _check_function(reference: str, place: str, folder: Path) -> None:
         functions = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
         known = ", ".join(functions) or "none"
         raise BadInputError(
-            f"{place}: {source.name} has no function {first!r}{_hint(first, functions)} "
+            f"{place}: {source.name} has no function {first!r}{did_you_mean(first, functions)} "
             f"(functions there: {known})"
         )
 
@@ -93,8 +111,3 @@ def _top_level_names(body: list[ast.stmt]) -> Iterator[str]:
                         yield inner.id
                     elif isinstance(inner, ast.stmt) and inner is not node:
                         yield from _top_level_names([inner])
-
-
-def _hint(name: str, known: list[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""

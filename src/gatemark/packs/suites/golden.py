@@ -8,7 +8,6 @@ from typing import Annotated
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Figure, Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import AnswerPair, ItemScore, baseline_per_item, paired, per_item
@@ -22,6 +21,7 @@ from gatemark.packs.suites.arms import (
     worse_items,
 )
 from gatemark.packs.suites.drops import suite_drop
+from gatemark.packs.suites.slices import slice_numbers, slice_tables
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
@@ -51,6 +51,7 @@ def examine(evidence: ArmsEvidence, options: GoldenOptions) -> ArmsReport:
     numbers = [
         *_pass_at(lane, list(candidate.values()), options.k),
         *_changes(lane, pairs),
+        *slice_numbers(evidence, candidate, pairs),
     ]
     if evidence.baseline is not None:
         numbers.append(smallest_visible_drop(lane, pairs, alpha=evidence.alpha))
@@ -61,7 +62,7 @@ def examine(evidence: ArmsEvidence, options: GoldenOptions) -> ArmsReport:
         baseline_score=baseline_score(lane, list(baseline.values())),
         measurements=tuple(numbers),
         figures=(
-            *_slices(evidence, candidate, baseline),
+            *slice_tables(evidence, candidate, baseline),
             *worse_items(evidence, pairs, title=f"{lane}: what got worse", expected="expected"),
         ),
         delta_error=delta_error(pairs),
@@ -106,33 +107,6 @@ def _changes(lane: str, pairs: Sequence[AnswerPair]) -> list[Measurement]:
         found = mcnemar(lost, gained)
         numbers.append(measured("mcnemar_p", found.p_value, n=n, direction="neutral", lane=lane))
     return numbers
-
-
-def _slices(
-    evidence: ArmsEvidence, candidate: dict[str, ItemScore], baseline: dict[str, ItemScore]
-) -> tuple[Figure, ...]:
-    tables = []
-    for tag in evidence.spec.slices:
-        groups: dict[str, list[str]] = {}
-        for name, item in candidate.items():
-            groups.setdefault(item.tags.get(tag, "(none)"), []).append(name)
-        rows = tuple(
-            (
-                value,
-                len(names),
-                round(sum(candidate[name].mean for name in names) / len(names), 4),
-                _mean_of(baseline, names),
-            )
-            for value, names in sorted(groups.items())
-        )
-        title = f"{evidence.spec.id} by {tag}"
-        tables.append(Table(title, (tag, "items", "candidate", "baseline"), rows, len(rows)))
-    return tuple(tables)
-
-
-def _mean_of(items: dict[str, ItemScore], names: Sequence[str]) -> float | None:
-    known = [items[name].mean for name in names if name in items]
-    return round(sum(known) / len(known), 4) if known else None
 
 
 SUITE = PackSuite(

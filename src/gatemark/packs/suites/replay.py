@@ -25,6 +25,7 @@ from gatemark.packs.suites.arms import (
     worse_items,
 )
 from gatemark.packs.suites.drops import suite_drop
+from gatemark.packs.suites.slices import slice_numbers, slice_tables
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 
 
@@ -48,6 +49,7 @@ def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
     numbers: list[Measurement] = [
         _distance("behavioural_delta", lane, score),
         _distance("noise_band", lane, noise),
+        *slice_numbers(evidence, candidate, pairs),
     ]
     if evidence.baseline is not None:
         numbers.extend(_changes(lane, evidence, pairs))
@@ -58,11 +60,14 @@ def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
         score=score,
         baseline_score=noise,
         measurements=tuple(numbers),
-        figures=worse_items(
-            evidence,
-            pairs,
-            title=f"{lane}: further from production than the baseline",
-            expected="production said",
+        figures=(
+            *slice_tables(evidence, candidate, baseline),
+            *worse_items(
+                evidence,
+                pairs,
+                title=f"{lane}: further from production than the baseline",
+                expected="production said",
+            ),
         ),
         delta_error=delta_error(pairs),
         pairs=pairs,

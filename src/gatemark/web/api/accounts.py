@@ -203,5 +203,5 @@ def new_token(request: Request, body: TokenRequest) -> Response:
 @router.delete("/tokens/{token}", responses=answers(Token))
 def revoke(request: Request, token: str) -> Response:
     """Revoke a token immediately."""
-    identity = caller(request, needs_role=False)
+    identity = caller(request, "act", needs_role=False)
     return reply(drop_token(site_of(request).workspace, identity, token))

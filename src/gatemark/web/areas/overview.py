@@ -21,7 +21,7 @@ from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, Track
-from gatemark.lifecycle.state_cache import read_state
+from gatemark.lifecycle.state_cache import read_state, unknown_asset
 from gatemark.lifecycle.views.history import asset_lines
 from gatemark.lifecycle.views.views import AssetRow, asset_rows
 from gatemark.web.areas.attributions import waiting_attributions
@@ -184,7 +184,7 @@ def asset_etag(workspace: Workspace, asset: str) -> str:
     """The lock of an asset."""
     state = read_state(workspace, asset)
     if not state.asset.versions:
-        raise UnknownNameError(f"there is no asset {asset}")
+        raise unknown_asset(workspace, asset)
     return etag_of(state)
 
 

@@ -21,7 +21,7 @@ from gatemark.accounts.nouns import SCOPES
 from gatemark.core.errors import UnknownNameError
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.web.areas.sessions import join_address
-from gatemark.web.render import back, form, one, page, person
+from gatemark.web.render import back, form, one, page, person, whole_number
 from gatemark.web.site import site_of
 
 router = APIRouter()
@@ -99,10 +99,9 @@ def tokens_post(request: Request, fields: Fields) -> Response:
     """A new token; its secret is shown once."""
     identity = person(request)
     scopes = [scope for scope in SCOPES if scope in fields.get("scope", ())]
-    days = one(fields, "days")
     label = one(fields, "label")
     made = make_token(
-        site_of(request).workspace, identity, label, scopes, int(days) if days.isdigit() else 0
+        site_of(request).workspace, identity, label, scopes, whole_number(fields, "days") or 0
     )
     return _tokens(request, identity, fresh=made)
 

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
 from gatemark.accounts.journey import Identity
-from gatemark.core.errors import InvalidValueError
 from gatemark.review.labels import accepted_rows
 from gatemark.web.areas.labels import (
     accept,
@@ -19,7 +18,18 @@ from gatemark.web.areas.labels import (
     label_rows,
     make_labels,
 )
-from gatemark.web.render import as_text, back, form, limited, member, names_in, one, page, part
+from gatemark.web.render import (
+    as_text,
+    back,
+    form,
+    limited,
+    member,
+    names_in,
+    one,
+    page,
+    part,
+    whole_number,
+)
 from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
 
@@ -56,10 +66,7 @@ def new_labels_post(request: Request, fields: Fields) -> Response:
     plain: dict[str, object] = {**limited(fields, "name", "source", "field", "question")}
     plain["labels"] = [line.strip() for line in one(fields, "labels").splitlines() if line.strip()]
     plain["reviewers"] = names_in(one(fields, "reviewers"))
-    try:
-        plain["labels_per_item"] = int(one(fields, "labels_per_item") or "1")
-    except ValueError as error:
-        raise InvalidValueError("labels per sample must be a whole number") from error
+    plain["labels_per_item"] = whole_number(fields, "labels_per_item", 1)
     made = make_labels(site_of(request).workspace, identity, plain, one(fields, "samples"))
     return back(f"/labels/{part(made.labels)}", "saved")
 

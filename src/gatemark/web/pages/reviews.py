@@ -23,7 +23,18 @@ from gatemark.web.areas.reviews import (
     review_list,
     vote,
 )
-from gatemark.web.render import as_text, back, form, limited, member, names_in, one, page, part
+from gatemark.web.render import (
+    as_text,
+    back,
+    form,
+    limited,
+    member,
+    names_in,
+    one,
+    page,
+    part,
+    whole_number,
+)
 from gatemark.web.run_board import RUNNERS
 from gatemark.web.site import site_of
 
@@ -67,10 +78,7 @@ def new_review_post(request: Request, fields: Fields) -> Response:
     plan["reviewers"] = names_in(one(fields, "reviewers"))
     plan["peeking"] = one(fields, "peeking") == "yes"
     plan["trim"] = one(fields, "trim") == "yes"
-    try:
-        plan["votes_per_pair"] = int(one(fields, "votes_per_pair") or "1")
-    except ValueError as error:
-        raise InvalidValueError("votes per pair must be a whole number") from error
+    plan["votes_per_pair"] = whole_number(fields, "votes_per_pair", 1)
     texts = limited(fields, "candidate", "baseline")
     assets = {"candidate": one(fields, "candidate_version")}
     assets["baseline"] = one(fields, "baseline_version")

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
-from gatemark.web.render import form, member, one, page
+from gatemark.web.render import form, member, one, page, whole_number
 from gatemark.web.run_board import GOING, RUNNERS
 from gatemark.web.site import site_of
 from gatemark.web.stream import stream_steps
@@ -36,9 +36,8 @@ def runs_post(request: Request, fields: Fields) -> Response:
     """Start a pack."""
     identity = member(request)
     site = site_of(request)
-    limit = one(fields, "limit")
     run = site.board.start(
-        site.workspace, identity, one(fields, "pack"), int(limit) if limit.isdigit() else None
+        site.workspace, identity, one(fields, "pack"), whole_number(fields, "limit")
     )
     return RedirectResponse(f"/runs/{run.id}", status_code=303)
 

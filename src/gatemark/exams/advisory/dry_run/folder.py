@@ -64,7 +64,7 @@ def refuse_other_runs(folder: Path, card: RunCard) -> None:
         raise BadInputError(f"{place}: {error.strerror or error}") from error
     try:
         earlier = msgspec.json.decode(data, type=RunCard)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{place}: not the card of a dry run: {error}") from error
     if earlier.key != card.key:
         raise UsageError(

@@ -20,6 +20,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from gatemark.core.errors import UsageError
+from gatemark.core.extras import not_installed
 from gatemark.exams.advisory.dry_run.envelope import EnvelopeRefusedError, RequestEnvelope, admit
 
 DeviceChoice = Literal["AUTO", "NPU", "CPU"]
@@ -30,9 +31,7 @@ def open_gateway(port: int, device: DeviceChoice, busy_counter: str) -> Gateway:
     try:
         from gatemark.exams.advisory.gateway.advisor import Advisor  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"the gateway needs the package {error.name!r}: install gatemark[openvino]"
-        ) from error
+        raise UsageError(not_installed("the gateway needs", str(error.name), "openvino")) from error
     advisor = Advisor(device, counter=Path(busy_counter))
     return Gateway(port, advise=advisor.advise, health=advisor.health)
 
@@ -226,7 +225,7 @@ class Handler(BaseHTTPRequestHandler):
         body = self._body()
         try:
             value = msgspec.json.decode(body)
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise EnvelopeRefusedError("malformed", "body is not JSON") from error
         return self.server.advise(admit(value))
 

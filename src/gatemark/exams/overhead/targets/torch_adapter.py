@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.extras import not_installed
 from gatemark.exams.overhead.records import MetricKind
 from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
 
 try:
     import torch
 except ModuleNotFoundError as error:
-    raise UsageError(
-        "the PyTorch adapter needs torch, which is not installed: pip install 'gatemark[torch]'"
-    ) from error
+    raise UsageError(not_installed("the PyTorch adapter needs", "torch", "torch")) from error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -163,7 +163,7 @@ def _metadata(path: Path) -> StoplistMetadata | None:
         return None
     try:
         return msgspec.json.decode(_bounded(path), type=StoplistMetadata)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{path}: {error}") from error
 
 

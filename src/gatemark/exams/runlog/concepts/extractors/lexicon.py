@@ -18,6 +18,7 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.extras import not_installed
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,
@@ -131,10 +132,7 @@ def _load(choices: SourceChoices) -> LexiconSource:
     if choices.model:
         raise UsageError("extractor lexicon takes no model")
     if importlib.util.find_spec("ahocorasick") is None:
-        raise UsageError(
-            "extractor lexicon needs pyahocorasick, which is not installed: "
-            "pip install 'gatemark[concepts]'"
-        )
+        raise UsageError(not_installed("extractor lexicon needs", "pyahocorasick", "concepts"))
     entries: list[LexiconEntry] = []
     for path in choices.lexicons:
         entries += read_lexicon(_bounded_bytes(path), path)

@@ -1,0 +1,295 @@
+"""Presets of the ``http:`` target: how each service wants a conversation, and where its reply is.
+
+A preset knows the path below the service's address, the header of the key, the form of a request
+and the way to the text, the model and the token counts of a reply. A conversation comes as
+``{role, content}`` messages; services that keep system messages apart get them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.targets.port import TargetError, bad_reply
+from gatemark.targets.template import as_text
+
+Preset = Literal["anthropic", "bedrock", "gemini", "ollama", "openai", "vllm"]
+Message = dict[str, Any]
+
+
+class ChatOptions(msgspec.Struct, frozen=True):
+    """What a request asks for besides its messages."""
+
+    model: str
+    temperature: float | None = None
+    max_tokens: int | None = None
+    parameters: Mapping[str, Any] = {}
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What a reply says, whatever its form."""
+
+    text: str
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class RequestShape(msgspec.Struct, frozen=True):
+    """The form of one service's requests and replies."""
+
+    path: str
+    body: Callable[[list[Message], ChatOptions], dict[str, Any]]
+    read: Callable[[dict[str, Any], str], Reading]
+    owned: frozenset[str]
+    """Keys of a request that ``parameters`` must not replace."""
+    headers: Mapping[str, str] = {}
+    key_header: str = "Authorization"
+    key_prefix: str = "Bearer "
+    needs_max_tokens: bool = False
+
+    def address(self, url: str, model: str) -> str:
+        """Return the address to ask: a service's own is completed, a full one stays as it is."""
+        path = self.path.format(model=quote(model, safe=":@"))
+        given = urlsplit(url)
+        if not path.startswith(given.path.rstrip("/") + "/"):
+            return url
+        return given._replace(path=path).geturl()
+
+
+def conversation_from(value: Any, place: str) -> list[Message]:
+    """Return filled-in messages, or raise when they are not a conversation."""
+    if not isinstance(value, list) or not all(
+        isinstance(message, dict) and isinstance(message.get("role"), str) for message in value
+    ):
+        raise TargetError("refused", f"{place} must be a list of messages with role and content")
+    return [
+        message
+        if message.get("content") is None or isinstance(message["content"], str | list)
+        else {**message, "content": as_text(message["content"])}
+        for message in value
+    ]
+
+
+def _chat_completions(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+    body = {"model": options.model, "messages": messages}
+    return _with(options.parameters, body | _given(options, "temperature", "max_tokens"))
+
+
+def read_completion(document: dict[str, Any], place: str) -> Reading:
+    """Read a chat completion of OpenAI's form."""
+    choices = document.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, dict) else None
+    if not isinstance(choice, dict) or not isinstance(message, dict):
+        raise bad_reply(f"{place}: reply has no choices.0.message")
+    content, refusal = message.get("content"), message.get("refusal")
+    if not content and choice.get("finish_reason") == "content_filter":
+        raise TargetError("refused", f"{place}: stopped by a content filter")
+    # A refusal is an answer: for a hostile question it may be the right one.
+    text = refusal if not content and isinstance(refusal, str) and refusal else content
+    if not isinstance(text, str):
+        raise bad_reply(
+            f"{place}: choices.0.message.content must be text, got {type(text).__name__}"
+        )
+    return Reading(text, document.get("model"), document.get("usage"))
+
+
+def _anthropic(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+    system, rest = _apart(messages)
+    body: dict[str, Any] = {"model": options.model, "messages": rest}
+    if system:
+        body["system"] = "\n\n".join(system)
+    return _with(options.parameters, body | _given(options, "temperature", "max_tokens"))
+
+
+def _read_anthropic(document: dict[str, Any], place: str) -> Reading:
+    text = _joined(document.get("content"), f"{place}: content")
+    if not text and document.get("stop_reason") == "refusal":
+        raise TargetError("refused", f"{place}: the service refused to answer")
+    return Reading(text, document.get("model"), document.get("usage"))
+
+
+def _gemini(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+    system, rest = _apart(messages)
+    contents = [
+        {
+            "role": "model" if message["role"] == "assistant" else message["role"],
+            "parts": [{"text": _plain(message, "gemini")}],
+        }
+        for message in rest
+    ]
+    body: dict[str, Any] = {"contents": contents}
+    if system:
+        body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
+    settings = _given(options, temperature="temperature", max_tokens="maxOutputTokens")
+    return _with(options.parameters, body | ({"generationConfig": settings} if settings else {}))
+
+
+def _read_gemini(document: dict[str, Any], place: str) -> Reading:
+    candidates = document.get("candidates")
+    first = candidates[0] if isinstance(candidates, list) and candidates else None
+    feedback = document.get("promptFeedback")
+    if first is None and isinstance(feedback, dict) and "blockReason" in feedback:
+        raise TargetError("refused", f"{place}: blocked the prompt: {feedback['blockReason']}")
+    if not isinstance(first, dict):
+        raise bad_reply(f"{place}: reply has no candidates.0")
+    content = first.get("content")
+    parts = content.get("parts") if isinstance(content, dict) else None
+    reason = first.get("finishReason")
+    if not parts and reason not in (None, "STOP", "MAX_TOKENS"):
+        raise TargetError("refused", f"{place}: stopped without an answer: {reason}")
+    text = _joined(parts or [], f"{place}: candidates.0.content.parts")
+    counts = document.get("usageMetadata")
+    usage = None
+    if isinstance(counts, dict):
+        # Thoughts are billed as output and counted apart.
+        output = [counts.get(key) for key in ("candidatesTokenCount", "thoughtsTokenCount")]
+        usage = {
+            "input_tokens": counts.get("promptTokenCount"),
+            "output_tokens": sum(count for count in output if isinstance(count, int)),
+        }
+    return Reading(text, document.get("modelVersion"), usage)
+
+
+def _ollama(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+    body = {"model": options.model, "messages": messages, "stream": False}
+    settings = _given(options, temperature="temperature", max_tokens="num_predict")
+    return _with(options.parameters, body | ({"options": settings} if settings else {}))
+
+
+def _read_ollama(document: dict[str, Any], place: str) -> Reading:
+    message = document.get("message")
+    text = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(text, str):
+        raise bad_reply(f"{place}: reply has no text at message.content")
+    counts = {"input_tokens": "prompt_eval_count", "output_tokens": "eval_count"}
+    usage = {name: document[key] for name, key in counts.items() if key in document}
+    return Reading(text, document.get("model"), usage or None)
+
+
+def _bedrock(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+    system, rest = _apart(messages)
+    talk = [
+        {"role": message["role"], "content": [{"text": _plain(message, "bedrock")}]}
+        for message in rest
+    ]
+    body: dict[str, Any] = {"messages": talk}
+    if system:
+        body["system"] = [{"text": text} for text in system]
+    settings = _given(options, temperature="temperature", max_tokens="maxTokens")
+    return _with(options.parameters, body | ({"inferenceConfig": settings} if settings else {}))
+
+
+def _read_bedrock(document: dict[str, Any], place: str) -> Reading:
+    output = document.get("output")
+    message = output.get("message") if isinstance(output, dict) else None
+    content = message.get("content") if isinstance(message, dict) else None
+    reason = document.get("stopReason")
+    if not content and reason in ("content_filtered", "guardrail_intervened"):
+        raise TargetError("refused", f"{place}: stopped without an answer: {reason}")
+    text = _joined(content, f"{place}: output.message.content")
+    counts = document.get("usage")
+    usage = None
+    if isinstance(counts, dict):
+        names = {"input_tokens": "inputTokens", "output_tokens": "outputTokens"}
+        usage = {name: counts[key] for name, key in names.items() if key in counts}
+    return Reading(text, None, usage)
+
+
+def _apart(messages: list[Message]) -> tuple[list[str], list[Message]]:
+    """Return the texts of the system messages, and the other messages."""
+    system = [_plain(message, "system") for message in messages if message["role"] == "system"]
+    return system, [message for message in messages if message["role"] != "system"]
+
+
+def _plain(message: Message, where: str) -> str:
+    content = message.get("content")
+    if not isinstance(content, str):
+        raise TargetError(
+            "refused",
+            f"{where}: content of a {message['role']} message must be text, "
+            f"got {type(content).__name__}",
+        )
+    return content
+
+
+def _joined(blocks: Any, place: str) -> str:
+    """Return the text of a reply that comes in blocks; thoughts are not part of the answer."""
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise bad_reply(f"{place} must be a list of blocks, got {type(blocks).__name__}")
+    texts = [
+        block["text"]
+        for block in blocks
+        if isinstance(block.get("text"), str) and block.get("thought") is not True
+    ]
+    if blocks and not texts:
+        raise bad_reply(f"{place} has no text (keys of the first block: {', '.join(blocks[0])})")
+    return "".join(texts)
+
+
+def _given(options: ChatOptions, *same: str, **renamed: str) -> dict[str, Any]:
+    """Return the options that are set, under the service's names."""
+    names = {**dict(zip(same, same, strict=True)), **renamed}
+    values = {name: getattr(options, field) for field, name in names.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _with(parameters: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+    """Add a pack's own parameters, beside ours where both have settings below one key."""
+    merged = {**parameters, **body}
+    for key in parameters.keys() & body.keys():
+        if isinstance(parameters[key], Mapping) and isinstance(body[key], Mapping):
+            merged[key] = {**parameters[key], **body[key]}
+    return merged
+
+
+def check_parameters(shape: RequestShape, parameters: Mapping[str, Any], name: str) -> None:
+    """Refuse parameters that would replace what the preset sends."""
+    for key in sorted(shape.owned & parameters.keys()):
+        raise InvalidValueError(f"{name} must not hold {key!r}: it has a key of its own")
+
+
+_COMPLETIONS: Final = RequestShape(
+    path="/v1/chat/completions",
+    body=_chat_completions,
+    read=read_completion,
+    owned=frozenset({"model", "messages", "stream", "n", "temperature", "max_tokens"}),
+)
+SHAPES: Final[Mapping[Preset, RequestShape]] = {
+    "openai": _COMPLETIONS,
+    "vllm": _COMPLETIONS,
+    "anthropic": RequestShape(
+        path="/v1/messages",
+        body=_anthropic,
+        read=_read_anthropic,
+        owned=frozenset({"model", "messages", "system", "stream", "temperature", "max_tokens"}),
+        headers={"anthropic-version": "2023-06-01"},
+        key_header="x-api-key",
+        key_prefix="",
+        needs_max_tokens=True,
+    ),
+    "gemini": RequestShape(
+        path="/v1beta/models/{model}:generateContent",
+        body=_gemini,
+        read=_read_gemini,
+        owned=frozenset({"contents", "systemInstruction"}),
+        key_header="x-goog-api-key",
+        key_prefix="",
+    ),
+    "ollama": RequestShape(
+        path="/api/chat",
+        body=_ollama,
+        read=_read_ollama,
+        owned=frozenset({"model", "messages", "stream"}),
+    ),
+    "bedrock": RequestShape(
+        path="/model/{model}/converse",
+        body=_bedrock,
+        read=_read_bedrock,
+        owned=frozenset({"messages", "system"}),
+    ),
+}

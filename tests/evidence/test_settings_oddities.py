@@ -1,0 +1,29 @@
+from __future__ import annotations
+
+import pytest
+
+from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import MAX_WRITTEN, parse_settings
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("2026-02-30", "the value '2026-02-30' cannot be read as a date"),
+        ("2026-01-01 25:00:00", "cannot be read as a date"),
+        ("9" * 5000, "cannot be read as a number"),
+        ("!!int x", "the value 'x' cannot be read as a number"),
+        ("!!bool x", "cannot be read as a boolean"),
+        ('"\\ud800"', "half of a surrogate pair stands alone"),
+        ('{"\\udfff": 1}', "half of a surrogate pair stands alone"),
+    ],
+)
+def test_a_value_that_no_reader_can_take_is_refused_with_its_line(value: str, problem: str) -> None:
+    with pytest.raises(BadInputError, match=r"^s\.yaml:2: ") as refused:
+        parse_settings(f"a: 1\nb: {value}\n", "s.yaml")
+    assert problem in str(refused.value)
+
+
+def test_a_file_of_too_many_values_is_refused_while_it_is_read() -> None:
+    with pytest.raises(BadInputError, match=f"more than {MAX_WRITTEN} values"):
+        parse_settings("\n".join(f"k{n}: 1" for n in range(MAX_WRITTEN)), "s.yaml")

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import gzip
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GIGABYTE = 1 << 30
+
+
+def bounded(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a command that may use a gigabyte and a half, as everything before it needs some."""
+    most = GIGABYTE * 3 // 2
+    return subprocess.run(
+        [sys.executable, "-m", "gatemark", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+@pytest.mark.parametrize("tool", ["auto", "mlflow"])
+def test_a_small_file_that_unpacks_to_millions_of_arrays_is_refused(
+    tmp_path: Path, tool: str
+) -> None:
+    bomb = tmp_path / "log.json.gz"
+    bomb.write_bytes(gzip.compress(b"[" + b"[]," * (80 << 20) + b"[]]", compresslevel=1))
+    ran = bounded("import", bomb, "--from", tool, "-o", tmp_path / "out.jsonl")
+    assert (ran.returncode, "unpacks to more than" in ran.stderr) == (2, True)
+
+
+def test_a_file_of_millions_of_arrays_is_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "log.json"
+    bomb.write_bytes(b"[" + b"[]," * (11 << 20) + b"[]]")
+    ran = bounded("import", bomb, "--from", "mlflow", "-o", tmp_path / "out.jsonl")
+    assert (ran.returncode, "arrays and objects" in ran.stderr) == (2, True)
+
+
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for command in (("import", pipe), ("import", "/dev/zero"), ("attribute", pipe)):
+        more = ("-o", tmp_path / "out.jsonl") if command[0] == "import" else ()
+        ran = bounded(*command, *more)
+        assert (command, ran.returncode) == (command, 2)
+        assert "expected a regular file" in ran.stderr
