@@ -154,7 +154,7 @@ _UNKNOWN = re.compile(
 )
 _PLACE = re.compile(r" - at `(?P<path>[^`]*)`$")
 _EXPECTED = re.compile(r"Expected `([a-z |]+)`, got `[a-z]+`")
-_KINDS = {
+_KIND_WORDS = {
     "object": "a mapping",
     "array": "a list",
     "str": "a text",
@@ -211,7 +211,7 @@ def problem_in(message: str, model: type) -> SettingsProblem:
 
 def _in_words(kinds: str, keys: tuple[str, ...]) -> str:
     """Say what a value must be, in the words of YAML."""
-    words = {kind: _KINDS.get(kind, kind) for kind in kinds.split(" | ")}
+    words = {kind: _KIND_WORDS.get(kind, kind) for kind in kinds.split(" | ")}
     if keys and "object" in words:
         named = f"{', '.join(keys[:-1])} and {keys[-1]}" if len(keys) > 1 else keys[0]
         words["object"] += f" with the keys {named}"
