@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.samples.importers import peer_shapes as shapes
+
+from gatemark.packs import seal_compare
+from gatemark.packs.seal_compare import KeptComparison
 
 Run = Callable[..., Any]
 
@@ -87,3 +92,29 @@ def test_a_forged_verdict_is_found_when_derived_again(gatemark: Run, log: Path) 
     blob.chmod(0o644)
     blob.write_bytes(blob.read_bytes().replace(b'"success":0.0', b'"success":1.0'))
     assert gatemark("ledger", "verify", "--rescore", "--store", store).code == 4
+
+
+def test_a_comparison_is_derived_again_by_the_rules_that_it_names() -> None:
+    samples = {
+        side: b"".join(
+            msgspec.json.encode(
+                {
+                    "schema": "gatemark.sample/1",
+                    "id": f"q{n:03d}",
+                    "epoch": 1,
+                    "scores": {"s": 0.0 if n < wrong else 1.0},
+                }
+            )
+            + b"\n"
+            for n in range(400)
+        )
+        for side, wrong in (("baseline", 0), ("candidate", 28))
+    }
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    # What an earlier build kept names no rules.
+    old = {"score": "s", "cluster": None, "settings": {"alpha": 0.05, "margin": 0.05}}
+    first = seal_compare._judged(samples, msgspec.convert(old, KeptComparison), now)
+    assert (first.verdict.outcome, "rules" in first.policy.settings) == ("fail", False)
+    kept = msgspec.convert({**old, "rules": 2}, KeptComparison)
+    second = seal_compare._judged(samples, kept, now)
+    assert (second.verdict.outcome, second.policy.settings["rules"]) == ("inconclusive", 2)

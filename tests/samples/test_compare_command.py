@@ -97,7 +97,8 @@ def test_exit_3_when_too_few_items_show_anything(compare: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("margin", "verdict"), [(0.02, "fail"), (0.05, "inconclusive"), (0.3, "pass")]
+    ("margin", "verdict"),
+    [(0.01, "fail"), (0.02, "inconclusive"), (0.05, "inconclusive"), (0.3, "pass")],
 )
 def test_with_a_margin_the_verdict_is_non_inferiority(
     compare: Run, margin: float, verdict: str

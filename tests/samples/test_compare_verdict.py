@@ -112,3 +112,18 @@ def test_what_so_few_items_can_show_is_never_more_than_scores_can_differ():
     assert one.blockers[0].endswith("neither shown nor ruled out; 1 item cannot show any")
     many = judged([1.0] * 30, [1.0] * 29 + [0.0])
     assert "; 30 items can show 0." in many.blockers[0]
+
+
+@pytest.mark.parametrize(
+    ("lost", "outcome"), [(0, "pass"), (20, "inconclusive"), (28, "inconclusive"), (60, "fail")]
+)
+def test_with_a_margin_only_evidence_beyond_it_fails(lost: int, outcome: str):
+    """Losing 28 of 400 is surely a drop and above 0.05, but may be a drop of 0.05."""
+    found = judged([1.0] * 400, [0.0] * lost + [1.0] * (400 - lost), margin=0.05)
+    assert found.outcome == outcome
+    drop = found.non_inferiority
+    assert drop is not None
+    assert drop.lower is not None
+    assert (found.outcome == "fail") == (drop.lower > 0.05)
+    first = judged([1.0] * 400, [0.0] * lost + [1.0] * (400 - lost), margin=0.05, rules=1)
+    assert first.outcome == ("fail" if lost > 20 else outcome)

@@ -104,7 +104,7 @@ def compare_command(
 
     Without --margin: fail when the candidate is significantly worse (two-sided p below alpha); pass
     when a drop of 0.05 is ruled out or the candidate is significantly better. With --margin: pass
-    when a larger drop is ruled out, fail when the drop is larger and not by chance. Otherwise
+    when a larger drop is ruled out, fail when the drop is larger even at its lower bound. Otherwise
     inconclusive; and errors, missing scores and unpaired items never pass.
 
     With --seal the samples of both sides and the verdict are kept as a result, which says who

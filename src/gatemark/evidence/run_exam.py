@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -365,10 +365,46 @@ def fold_records(run: ExamRun) -> ExamOutcome:
     return examine_files(run)
 
 
-def examine_files(run: ExamRun) -> ExamOutcome:
-    """Run an exam in which every record is a whole item."""
+def fold_checked(
+    job: ExamJob,
+    exam: AnyExam,
+    sources: Sequence[Source],
+    engine: Engine,
+    choices: ReadingChoices,
+    *,
+    keeping: CachePolicy | None = None,
+    on_progress: Progress | None = None,
+) -> FoldedFiles:
+    """Fold files, refuse bad lines, and read again strictly when the exam asks for it."""
+    read = fold_files(job, exam, sources, engine, keeping=keeping, on_progress=on_progress)
+    _refuse_bad_lines(read, choices)
+    if exam.needs_strict_pass(read.state):
+        job = msgspec.structs.replace(job, strict_pass=True)
+        read = fold_files(job, exam, sources, engine, on_progress=on_progress)
+        _refuse_bad_lines(read, choices)
+    return read
+
+
+def fold_each(run: ExamRun, exam: AnyExam, paths: Sequence[str]) -> Iterator[FoldedFiles]:
+    """Fold files beside the evidence of a run, each on its own."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        for source in find_sources(paths, run.reading.limits, Path(folder)):
+            yield fold_checked(ExamJob.of(run), exam, [source], run.engine, run.reading)
+
+
+def examine_files(
+    run: ExamRun,
+    *,
+    exam: AnyExam | None = None,
+    on_ids: Callable[[bytearray], None] | None = None,
+) -> ExamOutcome:
+    """Run an exam in which every record is a whole item.
+
+    ``exam`` is the one to report with, where it knows more than its options. ``on_ids`` gets eight
+    hash bytes per record before the report is made.
+    """
     job, choices, expected_ids = ExamJob.of(run), run.reading, run.expected_ids
-    exam = build_exam(job)
+    exam = exam or build_exam(job)
     form = schema_of(exam).form(exam.form)
     if expected_ids is not None and form.unique is not None:
         raise UsageError(f"{job.kind}: records with compound keys cannot be pinned by id")
@@ -376,16 +412,19 @@ def examine_files(run: ExamRun) -> ExamOutcome:
         # Step 1.
         sources = find_sources(run.paths, choices.limits, Path(folder))
         marks = marks_of(sources)
-        # Step 2.
-        read = fold_files(
-            job, exam, sources, run.engine, keeping=run.cache, on_progress=run.on_progress
+        # Steps 2 and 3.
+        read = fold_checked(
+            job,
+            exam,
+            sources,
+            run.engine,
+            choices,
+            keeping=run.cache,
+            on_progress=run.on_progress,
         )
-        # Step 3.
-        _refuse_bad_lines(read, choices)
-        if exam.needs_strict_pass(read.state):
-            job = msgspec.structs.replace(job, strict_pass=True)
-            read = fold_files(job, exam, sources, run.engine, on_progress=run.on_progress)
-            _refuse_bad_lines(read, choices)
+        job = msgspec.structs.replace(job, strict_pass=exam.needs_strict_pass(read.state))
+        if on_ids is not None:
+            on_ids(read.hashes)
         # Step 4.
         state = read.state
         names = _Names(read.hashes, expected_ids)

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
-from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
@@ -24,7 +24,7 @@ from gatemark.gate.decide import decide, runtime_versions
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.recordings import recorded_rows, scores_of
 from gatemark.samples.compare import CompareRequest, compare_files
-from gatemark.samples.compare_verdict import CompareSettings
+from gatemark.samples.compare_verdict import FIRST_RULES, RULES, CompareSettings
 from gatemark.samples.importer import ReadOptions
 from gatemark.samples.views import ComparisonReport
 from gatemark.workspace import Workspace
@@ -41,6 +41,8 @@ class KeptComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     score: str
     cluster: str | None
     settings: CompareSettings
+    rules: int = FIRST_RULES
+    """The version of the rules; comparisons that were sealed before there were two name none."""
 
 
 class JudgedComparison(msgspec.Struct, frozen=True):
@@ -71,7 +73,7 @@ def seal_comparison(
         sides[side] = b"".join(_ENCODER.encode(row) + b"\n" for row in rows)
     # Which score a tool shows first is known from its log, and not from samples.
     score = compare_files(request, ReadingChoices()).score
-    kept = KeptComparison(score, request.cluster, request.settings)
+    kept = KeptComparison(score, request.cluster, request.settings, request.settings.rules)
     finished_at = workspace.clock()
     judged = _judged(sides, kept, finished_at)
     definition = canonical_bytes(kept)
@@ -98,10 +100,14 @@ def compare_again(blobs: BlobStore, result: Result) -> JudgedComparison:
         sides = {side: blobs.get(names[f"{side}.jsonl"]) for side in _SIDES}
     except (KeyError, msgspec.MsgspecError) as error:
         raise IntegrityError(f"{COMPARE_BLOB}: cannot be read: {error}") from error
+    if not FIRST_RULES <= kept.rules <= RULES:
+        raise NewerFormatError(f"it was judged by rules {kept.rules}, this build knows {RULES}")
     return _judged(sides, kept, result.finished_at)
 
 
 def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> JudgedComparison:
+    # The version beside the settings decides: older ones do not name it there.
+    chosen = msgspec.structs.replace(kept.settings, rules=kept.rules)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         paths = {side: Path(folder) / f"{side}.jsonl" for side in _SIDES}
         for side, data in sides.items():
@@ -111,10 +117,12 @@ def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> 
             cand=str(paths["candidate"]),
             score=kept.score,
             cluster=kept.cluster,
-            settings=kept.settings,
+            settings=chosen,
         )
         report = compare_files(request, ReadingChoices())
-    settings = msgspec.structs.asdict(kept.settings)
+    settings = msgspec.structs.asdict(chosen)
+    if kept.rules == FIRST_RULES:
+        del settings["rules"]
     policy = Policy(
         name=NAME,
         rules=(Rule(id="comparison", metric="comparison", op=">=", bound=1.0),),

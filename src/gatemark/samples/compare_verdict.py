@@ -3,8 +3,8 @@
 (1) Both sides must speak of the same items: other task or item hashes, other targets, other inputs
     where ids are positions, or no shared item with a score leave the question open. So does a log
     that contradicts its own aggregates.
-(2) Worse is a fail: without a margin when the drop is significant, with one when the drop is above
-    the margin and cannot be chance.
+(2) Worse is a fail: without a margin when the drop is significant, with one when the whole drop,
+    down to its lower bound, is above the margin.
 (3) The evidence must be whole: an incomplete run, an errored, unscored, unpaired or refused sample,
     or an item without its cluster, holds the verdict open.
 (4) Only what is shown passes: the drop stays within the margin (0.05 when none is given) even at
@@ -26,6 +26,7 @@ from gatemark.samples.pairing import SamplePairing, sample_names
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
 from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS, Comparison
 from gatemark.statistics.paired.noninferiority import (
+    POINT_TOLERANCE,
     NonInferiority,
     non_inferiority_of_counts,
     non_inferiority_of_deltas,
@@ -40,15 +41,22 @@ UNSTATED_MARGIN: Final = 0.05
 DEFAULT_SEED: Final = 5
 MIN_DRAWS: Final = 199
 _FEW: Final = 5
+FIRST_RULES: Final = 1
+"""Those before 0.2.0: with a margin, a drop above it failed when its lower bound was above 0."""
+RULES: Final = 2
 
 
 class CompareSettings(msgspec.Struct, frozen=True):
-    """The numbers that decide; all of them are in the document."""
+    """The numbers that decide; all of them are in the document.
+
+    ``rules`` is the version of the steps that judge.
+    """
 
     alpha: float = 0.05
     margin: float | None = None
     seed: int = DEFAULT_SEED
     resamples: int = DEFAULT_RESAMPLES
+    rules: int = RULES
 
 
 class ComparisonVerdict(msgspec.Struct, frozen=True):
@@ -88,7 +96,7 @@ def judge_comparison(
         state, seed=settings.seed, resamples=settings.resamples, alpha=settings.alpha
     )
     table = paired.table(state)
-    drop = _non_inferiority(table, pairing, settings)
+    drop = _evidence_beyond(_non_inferiority(table, pairing, settings), settings)
     outcome, reasons = _decide(pairing, base, cand, found, drop=drop, settings=settings)
     return ComparisonVerdict(
         n=table.n,
@@ -121,6 +129,24 @@ def _non_inferiority(
         clusters=table.clusters,
         draws=max(MIN_DRAWS, min(settings.resamples, MAX_DRAWN_CELLS // table.n)),
     )
+
+
+def _evidence_beyond(
+    drop: NonInferiority | None, settings: CompareSettings
+) -> NonInferiority | None:
+    """The drop with a fail only where all of it, down to its lower bound, is above the margin."""
+    if drop is None or drop.outcome != "fail":
+        return drop
+    if settings.margin is None or settings.rules == FIRST_RULES:
+        return drop
+    lower = 0.0 if drop.lower is None else drop.lower
+    if lower > drop.margin + POINT_TOLERANCE:
+        return drop
+    reason = (
+        f"drop {drop.drop:.4g} [{lower:.4g}, {drop.upper:.4g}] is above the margin "
+        f"{drop.margin:g}, but not at its lower bound (n={drop.n})"
+    )
+    return msgspec.structs.replace(drop, outcome="inconclusive", reason=reason)
 
 
 def _permutation(
@@ -214,7 +240,7 @@ def _worse(found: Comparison, drop: NonInferiority | None, settings: CompareSett
     if settings.margin is not None and drop is not None:
         if drop.outcome != "fail":
             return None
-        return f"worse by more than the margin {drop.margin:g}, and not by chance"
+        return f"worse by more than the margin {drop.margin:g}, even at its lower bound"
     if found.delta >= 0:
         return None
     if found.p_value is not None:

@@ -13,8 +13,15 @@ from gatemark.core.policy import Finding, Verdict
 from gatemark.evidence.exam import ExamReport
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
+from gatemark.exams.advisory.inputs import PinnedFixtures
 from gatemark.exams.advisory.metrics import kind_of
-from gatemark.exams.advisory.policy import AdvisoryPolicy, CategoryKey, outcome_of, signal_of
+from gatemark.exams.advisory.policy import (
+    RULES,
+    AdvisoryPolicy,
+    CategoryKey,
+    outcome_of,
+    signal_of,
+)
 from gatemark.exams.advisory.records import AGREEING, changed
 from gatemark.gate.decide import decide
 
@@ -69,12 +76,19 @@ def compared_parts(record: AdvisoryDecision) -> CategoryKey:
 
 
 def decision(
-    number: int, *changes: dict[str, Any], lane: str = LANE, run: str | None = "run:1"
+    number: int,
+    *changes: dict[str, Any],
+    lane: str = LANE,
+    run: str | None = "run:1",
+    fixture: int | None = None,
 ) -> dict[str, Any]:
-    """A sound record whose outcome states its category."""
+    """A sound record whose outcome states its category, about a fixture of its own."""
     input_class, service = lane.split("/")
+    fixture = number if fixture is None else fixture
     merged: dict[str, Any] = {
         "decision_id": f"01J{number:023d}",
+        "source.fixture_id": f"case_{fixture:04d}",
+        "source.content_hash": f"sha256:{fixture + 1:016x}" + "5e" * 24,
         "input_class": input_class,
         "service.name": service,
         "source.artifact_ref": run,
@@ -92,8 +106,11 @@ def decision(
 def numbered(
     kinds: Iterable[dict[str, Any]], *, lane: str = LANE, run: str | None = "run:1", start: int = 0
 ) -> list[dict[str, Any]]:
-    """One record per kind, with ids that go up."""
-    return [decision(start + number, kind, lane=lane, run=run) for number, kind in enumerate(kinds)]
+    """One record per kind, with ids that go up; every run is about the same fixtures."""
+    return [
+        decision(start + number, kind, lane=lane, run=run, fixture=number)
+        for number, kind in enumerate(kinds)
+    ]
 
 
 def good_lane(lane: str = LANE, *, runs: int = 3, start: int = 0) -> list[dict[str, Any]]:
@@ -117,8 +134,11 @@ def named(lane: str = LANE, **fields: Any) -> AdvisoryPolicy:
     return policy_of(lanes={lane: {"promotion": PROMOTION, "bounds": bounds, **fields}})
 
 
-def exam_of(policy: AdvisoryPolicy | None = None, history: Sequence[Any] = ()) -> AdvisoryExam:
-    return AdvisoryExam(AdvisoryOptions(policy=policy or AdvisoryPolicy(), history=tuple(history)))
+def exam_of(policy: AdvisoryPolicy | None = None, fixtures: Any = None) -> AdvisoryExam:
+    pinned = None if fixtures is None else msgspec.convert(fixtures, PinnedFixtures)
+    return AdvisoryExam(
+        AdvisoryOptions(policy=policy or AdvisoryPolicy(), rules=RULES, fixtures=pinned)
+    )
 
 
 def typed(records: Iterable[dict[str, Any]]) -> list[AdvisoryDecision]:
@@ -141,10 +161,10 @@ def report_of(
     records: Sequence[dict[str, Any]],
     policy: AdvisoryPolicy | None = None,
     *,
-    history: Sequence[Any] = (),
+    fixtures: Any = None,
     lost: int = 0,
 ) -> ExamReport:
-    exam = exam_of(policy, history)
+    exam = exam_of(policy, fixtures)
     state = exam.step(exam.zero(0), typed(records))
     return exam.account(state, account(len(records), lost=lost))
 
@@ -153,11 +173,11 @@ def verdict_of(
     records: Sequence[dict[str, Any]],
     policy: AdvisoryPolicy | None = None,
     *,
-    history: Sequence[Any] = (),
+    fixtures: Any = None,
     lost: int = 0,
 ) -> Verdict:
-    report = report_of(records, policy, history=history, lost=lost)
-    rules = exam_of(policy, history).policy()
+    report = report_of(records, policy, fixtures=fixtures, lost=lost)
+    rules = exam_of(policy, fixtures).policy()
     return decide(rules, (account(len(records), lost=lost),), report.measurements, (), now=NOW)
 
 
@@ -170,7 +190,7 @@ def findings_of(
 def summary_of(
     records: Sequence[dict[str, Any]], policy: AdvisoryPolicy | None = None, **more: Any
 ) -> dict[str, Any]:
-    exam = exam_of(policy, more.get("history", ()))
+    exam = exam_of(policy, more.get("fixtures"))
     report = report_of(records, policy, **more)
     evidence = account(len(records), lost=more.get("lost", 0))
     verdict = verdict_of(records, policy, **more)

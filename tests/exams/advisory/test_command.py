@@ -84,66 +84,32 @@ def test_exit_3_when_stability_could_not_be_judged(gatemark: Run, write_jsonl: W
     assert "could not be judged" in blocker
 
 
-def test_earlier_summaries_make_stability_judgeable(
-    gatemark: Run, write_jsonl: Write, tmp_path: Path
-) -> None:
-    codes = []
-    for run in range(3):
-        records = numbered([NORMAL] * 16 + good_kinds(), run=f"run:{run}", start=run * 100)
-        file = write_jsonl(f"run{run}.jsonl", records)
-        out = tmp_path / "runs" / str(run)
-        (tmp_path / "runs").mkdir(exist_ok=True)
-        ran = gatemark(
-            "score", "advisory", file, "--history", tmp_path / "runs", "--out", out, "--json"
-        )
-        codes.append(ran.code)
-    assert codes == [3, 3, 0]
-    assert ran.json["past_runs"] == ["run:0", "run:1"]
-    again = gatemark("score", "advisory", file, "--history", tmp_path / "runs", "--json")
-    assert again.json["past_runs"] == ["run:0", "run:1"]
-
-
-def good_kinds() -> list[dict[str, Any]]:
-    return [
-        *({"notes": ["case:false_alarm"]} for _ in range(10)),
-        *(
-            {
-                "recommendation.label": "escalate",
-                "human_or_atlas_decision.label": "escalate",
-                "notes": ["case:action_needed"],
-            }
-            for _ in range(10)
-        ),
-        *(UNSURE for _ in range(4)),
-    ]
-
-
 def test_three_copies_of_one_run_are_one_run(
     gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:
     records = [decision(n, kind, run=None) for n, kind in enumerate([NORMAL] * 36 + [UNSURE] * 4)]
     file = write_jsonl("d.jsonl", records)
     history = tmp_path / "runs"
-    first = gatemark("score", "advisory", file, "--out", history, "--json")
-    for copy in ("b.json", "c.json"):
-        (history / copy).write_bytes((history / "summary.json").read_bytes())
+    history.mkdir()
+    for copy in ("b.jsonl", "c.jsonl"):
+        (history / copy).write_bytes(file.read_bytes())
     ran = gatemark("score", "advisory", file, "--history", history, "--json")
-    assert first.json["runs"].keys() == {""}
+    assert ran.json["runs"].keys() == {""}
     assert ran.json["past_runs"] == []
     assert "1 runs have records of this lane" in ran.json["lanes"][LANE]["bucket_shift_reason"]
 
 
 @pytest.mark.parametrize("content", ["{}", "not json", '{"schema": "other"}', "[]"])
-def test_a_file_in_the_history_that_is_no_summary_is_refused(
+def test_a_file_in_the_history_that_has_no_decisions_is_refused(
     content: str, gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:
     history = tmp_path / "runs"
     history.mkdir()
-    (history / "old.json").write_text(content)
+    (history / "old.jsonl").write_text(content)
     file = write_jsonl("d.jsonl", good_lane())
     ran = gatemark("score", "advisory", file, "--history", history, "--out", tmp_path / "out")
     assert ran.code == 2
-    assert "old.json: is not the summary of an advisory run" in ran.err
+    assert "old.jsonl:1: " in ran.err
     assert not (tmp_path / "out").exists()
 
 

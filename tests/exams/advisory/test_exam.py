@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.figure import Stacks, Table
 from gatemark.exams.advisory import measure, metrics
 from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS, bucket_of
+from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
 from gatemark.exams.advisory.findings import PastRun
 from gatemark.exams.advisory.policy import CATEGORIES, COMPARABLE, SEVERITIES
 from gatemark.testing.exams import check_exam
@@ -172,7 +173,7 @@ def test_sketches_and_forgotten_names_do_not_depend_on_the_split(
     assert sketched["latency"]["total_ms"]["method"] == "percentile_disc of a sketch"
     assert sketched["categories"] == exact["categories"]
     assert (len(exact["runs"]), sketched["runs"]) == (3, {})
-    assert sketched["lanes"][LANE]["bucket_shift_reason"].startswith("0 runs have records")
+    assert sketched["lanes"][LANE]["bucket_shift_reason"].startswith("there are too many runs")
     true, rough = exact["latency"]["total_ms"], sketched["latency"]["total_ms"]
     assert true["n"] == rough["n"]
     for name in ("p50", "p95"):
@@ -259,18 +260,25 @@ def past(run: str, buckets: dict[str, int], **more: Any) -> PastRun:
     return PastRun(run=run, lanes={LANE: buckets}, **fields)
 
 
-def test_history_counts_runs_over_the_same_fixtures_once() -> None:
+def test_results_of_the_first_rules_count_runs_by_their_summaries() -> None:
     usual = {"high": 36, "low": 4}
     now = good_lane(runs=1)
-    rule = f"{LANE}.stability"
-    history = [past("a", usual), past("b", usual)]
-    assert findings_of(now, named(), history=history)[rule].verdict == "pass"
-    assert findings_of(now, named(), history=[past("a", usual)] * 2)[rule].verdict == "inconclusive"
-    itself = [past("a", usual), past("run:0", usual)]
-    assert findings_of(now, named(), history=itself)[rule].verdict == "inconclusive"
-    elsewhere = [past("a", usual), past("b", usual, fixture_sets=("others",))]
-    assert findings_of(now, named(), history=elsewhere)[rule].verdict == "inconclusive"
-    assert report_of(now, named(), history=elsewhere).facts["past_runs_left_out"] == 1
+
+    def facts_by_first_rules(*history: PastRun) -> dict[str, Any]:
+        exam = AdvisoryExam(AdvisoryOptions(policy=named(), history=history))
+        return exam.finish(exam.step(exam.zero(0), typed(now))).facts
+
+    def is_stable(*history: PastRun) -> bool:
+        return facts_by_first_rules(*history)["lanes"][LANE]["bucket_shift"] is not None
+
+    assert is_stable(past("a", usual), past("b", usual))
+    assert not is_stable(past("a", usual), past("a", usual))
+    assert not is_stable(past("a", usual), past("run:0", usual))
+    elsewhere = past("b", usual, fixture_sets=("others",))
+    assert not is_stable(past("a", usual), elsewhere)
+    assert facts_by_first_rules(elsewhere)["past_runs_left_out"] == 1
+    with pytest.raises(InvalidValueError, match="role history"):
+        AdvisoryOptions(history=(elsewhere,), rules=2)
 
 
 def test_violations_are_told_by_id_and_field_only() -> None:

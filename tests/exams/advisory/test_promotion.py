@@ -134,7 +134,7 @@ def test_a_lane_without_a_latency_bound_is_no_candidate() -> None:
     ],
 )
 def test_no_waiver_makes_candidates_of_violations(rule: str, kind: dict[str, Any]) -> None:
-    records = [*good_lane()[:-1], decision(119, UNSURE, kind, run="run:2")]
+    records = [*good_lane()[:-1], decision(119, UNSURE, kind, run="run:2", fixture=39)]
     waiver = Waiver(
         rule=rule, owner="Ada", reason="known", expires_at=datetime.max.replace(tzinfo=UTC)
     )

@@ -33,6 +33,7 @@ PURE = frozenset(
         "bisect",
         "collections",
         "copy",
+        "dataclasses",
         "datetime",
         "gatemark",
         "itertools",
@@ -42,6 +43,7 @@ PURE = frozenset(
         "operator",
         "re",
         "typing",
+        "xxhash",
     ]
 )
 METRICS = (

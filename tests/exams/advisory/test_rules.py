@@ -224,10 +224,10 @@ def test_runs_of_other_sizes_did_not_see_the_same_inputs() -> None:
         left = [record for number, record in enumerate(whole) if number != gone]
         finding = findings_of(left, named())[rule]
         assert finding.verdict == "inconclusive"
-        assert "runs have from 39 to 40 records of this lane" in finding.reason
+        assert "have other inputs" in finding.reason
     live = [changed(record, {"source.fixture_set": None}) for record in whole]
-    assert findings_of(live[20:], named())[rule].verdict == "pass"
-    assert findings_of(live[21:], named())[rule].verdict == "inconclusive"
+    assert findings_of(live, named())[rule].verdict == "pass"
+    assert findings_of(live[1:], named())[rule].verdict == "inconclusive"
 
 
 def test_a_recording_that_is_played_again_is_no_run_of_its_own() -> None:

@@ -6,20 +6,43 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError
+from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.fold import Measure
 from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, Verdict
+from gatemark.core.policy import Policy, Rule, Setting, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, VerdictNotes
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import bucket_of
-from gatemark.exams.advisory.findings import Findings, PastRun, find
+from gatemark.exams.advisory.findings import (
+    EarlierRun,
+    Findings,
+    PastRun,
+    Terms,
+    broken_rules,
+    find,
+)
+from gatemark.exams.advisory.history import (
+    DECISIONS,
+    HISTORY,
+    EarlierFile,
+    examine_decisions,
+    shared_count,
+)
+from gatemark.exams.advisory.inputs import PinnedFixtures
 from gatemark.exams.advisory.measure import AdvisoryExamState, Collector, merged, needs_strict_pass
-from gatemark.exams.advisory.policy import LANES_MAX, AdvisoryPolicy, all_rules, lane_name
+from gatemark.exams.advisory.policy import (
+    FIRST_RULES,
+    LANES_MAX,
+    AdvisoryPolicy,
+    RulesVersion,
+    all_rules,
+    lane_name,
+)
 from gatemark.exams.advisory.views import (
     facts_document,
     figures,
@@ -28,16 +51,28 @@ from gatemark.exams.advisory.views import (
     summary_document,
 )
 
-DECISIONS: Final = "decisions"
-FACTS_VERSION: Final = 3
+FACTS_VERSION: Final = 4
 """Changes whenever a state of the same records would hold something else."""
 
 
 class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The policy, and the earlier runs that stability is judged against."""
+    """The policy, the version of the rules, and the fixtures that every run must have.
+
+    ``history`` has earlier runs by their summaries. Only results of version 1 rest on it; version
+    2 reads the decision files of earlier runs, with the role ``history``.
+    """
 
     policy: AdvisoryPolicy = AdvisoryPolicy()
     history: tuple[PastRun, ...] = ()
+    rules: RulesVersion = FIRST_RULES
+    fixtures: PinnedFixtures | None = None
+
+    def __post_init__(self) -> None:
+        if self.rules != FIRST_RULES and self.history:
+            raise InvalidValueError(
+                "history is not an option any more: give the decision files of earlier runs "
+                "the role history"
+            )
 
 
 class AdvisoryExam(Exam[AdvisoryExamState]):
@@ -49,6 +84,8 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
 
     def __init__(self, options: AdvisoryOptions) -> None:
         self.options = options
+        self.earlier: tuple[EarlierFile, ...] = ()
+        self._ids: bytes = b""
         self._scan = PrivateTextScan(options.policy.privacy)
         self._collector = Collector(self._scan)
 
@@ -115,14 +152,59 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         options = self.options
         return Policy(
             name="advisory",
-            rules=all_rules(options.policy),
+            rules=self._rules(),
             settings={
                 "advisory_policy": options.policy.name,
                 "advisory_policy_digest": options.policy.digest,
                 "history_digest": digest(options.history) if options.history else None,
                 "stability_runs_min": options.policy.stability.runs_min,
                 "stability_alpha": options.policy.stability.alpha,
+                **self._version_settings(),
             },
+        )
+
+    def _rules(self) -> tuple[Rule, ...]:
+        options = self.options
+        pinned = options.fixtures is not None
+        return all_rules(options.policy, options.rules, pinned=pinned)
+
+    def _version_settings(self) -> dict[str, Setting]:
+        if self.options.rules == FIRST_RULES:
+            return {}
+        found: dict[str, Setting] = {"advisory_rules": self.options.rules}
+        if self.options.fixtures is not None:
+            found["fixtures_digest"] = digest(self.options.fixtures)
+        return found
+
+    def note_ids(self, hashes: bytearray) -> None:
+        """Remember which records are scored, so that none of them passes for an earlier one."""
+        self._ids = bytes(hashes)
+
+    def earlier_runs(
+        self, state: AdvisoryExamState, evidence: str, *, lost: int
+    ) -> tuple[EarlierRun, ...]:
+        """The runs of a file of earlier decisions, judged by the policy.
+
+        Runs that share a file share its faults.
+        """
+        terms = Terms(version=self.options.rules)
+        found = self._find(state, terms, lost=lost, digests=frozenset())
+        broken = broken_rules(found, self.options.policy)
+        began = {name or evidence: moment for name, moment in found.began.items()}
+        return tuple(
+            EarlierRun(
+                run=run or evidence,
+                began=began.get(run or evidence, ""),
+                evidence=evidence,
+                lanes=lanes,
+                inputs={
+                    group: data
+                    for group, data in state.inputs.items()
+                    if found.shown.get(group.run, group.run) == run
+                },
+                broken=broken,
+            )
+            for run, lanes in found.runs.items()
         )
 
     def finish(self, state: AdvisoryExamState) -> ExamReport:
@@ -146,14 +228,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
     def _report(
         self, state: AdvisoryExamState, *, lost: int, digests: frozenset[str]
     ) -> ExamReport:
-        policy = self.options.policy
-        self.finalize_shard(state)
-        if needs_strict_pass(state, policy, frozenset(policy.bucket_rules)):
-            raise BadInputError("some records use a label or bucket rule that is not in the policy")
-        lane_count = len(state.lanes)
-        if lane_count > LANES_MAX:
-            raise BadInputError(f"the evidence has {lane_count} lanes, more than {LANES_MAX}")
-        found = find(state, policy, self.options.history, self._scan, lost=lost, digests=digests)
+        found = self._find(state, self._terms(digests), lost=lost, digests=digests)
         return ExamReport(
             measurements=found.guarded(self._rules_by_key()),
             figures=figures(found),
@@ -162,9 +237,39 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
             score=_score(found),
         )
 
+    def _terms(self, digests: frozenset[str]) -> Terms:
+        """What the state is judged by, after a look at the files of earlier runs."""
+        earlier: dict[str, EarlierRun] = {}
+        ids = np.unique(np.frombuffer(self._ids, dtype="<u8"))
+        for file in self.earlier:
+            if file.file.digest in digests:
+                continue
+            shared = shared_count(file.ids, ids)
+            for run in file.runs:
+                # The runs of a scored file may lie in the history too, each in a file of its own.
+                earlier[run.run] = run._replace(shared=shared, name=file.file.name)
+        return Terms(
+            version=self.options.rules,
+            summaries=self.options.history,
+            earlier=sorted(earlier.values(), key=lambda run: (run.began, run.run)),
+            fixtures=self.options.fixtures,
+        )
+
+    def _find(
+        self, state: AdvisoryExamState, terms: Terms, *, lost: int, digests: frozenset[str]
+    ) -> Findings:
+        policy = self.options.policy
+        self.finalize_shard(state)
+        if needs_strict_pass(state, policy, frozenset(policy.bucket_rules)):
+            raise BadInputError("some records use a label or bucket rule that is not in the policy")
+        lane_count = len(state.lanes)
+        if lane_count > LANES_MAX:
+            raise BadInputError(f"the evidence has {lane_count} lanes, more than {LANES_MAX}")
+        return find(state, policy, terms, self._scan, lost=lost, digests=digests)
+
     def _rules_by_key(self) -> dict[tuple[str, str | None], list[Rule]]:
         by_key: dict[tuple[str, str | None], list[Rule]] = {}
-        for rule in all_rules(self.options.policy):
+        for rule in self._rules():
             by_key.setdefault((rule.metric, rule.lane), []).append(rule)
         return by_key
 
@@ -190,5 +295,9 @@ SUITE = ExamSuite(
     summary="Do advisory recommendations agree with their references, and did nothing else happen?",
     options=AdvisoryOptions,
     build=_build,
-    roles=(EvidenceRole(DECISIONS, "Decision records, one per line.", positional=True, many=True),),
+    roles=(
+        EvidenceRole(DECISIONS, "Decision records, one per line.", positional=True, many=True),
+        EvidenceRole(HISTORY, "Decision records of earlier runs.", many=True),
+    ),
+    examine=examine_decisions,
 )

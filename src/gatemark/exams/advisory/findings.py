@@ -11,10 +11,21 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
+from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Measurement, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import BUCKETS
+from gatemark.exams.advisory.inputs import (
+    InputGroup,
+    LaneInputs,
+    PinnedFixtures,
+    RunInputs,
+    fixture_differences,
+    lane_inputs,
+    lane_problems,
+    unequal_runs,
+)
 from gatemark.exams.advisory.measure import (
     AdvisoryExamState,
     ViolatedField,
@@ -28,9 +39,13 @@ from gatemark.exams.advisory.metrics import (
     Counts,
 )
 from gatemark.exams.advisory.policy import (
+    FIRST_RULES,
     UNCERTAIN_BUCKETS,
     AdvisoryPolicy,
+    RulesVersion,
     Stability,
+    global_rules,
+    input_rules,
     lane_name,
     lane_rules,
 )
@@ -189,6 +204,32 @@ class PastRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lanes: LaneBuckets
 
 
+class EarlierRun(NamedTuple):
+    """An earlier run, derived from its records. ``broken`` names the rules it broke, by lane.
+
+    ``began`` is its first second, in UTC. Lanes go by the names that may be shown. ``shared``
+    counts the records of its file, called ``name``, that are being scored as well.
+    """
+
+    run: str
+    began: str
+    evidence: str
+    lanes: LaneBuckets
+    inputs: Mapping[InputGroup, bytes]
+    broken: Mapping[str, tuple[str, ...]]
+    name: str = ""
+    shared: int = 0
+
+
+class Terms(NamedTuple):
+    """What a state is judged by besides the policy: version, earlier runs, pinned fixtures."""
+
+    version: RulesVersion = FIRST_RULES
+    summaries: Sequence[PastRun] = ()
+    earlier: Sequence[EarlierRun] = ()
+    fixtures: PinnedFixtures | None = None
+
+
 class OtherLane(NamedTuple):
     """The default bounds that a lane breaks which the policy does not name, or leaves open."""
 
@@ -215,8 +256,11 @@ class Findings(NamedTuple):
     lanes: tuple[str, ...]
     times: AllTimes
     runs: dict[str, LaneBuckets]
-    past_runs: tuple[PastRun, ...]
+    past_runs: tuple[str, ...]
     other_fixture_runs: int
+    held_by: dict[str, dict[str, list[str]]]
+    began: dict[str, str]
+    shown: dict[str, str]
     fixture_sets: tuple[str, ...]
     other_lanes: dict[str, OtherLane]
     violations: list[Violation]
@@ -236,7 +280,7 @@ class Findings(NamedTuple):
 def find(
     state: AdvisoryExamState,
     policy: AdvisoryPolicy,
-    history: Sequence[PastRun],
+    terms: Terms,
     scan: PrivateTextScan,
     *,
     lost: int,
@@ -257,20 +301,37 @@ def find(
     fixture_sets = tuple(sorted(shown.get(name, name) for name in state.fixture_sets))
     times = _all_times(state, shown_lanes)
     runs, sure = _runs(state, shown, shown_lanes)
-    past, other_runs = comparable_history(history, runs, fixture_sets, digests)
     numbers = _numbers(counts, times, lost)
-    for lane in lanes:
-        spread = [
-            *(run.lanes.get(lane, {}) for run in past),
-            *(run.get(lane, {}) for run in runs.values()),
-        ]
-        numbers["bucket_shift", lane] = shift_number(
-            lane, spread, policy.stability, lost, same_inputs=bool(fixture_sets)
-        )
-        numbers["comparable_inputs", lane] = _inputs_number(
-            lane, counts.lanes[lane], sure.get(lane, {}), lost
-        )
-    others = _other_lanes(policy, lanes, numbers)
+    held_by: dict[str, dict[str, list[str]]] = {}
+    began = {shown.get(run, run): moment for run, moment in state.first_times.items()}
+    if terms.version == FIRST_RULES:
+        past, other_runs = comparable_history(terms.summaries, runs, fixture_sets, digests)
+        for lane in lanes:
+            spread = [
+                *(run.lanes.get(lane, {}) for run in past),
+                *(run.get(lane, {}) for run in runs.values()),
+            ]
+            numbers["bucket_shift", lane] = shift_number(
+                lane, spread, policy.stability, lost, same_inputs=bool(fixture_sets)
+            )
+            numbers["comparable_inputs", lane] = _inputs_number(
+                lane, counts.lanes[lane], sure.get(lane, {}), lost
+            )
+        past_names = tuple(run.run for run in past)
+    else:
+        other_runs = 0
+        before = [run for run in terms.earlier if run.run not in runs]
+        for run in before:
+            if run.shared:
+                raise BadInputError(
+                    f"{run.name}: has {run.shared} records that are in the scored files too"
+                )
+        past_names = tuple(run.run for run in before)
+        for raw, lane in shown_lanes.items():
+            judge = _LaneHistory(state, policy, before, (raw, lane), shown)
+            found, held_by[lane] = judge.numbers(runs, began, terms.fixtures, lost)
+            numbers.update({(name, lane): number for name, number in found.items()})
+    others = _other_lanes(policy, lanes, numbers, terms)
     numbers["other_lanes_below_count", None] = _other_lanes_number(others, len(lanes), lost)
     return Findings(
         policy=policy,
@@ -280,13 +341,137 @@ def find(
         lanes=lanes,
         times=times,
         runs=runs,
-        past_runs=tuple(past),
+        past_runs=past_names,
         other_fixture_runs=other_runs,
+        held_by=held_by,
+        began=began,
+        shown=shown,
         fixture_sets=fixture_sets,
         other_lanes=others,
         violations=_first_violations(state),
         violation_counts=dict(sorted(state.violation_counts.items())),
     )
+
+
+class _LaneHistory:
+    """What one lane was asked, now and in earlier runs."""
+
+    def __init__(
+        self,
+        state: AdvisoryExamState,
+        policy: AdvisoryPolicy,
+        before: Sequence[EarlierRun],
+        lanes: tuple[str, str],
+        shown: Mapping[str, str],
+    ) -> None:
+        raw, lane = lanes
+        self.policy = policy
+        self.before = before
+        self.lane = lane
+        self.full = state.too_many_inputs or state.too_many_runs
+        now = list(state.inputs.items())
+        self.now: LaneInputs = lane_inputs(now, raw, policy)
+        self.by_run: dict[str, RunInputs] = {}
+        for run in before:
+            own = lane_inputs(list(run.inputs.items()), raw, policy).by_run
+            for inputs in own.values():
+                self.by_run[run.run] = inputs
+        self.by_run |= {shown.get(run, run): own for run, own in self.now.by_run.items()}
+        everything = [*now, *(item for run in before for item in run.inputs.items())]
+        self.problems = list(lane_problems(everything, raw))
+
+    def numbers(
+        self,
+        runs: Mapping[str, LaneBuckets],
+        began: Mapping[str, str],
+        fixtures: PinnedFixtures | None,
+        lost: int,
+    ) -> tuple[dict[str, Number], dict[str, list[str]]]:
+        """The numbers on inputs and earlier runs, and what holds the lane, in words."""
+        failed = self._failed_runs(runs, began)
+        conflicts = len(self.problems)
+        found = {
+            "bucket_shift": self._shift(runs, lost),
+            "comparable_inputs": self._counted("comparable_inputs", self.now.comparable, lost),
+            "input_conflict_count": self._counted("input_conflict_count", conflicts, lost),
+            "failed_run_count": self._counted("failed_run_count", max(0, len(failed) - 1), 0),
+        }
+        held = {"inputs": self.problems, "history": failed}
+        if fixtures is not None:
+            now = {run: own for run, own in self.by_run.items() if run in runs}
+            count, texts = fixture_differences(now, fixtures, self.lane)
+            found["fixture_difference_count"] = self._counted(
+                "fixture_difference_count", count, lost
+            )
+            held["fixtures"] = list(texts)
+        return found, {name: texts for name, texts in held.items() if texts}
+
+    def _counted(self, name: str, count: int, lost: int) -> Number:
+        metric = METRIC[name]
+        if self.full:
+            why = "there are too many runs or inputs to tell them apart"
+            return Number(metric.unmeasured(why, lane=self.lane), 0, None)
+        n = sum(own.size for own in self.by_run.values())
+        return Number(metric.measured(count, n=n, lane=self.lane), count, count + lost)
+
+    def _shift(self, runs: Mapping[str, LaneBuckets], lost: int) -> Number:
+        lane, metric = self.lane, METRIC["bucket_shift"]
+        spread = {run.run: run.lanes.get(lane, {}) for run in self.before}
+        spread |= {run: found.get(lane, {}) for run, found in runs.items()}
+        used = {run: own for run, own in self.by_run.items() if any(spread.get(run, {}).values())}
+        number = shift_number(
+            lane, list(spread.values()), self.policy.stability, lost, same_inputs=False
+        )
+        why = unequal_runs(used) if len(used) > 1 else None
+        if self.full or (number.measurement.value is not None and why is not None):
+            reason = why or "there are too many runs or inputs to tell them apart"
+            return Number(metric.unmeasured(reason, lane=lane), 0.0, 1.0)
+        return number
+
+    def _failed_runs(self, runs: Mapping[str, LaneBuckets], began: Mapping[str, str]) -> list[str]:
+        """The earlier runs that broke a rule, until enough clean runs came after the last."""
+        failed = [run for run in self.before if run.broken.get(self.lane)]
+        if not failed:
+            return []
+        last = max(run.began for run in failed)
+        times = [run.began for run in self.before if not run.broken.get(self.lane)]
+        times += [began.get(run, "") for run in runs]
+        clean = sum(moment > last for moment in times)
+        if clean >= self.policy.stability.clean_runs:
+            return []
+        wanted = self.policy.stability.clean_runs
+        return [
+            *(f"run {run.run} broke {', '.join(run.broken[self.lane])}" for run in failed),
+            f"{clean} clean runs since then, needs {wanted}",
+        ]
+
+
+def broken_rules(found: Findings, policy: AdvisoryPolicy) -> dict[str, tuple[str, ...]]:
+    """The rules that the runs of some evidence break on their own, by lane.
+
+    How many inputs and runs there are is judged over all runs together and left out.
+    """
+    shared = [
+        rule.id
+        for rule in global_rules()
+        if judged(rule, found.numbers.get((rule.metric, None))) is False
+    ]
+    broken = {}
+    for lane in found.lanes:
+        own = lane_rules(lane, policy.bounds(lane), policy.stability.shift_max)
+        broken[lane] = (
+            *shared,
+            *(
+                rule.id.removeprefix(f"{lane}.")
+                for rule in own
+                if rule.metric not in _OVER_ALL_RUNS
+                and judged(rule, found.numbers.get((rule.metric, lane))) is False
+            ),
+        )
+    return broken
+
+
+_OVER_ALL_RUNS: Final = frozenset(("comparable_inputs", "missing_case_kind_count", "bucket_shift"))
 
 
 def _shown_names(state: AdvisoryExamState, scan: PrivateTextScan) -> dict[str, str]:
@@ -448,13 +633,19 @@ def shift_number(
 
 
 def _other_lanes(
-    policy: AdvisoryPolicy, lanes: Sequence[str], numbers: Mapping[NumberKey, Number]
+    policy: AdvisoryPolicy,
+    lanes: Sequence[str],
+    numbers: Mapping[NumberKey, Number],
+    terms: Terms,
 ) -> dict[str, OtherLane]:
     others = {}
     for lane in lanes:
         if lane in policy.lanes:
             continue
-        rules = lane_rules(lane, policy.lane_defaults, policy.stability.shift_max)
+        rules = (
+            *lane_rules(lane, policy.lane_defaults, policy.stability.shift_max),
+            *input_rules(lane, terms.version, pinned=terms.fixtures is not None),
+        )
         answers = {
             rule.id.removeprefix(f"{lane}."): judged(rule, numbers.get((rule.metric, lane)))
             for rule in rules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -11,13 +12,24 @@ import msgspec
 
 from gatemark.core.atomic import write_together
 from gatemark.core.canonical import json_file
+from gatemark.core.errors import UsageError
 from gatemark.evidence.exam import file_option
 from gatemark.exams.advisory.exam import SUITE
-from gatemark.exams.advisory.policy_file import read_advisory_policy, read_history
-from gatemark.exams.score import EVERY_EXAM, score_verb
+from gatemark.exams.advisory.fixtures.files import open_fixtures
+from gatemark.exams.advisory.history import HISTORY
+from gatemark.exams.advisory.policy_file import exam_options, history_files, read_advisory_policy
+from gatemark.exams.score import (
+    EVERY_EXAM,
+    ScoreReport,
+    ScoreRequest,
+    exam_report,
+    score_exam,
+    score_verb,
+)
 from gatemark.gate.decide import Scored
 from gatemark.report import words
 from gatemark.report.markdown import code
+from gatemark.workspace import Workspace
 
 
 class AdvisoryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -28,15 +40,55 @@ class AdvisoryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     ] = None
     history: Annotated[
         str | None,
-        file_option("Folder of earlier summary.json files, for stability.", metavar="DIR"),
+        file_option("Folder of earlier decision files (.jsonl), for stability.", metavar="DIR"),
+    ] = None
+    fixtures: Annotated[
+        str | None,
+        file_option(
+            "Fixtures that every run must have: 'builtin', or a folder with a manifest.",
+            metavar="builtin|DIR",
+        ),
     ] = None
 
 
 def advisory_options(parameters: AdvisoryParameters, _now: datetime) -> dict[str, Any]:
-    """The options of the exam: the policy of a file, and the runs of a folder."""
+    """The options of the exam: the policy of a file, the version of the rules, the fixtures."""
     policy = {} if parameters.policy is None else read_advisory_policy(parameters.policy)
-    history = [] if parameters.history is None else read_history(parameters.history)
-    return {"policy": dict(policy), "history": [dict(run) for run in history]}
+    options = exam_options(policy)
+    if parameters.fixtures is not None:
+        options["fixtures"] = pinned_fixtures(parameters.fixtures)
+    return options
+
+
+def pinned_fixtures(path: str) -> dict[str, Any]:
+    """The fixtures of a manifest as the exam pins them."""
+    opened = open_fixtures(path)
+    if not opened.pinned:
+        raise UsageError(f"{path}: fixtures need a manifest to be pinned; give their folder")
+    return {
+        "fixture_set": opened.name,
+        "fixtures": [
+            {
+                "input_class": fixture.input_class,
+                "fixture_id": fixture.fixture_id,
+                "content_hash": fixture.content_hash,
+            }
+            for fixture in opened.fixtures
+        ],
+    }
+
+
+def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
+    """Score decision files beside those of earlier runs."""
+    started_at = workspace.clock()
+    parameters: AdvisoryParameters = request.parameters
+    options = advisory_options(parameters, started_at)
+    paths = [] if parameters.history is None else history_files(parameters.history)
+    files = [*request.files, *((HISTORY, path) for path in paths)]
+    scored = score_exam(
+        workspace, SUITE.kind, options, replace(request, files=files), started_at=started_at
+    )
+    return exam_report(dated(scored), lambda found: summary_files(found.summary))
 
 
 def summary_files(summary: Mapping[str, Any]) -> dict[str, bytes]:
@@ -173,7 +225,7 @@ def _milliseconds(value: float | None) -> str:
     return "n/a" if value is None else f"{value:,.1f} ms"
 
 
-SCORE = score_verb(
+_VERB = score_verb(
     SUITE,
     summary="Score advisory decision records lane by lane and judge them.",
     help="""\
@@ -187,8 +239,6 @@ Exit codes: 0 every bound holds, 1 one is broken, 2 bad input, 3 could not be ju
 A pass makes lanes candidates for discussion. It grants nothing.""",
     features=EVERY_EXAM | {"cache"},
     parameters=AdvisoryParameters,
-    to_options=advisory_options,
-    finish=dated,
     writes="summary.json and summary.md",
-    files_of=lambda scored: summary_files(scored.summary),
 )
+SCORE = replace(_VERB, roles=SUITE.roles[:1], score=_score)

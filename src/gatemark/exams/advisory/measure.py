@@ -44,6 +44,7 @@ from gatemark.exams.advisory.decision import (
     reference_is_whole,
     side_effect_breaches,
 )
+from gatemark.exams.advisory.inputs import InputGroup, Pairs, distinct_pairs, input_pairs
 from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
 from gatemark.exams.advisory.policy import AdvisoryPolicy
 from gatemark.statistics.quantiles import sketched
@@ -53,6 +54,8 @@ EXACT_MAX: Final = 2_000_000
 NAMES_MAX: Final = 2_000
 """Up to this many runs or fixture sets are counted apart; beyond, none are."""
 VIOLATIONS_KEPT: Final = 200
+INPUTS_MAX: Final = 2_000_000
+"""Up to this many inputs, counted once per run and kind, are told apart; beyond, none are."""
 MEANINGS_MAX: Final = 100_000
 RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
 _REMEMBERED: Final = 50_000
@@ -319,14 +322,15 @@ class LaneCase(msgspec.Struct, frozen=True, array_like=True):
 class AdvisoryExamState(msgspec.Struct):
     """Counted records by kind, by run, by case and by fixture set; times by lane; violations.
 
-    ``codes`` and ``times`` are the columns of records not yet counted, one of each per record.
-    A code means something to the collector that made it, so columns are counted before a state
-    leaves its process.
+    ``codes``, ``times`` and ``pairs`` are the columns of records not yet counted, one of each per
+    record. A code means something to the collector that made it, so columns are counted before a
+    state leaves its process. ``first_times`` has the earliest second of each run.
     """
 
     shard: int
     codes: bytearray = msgspec.field(default_factory=bytearray)
     times: bytearray = msgspec.field(default_factory=bytearray)
+    pairs: bytearray = msgspec.field(default_factory=bytearray)
     kinds: dict[Kind, int] = {}
     runs: dict[RunBucket, int] = {}
     too_many_runs: bool = False
@@ -337,6 +341,9 @@ class AdvisoryExamState(msgspec.Struct):
     sketches: dict[str, dict[int, int]] = {}
     violations: dict[int, list[Violation]] = {}
     violation_counts: dict[ViolatedField, int] = {}
+    inputs: dict[InputGroup, bytes] = {}
+    too_many_inputs: bool = False
+    first_times: dict[str, str] = {}
 
     @property
     def lanes(self) -> list[str]:
@@ -351,6 +358,7 @@ class Meaning(NamedTuple):
     run: str
     case: str | None
     fixture_set: str | None
+    model: str | None
 
 
 class Collector:
@@ -380,12 +388,31 @@ class Collector:
         times = [record.latency.total_ms for record in batch]
         state.codes += np.array(codes, dtype=np.int64).tobytes()
         state.times += np.array(times, dtype=np.float64).tobytes()
+        state.pairs += input_pairs([record.source for record in batch])
+        self._note_times(state, batch, profile)
         if violations:
             kept = state.violations.setdefault(state.shard, [])
             kept.extend(violations[: VIOLATIONS_KEPT - len(kept)])
             for hit in violations:
                 key = ViolatedField(hit.field.partition("[")[0], hit.kind)
                 _add(state.violation_counts, key, 1)
+
+    @staticmethod
+    def _note_times(
+        state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], profile: Profile
+    ) -> None:
+        """Remember when each run began, to the second."""
+        moments: dict[str | None, list[str]] = {}
+        runs = {part.run for part in profile.parts}
+        if len(runs) == 1:
+            moments[runs.pop()] = [record.timestamp for record in batch]
+        else:
+            for part, record in zip(profile.parts, batch, strict=True):
+                moments.setdefault(part.run, []).append(record.timestamp)
+        for run, found in moments.items():
+            name = run if run and RUN_PATTERN.fullmatch(run) else ""
+            first = min(found)[:19].upper()
+            state.first_times[name] = min(first, state.first_times.get(name, first))
 
     def settle(self, state: AdvisoryExamState) -> AdvisoryExamState:
         """Count the columns of a state, which are empty then."""
@@ -413,7 +440,11 @@ class Collector:
                 _add(state.cases, LaneCase(kind.lane, meaning.case), total)
             if meaning.fixture_set is not None and not state.too_many_sets:
                 _add(state.fixture_sets, meaning.fixture_set, total)
-        state.codes, state.times = bytearray(), bytearray()
+        if not state.too_many_inputs:
+            rows = np.frombuffer(state.pairs, dtype=np.uint64).reshape(-1, 2)
+            for meaning, own in zip(meanings, distinct_pairs(places, rows), strict=True):
+                _add_inputs(state.inputs, _group_of(meaning), own)
+        state.codes, state.times, state.pairs = bytearray(), bytearray(), bytearray()
         return _bounded(state)
 
     def _places_to_read(
@@ -473,7 +504,27 @@ def _meaning(part: SharedPart, *, private_text: bool) -> Meaning:
         run=run if run and RUN_PATTERN.fullmatch(run) else "",
         case=part.case,
         fixture_set=record.source.fixture_set or None,
+        model=record.service.model or None,
     )
+
+
+def _group_of(meaning: Meaning) -> InputGroup:
+    kind = meaning.kind
+    return InputGroup(
+        run=meaning.run,
+        lane=kind.lane,
+        fixture_set=meaning.fixture_set,
+        model=meaning.model,
+        compared=kind.compared,
+    )
+
+
+def _add_inputs(inputs: dict[InputGroup, bytes], group: InputGroup, rows: Pairs) -> None:
+    known = inputs.get(group)
+    if known is not None:
+        both = np.concatenate((np.frombuffer(known, dtype=np.uint64).reshape(-1, 2), rows))
+        (rows,) = distinct_pairs(np.zeros(len(both), dtype=np.int64), both)
+    inputs[group] = rows.tobytes()
 
 
 def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
@@ -498,7 +549,14 @@ def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamSta
         },
         violations={**left.violations, **right.violations},
         violation_counts=_summed(left.violation_counts, right.violation_counts),
+        inputs=dict(left.inputs),
+        too_many_inputs=left.too_many_inputs or right.too_many_inputs,
+        first_times=dict(left.first_times),
     )
+    for group, data in right.inputs.items():
+        _add_inputs(total.inputs, group, np.frombuffer(data, dtype=np.uint64).reshape(-1, 2))
+    for run, first in right.first_times.items():
+        total.first_times[run] = min(first, total.first_times.get(run, first))
     return _bounded(total)
 
 
@@ -506,8 +564,11 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
     """Keep a state small: sketches for too many times, no names for too many names."""
     if state.too_many_runs or len({key.run for key in state.runs}) > NAMES_MAX:
         state.runs, state.too_many_runs = {}, True
+        state.first_times = {}
     if state.too_many_sets or len(state.fixture_sets) > NAMES_MAX:
         state.fixture_sets, state.too_many_sets = {}, True
+    if state.too_many_inputs or sum(map(len, state.inputs.values())) > 16 * INPUTS_MAX:
+        state.inputs, state.too_many_inputs = {}, True
     size = sum(map(len, state.times_by_lane.values())) // 8
     if size > EXACT_MAX or state.sketches:
         for lane, data in state.times_by_lane.items():

@@ -477,6 +477,9 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric("p95_total_ms", unit="ms", empty="no time was measured"),
     Metric("bucket_shift", unit="ratio", scope="lane", title="bucket shift"),
     Metric("comparable_inputs", direction=BETTER, scope="lane", title="comparable inputs"),
+    Metric("input_conflict_count", scope="lane"),
+    Metric("failed_run_count", scope="lane"),
+    Metric("fixture_difference_count", scope="lane"),
     Metric("other_lanes_below_count", scope="overall"),
 )
 METRIC: Final = {metric.name: metric for metric in METRICS}

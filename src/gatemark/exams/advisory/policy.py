@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Rule
 from gatemark.evidence.hygiene import PrivateTextRules
@@ -106,7 +106,7 @@ class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 DEFAULT_TAXONOMY: Final = Taxonomy()
 
 
-class CategoryKey(msgspec.Struct, frozen=True, gc=False):
+class CategoryKey(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """All that the category of a record depends on."""
 
     label: str
@@ -259,16 +259,24 @@ class LanePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     labels: Taxonomy | None = None
 
 
+@original_fields("runs_min shift_max alpha")
 class Stability(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When the spread over confidence buckets counts as stable over runs.
 
     Stable: over ``runs_min`` runs, none is further than ``shift_max`` (total variation distance)
-    from the others together. Unstable: further, and unlikely by chance at ``alpha``.
+    from the others together. Unstable: further, and unlikely by chance at ``alpha``. After a
+    failed run, ``clean_runs_min`` clean ones in a row are needed (default: ``runs_min``).
     """
 
     runs_min: Annotated[int, msgspec.Meta(ge=2)] = 3
     shift_max: Share = 0.10
     alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
+    clean_runs_min: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+    @property
+    def clean_runs(self) -> int:
+        """How many clean runs in a row make up for a failed one."""
+        return self.runs_min if self.clean_runs_min is None else self.clean_runs_min
 
 
 class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -367,11 +375,17 @@ class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def loosened(policy: AdvisoryPolicy) -> list[str]:
     """The bounds by which a policy asks for less than the defaults do, overall and by lane."""
     lanes = {name: policy.bounds(name) for name in sorted(policy.lanes)}
+    usual = Stability()
     return [
         *_looser("overall", policy.overall, OverallBounds()),
         *_looser("lane_defaults", policy.lane_defaults, LaneBounds()),
         *(text for name, own in lanes.items() for text in _looser(name, own, policy.lane_defaults)),
         *_looser("stability", policy.stability, Stability()),
+        *(
+            [f"stability.clean_runs_min {policy.stability.clean_runs}, default {usual.runs_min}"]
+            if policy.stability.clean_runs < usual.runs_min <= policy.stability.runs_min
+            else ()
+        ),
         *_looser("privacy", policy.privacy, PrivateTextRules()),
         *_other_meanings("labels", policy.labels),
         *(
@@ -423,7 +437,15 @@ NEVER_EXCUSED = frozenset(("advisory.authority", "advisory.side_effects", "advis
 """What keeps every lane from being discussed even when a waiver lets the run pass."""
 
 
-def all_rules(policy: AdvisoryPolicy) -> tuple[Rule, ...]:
+FIRST_RULES: Final = 1
+RULES: Final = 2
+"""The version of the rules: 1 took earlier runs from summaries and counted records as inputs."""
+RulesVersion = Literal[1, 2]
+
+
+def all_rules(
+    policy: AdvisoryPolicy, version: RulesVersion = FIRST_RULES, *, pinned: bool = False
+) -> tuple[Rule, ...]:
     """Global blockers, overall bounds, the lanes that are named, and all others together."""
     return (
         *global_rules(),
@@ -432,9 +454,23 @@ def all_rules(policy: AdvisoryPolicy) -> tuple[Rule, ...]:
         *(
             rule
             for lane in sorted(policy.lanes)
-            for rule in lane_rules(lane, policy.bounds(lane), policy.stability.shift_max)
+            for rule in (
+                *lane_rules(lane, policy.bounds(lane), policy.stability.shift_max),
+                *input_rules(lane, version, pinned=pinned),
+            )
         ),
     )
+
+
+def input_rules(lane: str, version: RulesVersion, *, pinned: bool) -> Iterator[Rule]:
+    """The rules on what a lane was asked, and on its earlier runs."""
+    if version == FIRST_RULES:
+        return
+    yield Rule(f"{lane}.inputs", "input_conflict_count", "<=", 0, lane=lane, severity="hold")
+    yield Rule(f"{lane}.history", "failed_run_count", "<=", 0, lane=lane, severity="hold")
+    if pinned:
+        name = "fixture_difference_count"
+        yield Rule(f"{lane}.fixtures", name, "<=", 0, lane=lane, severity="hold")
 
 
 def global_rules() -> tuple[Rule, ...]:

@@ -1,32 +1,21 @@
-"""Advisory policies from YAML or JSON, and the earlier runs that stability is judged against."""
+"""Advisory policies from YAML or JSON, and the decision files of earlier runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.exam import suites
 from gatemark.evidence.settings_file import read_settings
+from gatemark.exams.advisory.policy import RULES
 
 KIND = "advisory"
 MAX_POLICY_BYTES = 1024 * 1024
-MAX_SUMMARY_BYTES = 16 * 1024 * 1024
-MAX_SUMMARIES = 1_000
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
-
-
-class EarlierSummary(msgspec.Struct, frozen=True):
-    """The parts of an earlier summary that later runs are compared with."""
-
-    schema: Literal["gatemark.advisory_summary/1"]
-    fixture_sets: tuple[str, ...]
-    runs: dict[str, dict[str, dict[str, Count]]]
-    evidence_digests: tuple[str, ...]
+MAX_FILES = 1_000
 
 
 def read_advisory_policy(path: str) -> dict[str, Any]:
@@ -42,47 +31,25 @@ def read_advisory_policy(path: str) -> dict[str, Any]:
     return value
 
 
-def read_history(folder: str) -> list[dict[str, Any]]:
-    """The runs of every summary in a folder, each once, as the exam wants them.
+def exam_options(policy: Mapping[str, object]) -> dict[str, Any]:
+    """The options of an exam by today's rules."""
+    return {"policy": dict(policy), "rules": RULES}
 
-    Each ``.json`` file of the folder itself and each ``summary.json`` below it must be a summary.
+
+def history_files(folder: str) -> list[str]:
+    """The decision files in a folder and below it, of whatever runs.
+
+    A folder that has only summaries is refused: anyone can type a summary.
     """
     place = Path(folder)
     if not place.is_dir():
         raise BadInputError(f"{folder}: is not a folder")
-    found: dict[str, dict[str, Any]] = {}
-    for path in _summaries(place):
-        for past in past_runs(_read_summary(path)):
-            found[past["run"]] = past
-    return [found[name] for name in sorted(found)]
-
-
-def past_runs(summary: EarlierSummary) -> Iterator[dict[str, Any]]:
-    """The runs of one summary; a run without an id goes by its evidence."""
-    for run, lanes in summary.runs.items():
-        yield {
-            "run": run or ",".join(sorted(summary.evidence_digests)),
-            "fixture_sets": list(summary.fixture_sets),
-            "evidence": list(summary.evidence_digests),
-            "lanes": lanes,
-        }
-
-
-def _summaries(place: Path) -> Iterator[Path]:
-    top = sorted(place.glob("*.json"))
-    below = sorted(path for path in place.rglob("summary.json") if path.parent != place)
-    paths = [*top, *below]
-    if len(paths) > MAX_SUMMARIES:
-        raise BadInputError(f"{place}: holds more than {MAX_SUMMARIES} summaries")
-    yield from paths
-
-
-def _read_summary(path: Path) -> EarlierSummary:
-    try:
-        if path.stat().st_size > MAX_SUMMARY_BYTES:
-            raise BadInputError(f"{path}: is larger than {MAX_SUMMARY_BYTES} bytes")
-        return msgspec.json.decode(path.read_bytes(), type=EarlierSummary)
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInputError(f"{path}: is not the summary of an advisory run: {error}") from error
+    paths = sorted(str(path) for path in place.rglob("*.jsonl") if path.is_file())
+    if len(paths) > MAX_FILES:
+        raise BadInputError(f"{folder}: holds more than {MAX_FILES} decision files")
+    if not paths and any(place.rglob("*.json")):
+        raise BadInputError(
+            f"{folder}: holds summaries but no decision files (.jsonl); stability is computed from "
+            "records, so put the earlier decisions.jsonl files there"
+        )
+    return paths

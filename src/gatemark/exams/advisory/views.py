@@ -58,9 +58,13 @@ def promotion_section(
     for lane in sorted({*facts["lanes"], *policy.lanes}):
         own = [finding for finding in stopped if lane_of.get(finding.rule) == lane]
         lanes[lane] = _lane_promotion(policy, lane, [*shared, *own], facts)
+    details = {
+        finding.reason: _detailed(finding.reason, lane_of.get(finding.rule), finding.rule, facts)
+        for finding in stopped
+    }
     return {
         "statement": STATEMENT,
-        "blockers": [_spelled(reason, facts) for reason in verdict.blockers],
+        "blockers": [_spelled(reason, details, facts) for reason in verdict.blockers],
         "caveats": [
             *verdict.caveats,
             *_policy_caveats(policy),
@@ -101,9 +105,9 @@ def _lane_promotion(
     policy: AdvisoryPolicy, lane: str, stopped: list[Finding], facts: Mapping[str, Any]
 ) -> dict[str, Any]:
     named = policy.lanes.get(lane)
-    blockers = [finding.reason for finding in stopped]
+    blockers = [_detailed(finding.reason, lane, finding.rule, facts) for finding in stopped]
     blockers += [
-        f"{lane}.{rule} {word}"
+        _detailed(f"{lane}.{rule} {word}", lane, f"{lane}.{rule}", facts)
         for word, rules in (
             ("is beyond the default bound", facts["other_lanes"].get(lane, {}).get("broken", [])),
             ("could not be judged", facts["other_lanes"].get(lane, {}).get("open", [])),
@@ -150,8 +154,16 @@ def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
         yield f"the policy asks for less than the defaults: {', '.join(less[:5])}{more}"
 
 
-def _spelled(reason: str, facts: Mapping[str, Any]) -> str:
+def _detailed(reason: str, lane: str | None, rule: str, facts: Mapping[str, Any]) -> str:
+    """A blocker about inputs or earlier runs says which; the gate only knows how many."""
+    fared = facts["lanes"].get(lane, {}).get("held_by", {})
+    details = fared.get(rule.removeprefix(f"{lane}."), [])
+    return f"{reason}: {'; '.join(details)}" if details else reason
+
+
+def _spelled(reason: str, details: Mapping[str, str], facts: Mapping[str, Any]) -> str:
     """A blocker about other lanes says which; the gate only knows how many."""
+    reason = details.get(reason, reason)
     broken = [
         f"{lane} ({', '.join(fared['broken'])})"
         for lane, fared in facts["other_lanes"].items()
@@ -218,7 +230,7 @@ def facts_document(found: Findings) -> dict[str, Any]:
             for hit, count in found.violation_counts.items()
         ],
         "runs": found.runs,
-        "past_runs": [past.run for past in found.past_runs],
+        "past_runs": list(found.past_runs),
         "past_runs_left_out": found.other_fixture_runs,
         "other_lanes": {
             lane: {"broken": list(fared.broken), "open": list(fared.open)}
@@ -291,6 +303,7 @@ def _lane_summary(found: Findings, lane: str) -> dict[str, Any]:
         "bucket_shift_reason": shift.reason,
         "bounds": msgspec.to_builtins(found.policy.bounds(lane)),
         "named_in_policy": lane in found.policy.lanes,
+        "held_by": found.held_by.get(lane, {}),
     }
 
 

@@ -12,7 +12,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest, json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
-from gatemark.exams.advisory.policy_file import read_history
+from gatemark.exams.advisory.policy_file import history_files
 
 CARD: Final = "dry-run.card"
 DECISIONS: Final = "decisions.jsonl"
@@ -83,9 +83,9 @@ def run_file(folder: Path, run_id: str) -> Path:
     return folder / RUNS / run_id / DECISIONS
 
 
-def read_past_runs(folder: Path) -> list[dict[str, object]]:
-    """The runs that a folder holds already, as history; empty when there are none."""
-    return read_history(str(folder / RUNS)) if (folder / RUNS).is_dir() else []
+def past_run_files(folder: Path) -> list[str]:
+    """The decision files of the runs that a folder holds already."""
+    return history_files(str(folder / RUNS)) if (folder / RUNS).is_dir() else []
 
 
 def write_runs(folder: Path, card: RunCard, runs: Mapping[str, bytes]) -> None:

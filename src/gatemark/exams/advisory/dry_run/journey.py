@@ -8,14 +8,12 @@ before (3) writes nothing; after that the records are there and can be scored.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import digest_bytes
 from gatemark.core.policy import Outcome
 from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.run_exam import run_exam
@@ -23,7 +21,7 @@ from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.advisory.dry_run.folder import (
     RUNS,
     encode_decisions,
-    read_past_runs,
+    past_run_files,
     run_file,
     write_front,
     write_runs,
@@ -36,10 +34,9 @@ from gatemark.exams.advisory.dry_run.run import (
     RandomBytes,
     run_advisory,
 )
-from gatemark.exams.advisory.exam import DECISIONS
+from gatemark.exams.advisory.history import DECISIONS, HISTORY
 from gatemark.exams.advisory.journey import dated, write_summaries
-from gatemark.exams.advisory.policy import lane_name
-from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
+from gatemark.exams.advisory.policy_file import KIND, exam_options, read_advisory_policy
 from gatemark.gate.decide import judge_exam
 from gatemark.workspace import Workspace
 
@@ -65,16 +62,16 @@ def dry_run(
     """Ask, record, judge and write; the folder holds everything afterwards."""
     policy = None if choices.policy is None else read_advisory_policy(choices.policy)
     # A recording that is played again was not executed again: it says nothing about stability.
-    earlier = [] if choices.mode == "offline_fixture" else read_past_runs(out)
+    earlier = [] if choices.mode == "offline_fixture" else past_run_files(out)
     asked = run_advisory(
         workspace, choices, random_bytes=random_bytes, out=out, on_progress=on_progress
     )
     files = {run.run_id: encode_decisions(run.decisions) for run in asked.runs}
     write_runs(out, asked.card, files)
-    pasts = [_past_run(run, files[run.run_id]) for run in asked.runs]
+    paths = {run.run_id: str(run_file(out, run.run_id)) for run in asked.runs}
     summaries = []
     for run in asked.runs:
-        others = [past for past in pasts if past["run"] != run.run_id]
+        others = [path for run_id, path in paths.items() if run_id != run.run_id]
         summaries.append(_judged(workspace, run, out, policy, [*earlier, *others]))
     for run, summary in zip(asked.runs, summaries, strict=True):
         write_summaries(str(out / RUNS / run.run_id), summary)
@@ -89,14 +86,17 @@ def _judged(
     run: DryRun,
     out: Path,
     policy: Mapping[str, object] | None,
-    history: Sequence[Mapping[str, object]],
+    history: Sequence[str],
 ) -> dict[str, Any]:
     started_at = workspace.clock()
     examined = run_exam(
         ExamRun(
             kind=KIND,
-            options={"policy": dict(policy or {}), "history": [dict(past) for past in history]},
-            files=[(DECISIONS, str(run_file(out, run.run_id)))],
+            options=exam_options(policy or {}),
+            files=[
+                (DECISIONS, str(run_file(out, run.run_id))),
+                *((HISTORY, path) for path in history),
+            ],
             reading=ReadingChoices(),
             engine=workspace.engine,
             expected_ids=frozenset(decision.decision_id for decision in run.decisions),
@@ -117,26 +117,6 @@ def _judged(
         for file in scored.summary["evidence"]
     ]
     return {**scored.summary, "evidence": evidence}
-
-
-def _past_run(run: DryRun, data: bytes) -> dict[str, object]:
-    """A run as the history of another: how its lanes spread over the confidence buckets."""
-    lanes: dict[str, Counter[str]] = {}
-    for decision in run.decisions:
-        lane = lane_name(decision.input_class, decision.service.name)
-        lanes.setdefault(lane, Counter())[decision.confidence.bucket] += 1
-    return {
-        "run": run.run_id,
-        "fixture_sets": sorted(
-            {
-                decision.source.fixture_set
-                for decision in run.decisions
-                if isinstance(decision.source.fixture_set, str)
-            }
-        ),
-        "evidence": [digest_bytes(data)],
-        "lanes": {lane: dict(counts) for lane, counts in lanes.items()},
-    }
 
 
 def _caveats(asked: DryRuns) -> list[str]:
