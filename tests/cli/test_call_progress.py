@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gatemark.cli.call_progress import PlainLines, described
+from gatemark.cli.run import PlainLines, described
 from gatemark.targets.runner import RunProgress
 
 

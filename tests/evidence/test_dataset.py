@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
-from gatemark.evidence.rows import Sampling
+from gatemark.evidence.rows import Sampling, draw, frozen_rows, read_dataset
 
 ROWS = [
     {"id": "b", "input": "two", "target": "2", "tags": {"kind": "even"}},

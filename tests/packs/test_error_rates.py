@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from gatemark.evidence.dataset import frozen_rows
+from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import OpenPack
 from gatemark.packs.judge import PackEvidence, judge_pack

@@ -14,7 +14,7 @@ from tests.packs.test_verdict_laws import NOW
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding
-from gatemark.evidence.dataset import frozen_rows
+from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import OpenPack
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack

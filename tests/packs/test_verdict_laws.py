@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.policy import Finding
-from gatemark.evidence.dataset import frozen_rows
+from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import OpenPack
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack

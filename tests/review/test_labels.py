@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, RefusedError, UsageError
-from gatemark.evidence.dataset import read_dataset
+from gatemark.evidence.rows import read_dataset
 from gatemark.ledger.event_kinds import LABELS_ACCEPTED
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act

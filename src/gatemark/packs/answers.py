@@ -1,8 +1,8 @@
-"""Scored answers, and the plain bookkeeping over them: per item, per arm, in pairs."""
+"""What a suite asks, and the scored answers: per item, per arm, in pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,8 +10,10 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import Row
-from gatemark.targets.port import ANSWER_FIELDS
+from gatemark.packs.pack import SuiteSpec
+from gatemark.targets.port import ANSWER_FIELDS, Call, TargetError
 from gatemark.targets.recorded import UNSCORED
+from gatemark.targets.template import Template
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -196,3 +198,37 @@ def read_sample_lines(data: bytes, place: str) -> list[dict[str, Any]]:
         sample.setdefault("epoch", FIRST_EPOCH)
         samples.append(sample)
     return samples
+
+
+def calls_of(suite: SuiteSpec, rows: Sequence[Row]) -> list[Call]:
+    """Return the calls of a suite: every item, as often as the suite repeats it."""
+    template = None if suite.template is None else _checked(suite)
+    return [
+        call if template is None else _filled(call, template)
+        for row in rows
+        for epoch in range(1, suite.repeats + 1)
+        for call in (Call(id=row.id, epoch=epoch, input=row.input, sample=asked_of(row)),)
+    ]
+
+
+def _checked(suite: SuiteSpec) -> Template:
+    template = Template(suite.template, name=f"suite {suite.id}: template")
+    for path in template.paths:
+        if path[0] == "variables":
+            raise BadInputError(f"{template.name} has no variables; use input or sample.KEY")
+        if path[0] == "sample" and (len(path) == 1 or path[1] in ANSWER_FIELDS):
+            raise BadInputError(
+                f"{template.name} must not use {'.'.join(path)}: it would tell the target what is "
+                "right; use input, id, epoch or sample.KEY of another key"
+            )
+    if not any(path[0] in ("input", "sample") for path in template.paths):
+        raise BadInputError(f"{template.name} never uses the item; add {{{{input}}}}")
+    return template
+
+
+def _filled(call: Call, template: Template) -> Call:
+    try:
+        value = template.render(call)
+    except TargetError as error:
+        raise BadInputError(str(error)) from error
+    return Call(id=call.id, epoch=call.epoch, input=value, sample=call.sample)

@@ -13,20 +13,19 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 from gatemark.core.result import AssetRef, Result
-from gatemark.evidence.dataset import draw, frozen_rows, read_dataset
 from gatemark.evidence.exam import suites
-from gatemark.evidence.rows import Row, Snapshot
+from gatemark.evidence.rows import Row, Snapshot, draw, frozen_rows, read_dataset
 from gatemark.packs.answers import (
     Answer,
     ItemKey,
     asked_rows,
+    calls_of,
     read_sample_lines,
     sample_line,
     sample_of,
 )
 from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
-from gatemark.packs.inputs import calls_of
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes

@@ -9,8 +9,13 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.evidence.exam import suites
-from gatemark.evidence.settings_errors import SettingsProblem, option_problems, problem_in
-from gatemark.evidence.settings_file import parse_settings, settings_text
+from gatemark.evidence.settings_file import (
+    SettingsProblem,
+    option_problems,
+    parse_settings,
+    problem_in,
+    settings_text,
+)
 from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import scorers

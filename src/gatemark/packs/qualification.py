@@ -11,8 +11,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.core.figure import Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
-from gatemark.evidence.dataset import read_dataset
-from gatemark.evidence.rows import Row, Snapshot
+from gatemark.evidence.rows import Row, Snapshot, read_dataset
 from gatemark.packs.grading import LICENCE, Graded, Graders, Items, judge_options, judge_spec
 from gatemark.packs.pack import JudgeSpec, Pack, SuiteSpec
 from gatemark.packs.suites.suite import ArmsReport

@@ -10,16 +10,16 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, IncomparableError
+from gatemark.evidence.rows import names_schema
 from gatemark.evidence.source import (
     Limits,
-    ReadingChoices,
     inspect_source,
     read_blocks,
     split_sources,
 )
 from gatemark.packs.answers import ItemKey, read_sample_lines
-from gatemark.samples.importer import ReadOptions, as_record, import_files, log_file
-from gatemark.samples.read_samples import AUTO, is_own_file
+from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
+from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError, SampleOrigin
 from gatemark.scorers.recorded import NAME
 
@@ -68,7 +68,7 @@ def recorded_rows(
     options = options or ReadOptions()
     arm = options.arm or arm
     asked = tool != AUTO or options.columns
-    if asked or file.is_dir() or not is_own_file(inspect_source(str(file)), ReadingChoices()):
+    if asked or file.is_dir() or not _is_own(file):
         return _imported(file, tool, msgspec.structs.replace(options, arm=arm))
     if arm is not None:
         raise BadInputError(f"{file}: is gatemark.sample/1 and has no arm {arm!r}")
@@ -99,6 +99,10 @@ def scores_of(
             scores[f"log.{NAME}"] = taken
         found[row["id"], row["epoch"]] = RecordedScores(scores, _origin(row))
     return found
+
+
+def _is_own(file: Path) -> bool:
+    return names_schema(inspect_source(str(file)), Limits(), SAMPLE_SCHEMA)
 
 
 def _named_arm(path: Path) -> tuple[Path, str | None]:

@@ -14,8 +14,7 @@ from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
 from gatemark.core.errors import IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
-from gatemark.evidence.dataset import read_dataset
-from gatemark.evidence.rows import Row, Snapshot, stored_snapshot, write_rows
+from gatemark.evidence.rows import Row, Snapshot, read_dataset, stored_snapshot, write_rows
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import Answer, ItemKey, asked_rows, read_sample_lines, sample_of
 from gatemark.packs.arms import OpenPack, scorer_of, suite_plugin, with_recorded, with_replies

@@ -11,8 +11,8 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.result import AssetRef
-from gatemark.evidence.dataset import json_rows
 from gatemark.evidence.exam import schemas
+from gatemark.evidence.rows import json_rows
 from gatemark.evidence.source import (
     Limits,
     ReadingChoices,

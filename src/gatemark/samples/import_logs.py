@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
-from gatemark.evidence.dataset import frozen_rows
+from gatemark.evidence.rows import frozen_rows
 from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,

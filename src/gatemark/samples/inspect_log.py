@@ -169,7 +169,7 @@ class Output(msgspec.Struct):
     choices: list[InspectChoice] = []
 
 
-class Failure(msgspec.Struct):
+class InspectFailure(msgspec.Struct):
     """Why a sample crashed."""
 
     message: str = ""
@@ -191,7 +191,7 @@ class InspectSample(msgspec.Struct):
     target: object = None
     output: Output | None = None
     scores: dict[str, InspectScore] | None = None
-    error: Failure | None = None
+    error: InspectFailure | None = None
     invalidation: EditProvenance | None = None
     limit: LimitHit | None = None
     metadata: dict[str, object] = {}

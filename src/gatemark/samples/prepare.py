@@ -9,9 +9,8 @@ import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import UsageError
-from gatemark.evidence.dataset import draw
 from gatemark.evidence.hygiene import personal_data, secret_kinds
-from gatemark.evidence.rows import Row, Sampling, freeze
+from gatemark.evidence.rows import Row, Sampling, draw, freeze
 from gatemark.samples.importer import ForeignSample
 
 SHOWN_DIGEST: Final = 16

@@ -11,8 +11,8 @@ import xxhash
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import ReadingChoices, Source, read_blocks, whole_file
-from gatemark.evidence.strict_json import parse_strictly
+from gatemark.evidence.rows import names_schema
+from gatemark.evidence.source import ReadingChoices, Source
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.samples.importer import (
     SAMPLE_SCHEMA,
@@ -135,15 +135,7 @@ def read_samples(
 
 def is_own_file(source: Source, choices: ReadingChoices) -> bool:
     """Whether the first readable record of a file says that it is ``gatemark.sample/1``."""
-    for block in read_blocks(whole_file(source), choices.limits):
-        if block.overlong:
-            continue
-        for line in block.data.split(b"\n"):
-            value, _ = parse_strictly(line, max_depth=choices.limits.depth)
-            if isinstance(value, dict):
-                return value.get("schema") == SAMPLE_SCHEMA
-        return False
-    return False
+    return names_schema(source, choices.limits, SAMPLE_SCHEMA)
 
 
 def _own_samples(

@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.registry import Registry
-from gatemark.evidence.settings_errors import problem_in
+from gatemark.evidence.settings_file import problem_in
 
 MAX_TEXT_LENGTH: Final = 1_000_000
 """Characters of an output or a target that a text scorer is willing to read."""

@@ -10,7 +10,7 @@ from tests.ledger.samples import result
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
 from gatemark.ledger.blobs import FolderBlobs
-from gatemark.ledger.stores.sql_results import SqlResults
+from gatemark.ledger.stores.sql import SqlResults
 from gatemark.ledger.stores.sqlite import open_sqlite
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.dataset import read_dataset
+from gatemark.evidence.rows import read_dataset
 from gatemark.samples.importer import ForeignFile, ReadOptions
 from gatemark.samples.importers import langfuse as langfuse_importer
 from gatemark.samples.importers import otlp as otlp_importer

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from gatemark.core.canonical import digest
-from gatemark.evidence.dataset import placed_rows
 from gatemark.evidence.hygiene import personal_data
-from gatemark.evidence.rows import Row
+from gatemark.evidence.rows import Row, placed_rows
 from gatemark.packs.arms import BUILTIN, OpenPack
 from gatemark.packs.lint.report import LintWarning
 

@@ -9,10 +9,10 @@ from typing import Final
 
 from gatemark.core.errors import GatemarkError
 from gatemark.evidence.settings_file import place_in, settings_text
+from gatemark.packs.answers import calls_of
 from gatemark.packs.arms import OpenPack, load_snapshot, load_snapshots, scorer_of, suite_plugin
 from gatemark.packs.exam_suites import check_exam
 from gatemark.packs.grading import judge_options
-from gatemark.packs.inputs import calls_of
 from gatemark.packs.judge import check_rules
 from gatemark.packs.lint.data import data_warnings
 from gatemark.packs.lint.report import LintReport, LintWarning

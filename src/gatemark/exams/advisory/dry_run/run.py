@@ -17,8 +17,8 @@ from msgspec import UNSET
 from ulid import ULID
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.dataset import json_rows
 from gatemark.evidence.exam import suites
+from gatemark.evidence.rows import json_rows
 from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import (
     AdvisoryDecision,
