@@ -26,7 +26,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.errors import ExitCode
 from gatemark.drift.detectors.registry import detectors
 from gatemark.evidence.exam import measures, schemas, suites
-from gatemark.gate import decide
+from gatemark.gating import decide
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/commands.md": commands_page,

@@ -41,7 +41,7 @@ LAYERS: Final = (
     ("packs",),
     ("workspace",),
     ("samples", "targets", "scorers", "ledger"),
-    ("evidence", "gate", "report"),
+    ("evidence", "gating", "report"),
     ("statistics",),
     ("core",),
 )

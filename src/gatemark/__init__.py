@@ -18,6 +18,7 @@ __all__ = [
     "__version__",
     "assign",
     "compare",
+    "gate",
     "import_log",
     "run",
     "score",

@@ -4,6 +4,7 @@ from gatemark.api import InconclusiveError as InconclusiveError
 from gatemark.api import Result as Result
 from gatemark.api import Samples as Samples
 from gatemark.api import compare as compare
+from gatemark.api import gate as gate
 from gatemark.api import import_log as import_log
 from gatemark.api import run as run
 from gatemark.api import verify as verify

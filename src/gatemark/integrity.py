@@ -25,7 +25,7 @@ from gatemark.ledger.journey import (
 from gatemark.ledger.port import Store
 from gatemark.ledger.store import StoreUpgrade, UpgradeRequest, upgrade_by
 from gatemark.lifecycle.ledger_rules import RuleCheck
-from gatemark.packs.baseline_check import BaselineCheck
+from gatemark.packs.events import BaselineCheck
 from gatemark.review.verify import review_rows
 from gatemark.workspace import Workspace
 

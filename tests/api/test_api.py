@@ -11,7 +11,6 @@ from tests.conftest import Ran
 from tests.samples.importers.peer_shapes import COUNT, pydantic_report
 
 import gatemark
-from gatemark.api import gate
 from gatemark.packs.init import write_starter
 
 
@@ -73,7 +72,7 @@ def test_gate_judges_again_without_calling_anybody(starter: Path, store: Path) -
     result = gatemark.run(starter, store=store)
     stricter = starter.with_name("stricter.yaml")
     stricter.write_text(starter.read_text().replace("score_min: 0.85", "score_min: 0.999"))
-    again = gate(result, stricter, store=store)
+    again = gatemark.gate(result, stricter, store=store)
     assert again.verdict == "fail"
     with pytest.raises(gatemark.GateFailedError, match="bench must be") as caught:
         again.raise_for_verdict()

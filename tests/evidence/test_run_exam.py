@@ -19,7 +19,7 @@ from gatemark.evidence.exam import ExamOutcome, ExamRun, measures, suites
 from gatemark.evidence.run_exam import examine_files
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.agreement.records import JudgementPair
-from gatemark.gate.decide import judge_exam
+from gatemark.gating.decide import judge_exam
 from gatemark.testing.exams import check_exam
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")

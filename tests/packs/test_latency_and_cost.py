@@ -143,7 +143,7 @@ def test_each_bound_on_both_sides_and_where_it_cannot_be_judged(
             "inconclusive",
         )
         (found,) = [one for one in left_open.verdict.findings if one.rule == name]
-        assert "1 of 40 answers tell no" in found.reason
+        assert "1 of 40 answers state no" in found.reason
     assert decided(pack, answers()).verdict.outcome == "inconclusive"
 
 

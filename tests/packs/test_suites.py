@@ -13,7 +13,7 @@ from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row
-from gatemark.gate.decide import judge
+from gatemark.gating.decide import judge
 from gatemark.packs.answers import Answer, paired, per_item
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.first_rules import chance_of_drop

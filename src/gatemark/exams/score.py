@@ -33,7 +33,7 @@ from gatemark.evidence.exam import (
 from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
-from gatemark.gate.decide import Scored, judge_exam
+from gatemark.gating.decide import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 Feature = Literal[

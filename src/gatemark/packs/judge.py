@@ -20,7 +20,7 @@ from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
 from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
 from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.rows import Snapshot
-from gatemark.gate.decide import decide, refuse_strays, runtime_versions
+from gatemark.gating.decide import decide, refuse_strays, runtime_versions
 from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.conditions import (

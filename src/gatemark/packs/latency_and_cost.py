@@ -39,7 +39,7 @@ _METRICS: Final = {
 class _Quantity(msgspec.Struct, frozen=True):
     """Something that an answer may tell, and the metrics over all answers."""
 
-    told: str
+    stated: str
     unit: str
     read: Callable[[Answer], float | None]
     metrics: Mapping[str, Callable[[Sequence[float]], float]]
@@ -104,7 +104,7 @@ def latency_and_cost_numbers(
 ) -> list[Measurement]:
     """What both arms took, by suite and altogether.
 
-    A quantity that nobody told anything about and no rule asks for is left out.
+    A quantity that nobody stated anything about and no rule asks for is left out.
     """
     asked = {rule.metric for rule in latency_and_cost_rules(pack)}
     suites = [suite.id for suite in pack.suites if suite.dataset is not None]
@@ -114,8 +114,8 @@ def latency_and_cost_numbers(
             continue
         everything = [answer for suite in suites for answer in arm[suite]]
         for quantity in _QUANTITIES:
-            is_told = any(quantity.read(answer) is not None for answer in everything)
-            if not is_told and (prefix or asked.isdisjoint(quantity.metrics)):
+            is_stated = any(quantity.read(answer) is not None for answer in everything)
+            if not is_stated and (prefix or asked.isdisjoint(quantity.metrics)):
                 continue
             for lane, answers in (*((suite, arm[suite]) for suite in suites), (None, everything)):
                 found += _numbers(quantity, prefix, lane, answers, caveat)
@@ -129,11 +129,11 @@ def _numbers(
     answers: Sequence[Answer],
     caveat: str | None,
 ) -> list[Measurement]:
-    told = [value for answer in answers if (value := quantity.read(answer)) is not None]
-    missing = len(answers) - len(told)
+    stated = [value for answer in answers if (value := quantity.read(answer)) is not None]
+    missing = len(answers) - len(stated)
     reason = "no items were answered"
     if missing:
-        reason = f"{missing} of {len(answers)} answers tell no {quantity.told}"
+        reason = f"{missing} of {len(answers)} answers state no {quantity.stated}"
     caveats = () if caveat is None else (caveat,)
     return [
         unmeasured(
@@ -141,15 +141,15 @@ def _numbers(
             reason,
             direction="lower_is_better",
             unit=quantity.unit,
-            n=len(told),
+            n=len(stated),
             caveats=caveats,
             lane=lane,
         )
-        if missing or not told
+        if missing or not stated
         else measured(
             prefix + name,
-            compute(told),
-            n=len(told),
+            compute(stated),
+            n=len(stated),
             direction="lower_is_better",
             unit=quantity.unit,
             caveats=caveats,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Against, Policy, Rule, Setting, SuiteShare, Waiver
-from gatemark.gate.decide import LINE_TOLERANCE
+from gatemark.gating.decide import LINE_TOLERANCE
 from gatemark.packs.conditions import Conditions, condition_rules
 from gatemark.packs.latency_and_cost import latency_and_cost_rules
 from gatemark.packs.pack import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from gatemark.core.measurement import Measurement, unmeasured
-from gatemark.gate.decide import ITEMS_NEEDED, MAY_BE_CHANCE, MAY_BE_CHANCE_AMONG_CLAIMS
+from gatemark.gating.decide import ITEMS_NEEDED, MAY_BE_CHANCE, MAY_BE_CHANCE_AMONG_CLAIMS
 from gatemark.packs.answers import asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.pack import FIRST_RULES, Pack, RegressionMode

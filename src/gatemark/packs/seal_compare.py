@@ -20,7 +20,7 @@ from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measu
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.source import ReadingChoices
-from gatemark.gate.decide import decide, runtime_versions
+from gatemark.gating.decide import decide, runtime_versions
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.recordings import recorded_rows, scores_of
 from gatemark.samples.compare import CompareRequest, compare_files

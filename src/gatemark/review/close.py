@@ -23,7 +23,7 @@ from gatemark.core.policy import Outcome
 from gatemark.evidence.exam import EXPECTED_IDS, SITTING, ExamOutcome, ExamRun, write_sitting
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
-from gatemark.gate.decide import Scored, judge_exam
+from gatemark.gating.decide import Scored, judge_exam
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.decisions.decision import roles_of

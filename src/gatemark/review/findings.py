@@ -18,7 +18,7 @@ from gatemark.core.policy import Finding, Outcome
 from gatemark.evidence.exam import measures
 from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices
-from gatemark.gate.decide import judge
+from gatemark.gating.decide import judge
 from gatemark.review.create import lookers
 from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided

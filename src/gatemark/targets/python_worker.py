@@ -25,8 +25,8 @@ from gatemark.targets.isolation import landlock_version
 from gatemark.targets.port import Call, CallPart, Reply, TargetError, shared_fields
 from gatemark.targets.python_callable import parts_read, split_reference
 from gatemark.targets.sources import module_file, source_digests
-from gatemark.targets.worker_process import WorkerDiedError, WorkerProcess
-from gatemark.targets.worker_wire import Answered, Failed, Ready
+from gatemark.targets.workers.worker_process import WorkerDiedError, WorkerProcess
+from gatemark.targets.workers.worker_wire import Answered, Failed, Ready
 
 MAX_DEATHS_IN_A_ROW: Final = 10
 AHEAD: Final = 64

@@ -23,7 +23,7 @@ from gatemark.exams.advisory.policy import (
     signal_of,
 )
 from gatemark.exams.advisory.records import AGREEING, changed
-from gatemark.gate.decide import decide
+from gatemark.gating.decide import decide
 
 LANE = "cron_n8n_event/cron_n8n_advisory"
 OTHER = "context_gate/openvino_context_gate"

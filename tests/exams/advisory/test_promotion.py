@@ -12,7 +12,7 @@ from gatemark.core.policy import Waiver
 from gatemark.evidence.exam import VerdictNotes
 from gatemark.evidence.hygiene import PrivateTextRules
 from gatemark.exams.advisory.policy import loosened
-from gatemark.gate.decide import decide
+from gatemark.gating.decide import decide
 
 from .decisions import (
     LANE,

@@ -28,7 +28,7 @@ from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.exam import examine_overhead
 from gatemark.exams.overhead.policy import PolicyRequest
 from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead
-from gatemark.gate.decide import judge_exam
+from gatemark.gating.decide import judge_exam
 from gatemark.workspace import Workspace
 
 from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write

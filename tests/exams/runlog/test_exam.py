@@ -16,7 +16,7 @@ from gatemark.evidence.exam import ExamReport, measures, suites
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
 from gatemark.exams.runlog.measure import METRICS, SCORES
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
-from gatemark.gate.decide import decide
+from gatemark.gating.decide import decide
 from gatemark.testing.exams import check_exam
 
 from .toys import decision, event, flush, log, measure, usage

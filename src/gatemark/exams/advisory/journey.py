@@ -26,7 +26,7 @@ from gatemark.exams.score import (
     score_exam,
     score_verb,
 )
-from gatemark.gate.decide import Scored
+from gatemark.gating.decide import Scored
 from gatemark.report import words
 from gatemark.report.markdown import code
 from gatemark.workspace import Workspace

@@ -27,7 +27,7 @@ from gatemark.evidence.exam import (
 from gatemark.evidence.source import ReadingChoices, Source, digest_source, find_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, one_path
-from gatemark.gate.decide import decide
+from gatemark.gating.decide import decide
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.samples.pairing import score_names

@@ -32,7 +32,7 @@ from gatemark.exams.overhead.targets.runner import (
     run_arms,
 )
 from gatemark.exams.score import ScoreRequest, score_exam
-from gatemark.gate.decide import Scored
+from gatemark.gating.decide import Scored
 from gatemark.workspace import Workspace
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024

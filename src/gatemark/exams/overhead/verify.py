@@ -31,7 +31,7 @@ from gatemark.exams.overhead.policy import (
     overhead_options,
     refuse_expired,
 )
-from gatemark.gate.decide import judge_exam
+from gatemark.gating.decide import judge_exam
 from gatemark.workspace import Workspace
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024

@@ -8,7 +8,7 @@ import msgspec
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
-from gatemark.gate.decide import COVERAGE
+from gatemark.gating.decide import COVERAGE
 from gatemark.packs.answers import Answer, sample_of
 from gatemark.packs.arms import (
     OpenPack,

@@ -10,7 +10,7 @@ import numpy as np
 
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
 from gatemark.evidence.rows import Row
-from gatemark.gate.decide import ITEMS_NEEDED
+from gatemark.gating.decide import ITEMS_NEEDED
 from gatemark.packs.answers import AnswerPair
 from gatemark.packs.pack import FIRST_RULES
 from gatemark.packs.suites.arms import unpaired_reason, unscored_counts

@@ -14,7 +14,7 @@ import msgspec
 
 from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.gate.decide import LINE_TOLERANCE, WORST_IN
+from gatemark.gating.decide import LINE_TOLERANCE, WORST_IN
 from gatemark.packs.answers import AnswerPair, ItemScore
 from gatemark.packs.pack import FIRST_RULES
 from gatemark.packs.policy import WORST_SLICE_DROP, WORST_SLICE_SCORE

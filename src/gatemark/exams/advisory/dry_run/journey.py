@@ -37,7 +37,7 @@ from gatemark.exams.advisory.dry_run.run import (
 from gatemark.exams.advisory.history import DECISIONS, HISTORY
 from gatemark.exams.advisory.journey import dated, write_summaries
 from gatemark.exams.advisory.policy_file import KIND, exam_options, read_advisory_policy
-from gatemark.gate.decide import judge_exam
+from gatemark.gating.decide import judge_exam
 from gatemark.workspace import Workspace
 
 BLOCKED: Final = "blocked"

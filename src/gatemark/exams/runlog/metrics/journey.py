@@ -51,7 +51,7 @@ from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
 from gatemark.exams.runlog.views import case_timeline
-from gatemark.gate.decide import Scored, judge_exam
+from gatemark.gating.decide import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 PER_CASE_FILE = "per_case.metrics.jsonl"

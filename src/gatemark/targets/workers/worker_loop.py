@@ -18,7 +18,7 @@ from typing import Final
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.targets.port import Reply, TargetError, checked
 from gatemark.targets.python_callable import PythonTarget
-from gatemark.targets.worker_wire import (
+from gatemark.targets.workers.worker_wire import (
     Answered,
     Ask,
     Failed,

@@ -23,7 +23,7 @@ def main() -> int:
     sys.argv[:] = [settings["reference"]]
     # The judge's modules can be found only now.
     from gatemark.targets.isolation import die_with_parent, restrict  # noqa: PLC0415
-    from gatemark.targets.worker_loop import serve  # noqa: PLC0415
+    from gatemark.targets.workers.worker_loop import serve  # noqa: PLC0415
 
     die_with_parent(settings.pop("parent"))
     isolation = settings.pop("isolation")

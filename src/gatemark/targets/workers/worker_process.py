@@ -17,7 +17,7 @@ import msgspec
 
 from gatemark.core.errors import GatemarkError
 from gatemark.targets.port import Call, TargetError
-from gatemark.targets.worker_wire import (
+from gatemark.targets.workers.worker_wire import (
     Answered,
     Ask,
     Failed,

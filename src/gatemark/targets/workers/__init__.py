@@ -1,0 +1,5 @@
+"""Processes that run ``python:`` targets away from the judge.
+
+``worker.py`` is the program of such a process and ``worker_loop`` what it does; ``worker_process``
+starts and watches it for the judge; ``worker_wire`` is what both sides write to each other.
+"""
