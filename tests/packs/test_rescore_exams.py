@@ -127,7 +127,7 @@ def test_an_invented_verdict_is_found(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda _sitting: b"{}", "its sitting.json is not one"),
+        (lambda _sitting: b"{}", "its sitting.json is not valid"),
         (lambda sitting: sitting | {"roles": []}, "tells of other evidence files"),
         (lambda sitting: sitting | {"kind": "agreement"}, "is of the exam 'agreement'"),
         (lambda sitting: sitting | {"options": {"profile": 7}}, "cannot be judged"),

@@ -92,7 +92,7 @@ def test_an_open_review_is_not_closed_in_silence(review: Run) -> None:
             "names",
         ),
         (("create", "a b", "--candidate", "x", "--baseline", "y"), 2, "name"),
-        (("create", "other", "--result", "sha256:00"), 2, "no result"),
+        (("create", "other", "--result", "sha256:00"), 2, "is not a result id"),
         (("create", "other", "--pack", "nothing"), 2, "no sealed result of a pack"),
         (("next", "nothing"), 2, "no review"),
         (("vote", "letters", "skip"), 2, "reason"),

@@ -363,7 +363,7 @@ _BEFORE_1_5: Final = RecordSchema(
         _DECISION_FORM,
         _form(SummaryEvent13, summary_problems, (_EVENT_13, EVENT), _EVENT_BAD, summaries_hold),
     ),
-    good_files=((_META_13, FLUSH, _EVENT_13),),
+    good_files=((_META_13, *_FILE[1:]),),
     bad_files=(BadFile("two metas", (_META_13, _META_13, _EVENT_13), 2, "one_run_meta"),),
 )
 _BEFORE_1_3: Final = RecordSchema(
