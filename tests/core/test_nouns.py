@@ -40,6 +40,7 @@ def test_exit_codes_are_the_contract() -> None:
         "BAD_INPUT": 2,
         "INCONCLUSIVE": 3,
         "INTEGRITY": 4,
+        "INTERNAL": 5,
     }
 
 
