@@ -200,7 +200,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                 inputs={
                     group: data
                     for group, data in state.inputs.items()
-                    if found.shown.get(group.run, group.run) == run
+                    if found.public_names.get(group.run, group.run) == run
                 },
                 broken=broken,
             )

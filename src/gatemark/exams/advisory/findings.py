@@ -260,7 +260,7 @@ class Findings(NamedTuple):
     other_fixture_runs: int
     held_by: dict[str, dict[str, list[str]]]
     began: dict[str, str]
-    shown: dict[str, str]
+    public_names: dict[str, str]
     fixture_sets: tuple[str, ...]
     other_lanes: dict[str, OtherLane]
     violations: list[Violation]
@@ -345,7 +345,7 @@ def find(
         other_fixture_runs=other_runs,
         held_by=held_by,
         began=began,
-        shown=shown,
+        public_names=shown,
         fixture_sets=fixture_sets,
         other_lanes=others,
         violations=_first_violations(state),
