@@ -87,8 +87,10 @@ def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
     shim.parent.mkdir(parents=True)
     (folder / "examples").symlink_to(ROOT / "examples")
     client = f'"{sys.executable}" -I -S "{SERVER}" "{_command_server()}" run'
-    shim.write_text(f'#!/bin/sh\nexec {client} "$@"\n', encoding="utf-8")
-    shim.chmod(0o755)
+    for name, command in (("gatemark", client), ("pytest", f'"{sys.executable}" -m pytest')):
+        tool = shim.with_name(name)
+        tool.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+        tool.chmod(0o755)
     ran = []
     commands: list[Step] = []
     for step in steps:

@@ -678,7 +678,8 @@ def test_a_pack_weighs_and_judges_rows_of_metrics_and_misses_one_that_was_taken_
     # Two of two concepts are covered in half of the cases, and two of three in the others.
     assert passed.json["bench"]["value"] == pytest.approx((1 + 2 / 3) / 2)
     assert gatemark("ledger", "verify", "--rescore", "--store", store).code == 0
-    pack.write_text(PACK.replace("BOUND", "0.16"), encoding="utf-8")
+    stricter = PACK.replace("BOUND", "0.16").replace("version: 1", "version: 2")
+    pack.write_text(stricter, encoding="utf-8")
     failed = gatemark(*run)
     assert failed.code == 1
     assert failed.json["blockers"] == ["logs/V0.m6b_mean must be <= 0.16, got 0.166667 (n=4)"]
