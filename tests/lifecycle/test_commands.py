@@ -186,9 +186,13 @@ def test_missing_results_are_refused_and_words_are_bad_input(desk: Run) -> None:
 def test_a_pack_that_scores_otherwise_is_not_the_full_pack(desk: Run, tmp_path: Path) -> None:
     pack = tmp_path / "evals" / "pack.yaml"
     lax = tmp_path / "evals" / "lax.yaml"
-    lax.write_text(
-        pack.read_text().replace("scorer: exact", "scorer: {name: regex, options: {pattern: '.*'}}")
+    text = pack.read_text().replace(
+        "scorer: exact", "scorer: {name: regex, options: {pattern: '.*'}}"
     )
+    lax.write_text(text)
+    # Under the same version it does not even run; under a version of its own it is another pack.
+    assert desk("run", lax, actor="ann").code == 2
+    lax.write_text(text.replace("version: 1", "version: 2", 1))
     passed = desk("run", lax, "--json", actor="ann").json
     assert passed["verdict"] == "pass"
     version = f"{ASSET}@1.0.0"
@@ -197,7 +201,7 @@ def test_a_pack_that_scores_otherwise_is_not_the_full_pack(desk: Run, tmp_path: 
     desk("promote", version, "--to", "evaluating", actor="ann")
     refused = desk("promote", version, "--to", "eligible", "--cite", passed["id"], actor="ann")
     assert refused.code == 1
-    assert "has another way to ask or score" in refused.err
+    assert "another way to ask or score" in refused.err
 
 
 def test_the_lock_is_the_revision_that_show_tells(desk: Run) -> None:
