@@ -18,7 +18,7 @@ from gatemark.packs.arms import OpenPack
 from gatemark.packs.baselines import pack_of
 from gatemark.packs.conditions import ASKED, IN_PROCESS, conditions_of
 from gatemark.packs.judge import title_of
-from gatemark.packs.pack import Pack
+from gatemark.packs.pack import RULES_SETTING, Pack
 from gatemark.packs.rejudge import PACK_BLOB, limit_of
 from gatemark.packs.seal import JUDGED_AGAIN
 from gatemark.workspace import Workspace
@@ -51,7 +51,8 @@ def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) ->
 def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
     """Return the newest result that a run of this pack sealed over all its items.
 
-    Runs for debugging, runs that could not ask, and old evidence judged again freeze nothing.
+    Runs for debugging, runs that could not ask, and old evidence judged again freeze nothing; nor
+    do results of builds that let a version change, which did not mark evidence judged again.
     """
     if not workspace.has_store:
         return None
@@ -60,6 +61,7 @@ def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
         result = results.get(identity)
         if (
             any(blob.name == PACK_BLOB for blob in result.blobs)
+            and RULES_SETTING in result.policy.settings
             and limit_of(result) is None
             and not {ASKED, IN_PROCESS} & set(conditions_of(result))
             and JUDGED_AGAIN not in result.runtime
