@@ -30,7 +30,9 @@ class Rule(
     fails when the drop is beyond it and surely a drop.
     ``severity`` says what a violation does: block fails, hold leaves the verdict open, warn is
     only printed. ``fallback_rules`` judge in this one's place when its metric is
-    unmeasured, or is flagged ``low_information`` and does not reach the bound.
+    unmeasured, or is flagged ``low_information`` and does not reach the bound. With
+    ``fallback_is_strict`` they also judge a flagged metric that reaches the bound, and leave one
+    that does not open at best.
     """
 
     id: str
@@ -43,6 +45,7 @@ class Rule(
     on_unmeasured: OnUnmeasured = "inconclusive"
     severity: Severity = "block"
     fallback_rules: tuple[Rule, ...] = ()
+    fallback_is_strict: bool = False
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -59,12 +59,17 @@ def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
         return (finding,)
     substitutes = tuple(f for other in rule.fallback_rules for f in judge(other, measurements))
     verdicts = {substitute.verdict for substitute in substitutes}
+    if rule.fallback_is_strict and finding.observed is not None and finding.verdict != "pass":
+        verdicts.add("inconclusive")
     combined: FindingVerdict = "pass"
     for worse in ("soft_pass", "inconclusive", "fail"):
         if worse in verdicts:
             combined = worse
     names = " and ".join(other.id for other in rule.fallback_rules)
-    reason = f"{finding.reason}; judged by {names} instead"
+    how = "judged by {} too" if finding.verdict == "pass" else "judged by {} instead"
+    reason = f"{finding.reason}; {how.format(names)}"
+    if rule.fallback_is_strict:
+        reason += "".join(f"; {s.reason}" for s in substitutes if s.verdict != "pass")
     judged = msgspec.structs.replace(finding, verdict=combined, reason=reason)
     return (judged, *substitutes)
 
@@ -104,7 +109,7 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
         reason = _interval_words(rule, measurement, needed, finding.verdict)
         finding = msgspec.structs.replace(finding, reason=reason)
     low_information = LOW_INFORMATION in measurement.caveats
-    return finding, low_information and not held
+    return finding, low_information and (not held or rule.fallback_is_strict)
 
 
 def _compared_number(rule: Rule, measurement: Measurement) -> float | None:
