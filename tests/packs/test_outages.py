@@ -279,6 +279,12 @@ def test_recorded_outages_are_all_told(gatemark: Run, folder: Path) -> None:
     again = gatemark("ledger", "verify", "--rescore", "--store", folder / "store")
     assert again.code == 0, again.out + again.err
     judged = gatemark(
-        "gate", ran.json["id"], "--pack", folder / "pack.yaml", "--store", folder / "store", "--json"
+        "gate",
+        ran.json["id"],
+        "--pack",
+        folder / "pack.yaml",
+        "--store",
+        folder / "store",
+        "--json",
     )
     assert "(candidate: 30 of" in judged.json["blockers"][0], judged.err
