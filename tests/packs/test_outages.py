@@ -207,12 +207,14 @@ CLAIMS = {
     "python": (
         '{python: "down:answer", files: [down.py]}',
         "import gatemark\ndef answer(text):\n    if UNSURE:\n"
-        "        raise gatemark.UnavailableError('vector store is down')\n    return text.upper()\n",
+        "        raise gatemark.UnavailableError('vector store is down')\n"
+        "    return text.upper()\n",
     ),
     "in one process": (
         '{python: "down:answer", files: [down.py], isolate: true}',
         "import gatemark\nasync def answer(text):\n    if UNSURE:\n"
-        "        raise gatemark.UnavailableError('vector store is down')\n    return text.upper()\n",
+        "        raise gatemark.UnavailableError('vector store is down')\n"
+        "    return text.upper()\n",
     ),
     "command that says so": (
         f'{{command: ["{sys.executable}", "down.py"]}}',
