@@ -9,8 +9,8 @@ The process is kept alive and asked one call at a time, one line each way:
 of them; the expected answer is never among them. Only ``id`` and ``output`` are required in a
 reply; ``epoch`` is checked when given. ``{"id": "q1", "error": "why", "retryable": true}``
 reports a failure, and ``"unavailable": true`` in its place that a service behind the command is
-down, as does an exit with code 75. Anything else on stdout is a bad reply: log to stderr. At the end
-stdin is closed, and the command should exit.
+down, as does an exit with code 75. Anything else on stdout is a bad reply: log to stderr. At the
+end stdin is closed, and the command should exit.
 
 Each concurrency slot has its own process, in its own process group. A process that crashed,
 timed out or lost step with its calls is killed with its children and replaced.
@@ -32,10 +32,10 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.targets.child import Child, start_child
 from gatemark.targets.port import (
+    UNAVAILABLE_EXIT,
     Call,
     CallPart,
     Reply,
-    UNAVAILABLE_EXIT,
     TargetError,
     bad_reply,
     reply_from_fields,

@@ -156,7 +156,8 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     not waited for. ``retry_errors`` makes a resumed run ask again where the journal has an error.
     ``is_remote`` says that calls go to a service: a call without a reply in time could not be
     asked, and the first call goes alone. ``stop_after`` calls in a row that could not be asked end
-    the run; None is for recordings, where nobody waits. ``ahead`` is how many calls per slot a target with its own queue is handed at a time.
+    the run; None is for recordings, where nobody waits. ``ahead`` is how many calls per slot a
+    target with its own queue is handed at a time.
     """
 
     concurrency: int = 1

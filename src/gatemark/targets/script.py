@@ -1,7 +1,8 @@
 """A target that is a script: started once per call, input on stdin, the answer on stdout.
 
 The whole of stdout must be one JSON value, which is the output. An exit code other than 0 is a
-failure, and 75 says that a service behind the script is down; stderr is for the script's own words and is kept out of what is recorded.
+failure, and 75 says that a service behind the script is down; stderr is for the script's own words
+and is kept out of what is recorded.
 """
 
 from __future__ import annotations
