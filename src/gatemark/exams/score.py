@@ -133,9 +133,7 @@ def score_verb(
         help=help,
         roles=suite.roles,
         parameters=parameters or suite.options,
-        score=partial(
-            _score, suite=suite, to_options=to_options, finish=finish, files_of=files_of
-        ),
+        score=partial(_score, suite=suite, to_options=to_options, finish=finish, files_of=files_of),
         features=features,
         report_files=report_files,
         writes=writes,
