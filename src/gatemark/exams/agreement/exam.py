@@ -105,6 +105,7 @@ PAIRS = "pairs"
 TSV_NAME = "consistency_disagreements.tsv"
 PAIR_MEASURES = ("agreement", "abstention")
 LABEL_MEASURE = "label_agreement"
+LABEL_MINS = ("label_agreement_min", "label_agreement_upper_min")
 PANEL_MEASURE = "krippendorff"
 ECHO = "both files say the same word for word, reasons included: were they judged independently?"
 
@@ -434,6 +435,7 @@ class AgreementExam(Exam[AgreementExamState]):
             if facts["n"]
         )
         if not is_first:
+            numbers = [self._without_worst(number) for number in numbers]
             numbers.append(_pair_count(facts["n"], list(uses)))
         return ExamReport(
             measurements=tuple(numbers),
@@ -454,6 +456,12 @@ class AgreementExam(Exam[AgreementExamState]):
         if measure is None:
             return ()
         return measure.finish(measure.step(measure.zero(), counted_items))
+
+    def _without_worst(self, number: Measurement) -> Measurement:
+        """Return the number; which label is worst matters only below the bound."""
+        if number.name not in LABEL_MINS or (number.value or 0.0) < self.options.label_gate:
+            return number
+        return msgspec.structs.replace(number, caveats=())
 
     def _rulings(self, state: AgreementExamState) -> list[tuple[tuple[str, str, str], Ruling, int]]:
         return [

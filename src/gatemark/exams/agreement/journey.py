@@ -10,7 +10,8 @@ SCORE = score_verb(
     summary="Measure agreement between two validators and judge it.",
     help="""\
 Percent agreement, Cohen's kappa, Gwet's AC1 and Krippendorff's alpha with intervals, and the
-agreement on every single label; every row is arbitrated. Exit 0 pass, 1 fail, 2 bad input, 3 could not be judged.
+agreement on every single label; every row is arbitrated.
+Exit 0 pass, 1 fail, 2 bad input, 3 could not be judged.
 
 \b
 Examples:
