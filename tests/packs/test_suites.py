@@ -16,8 +16,8 @@ from gatemark.evidence.rows import Row
 from gatemark.gating.decide import judge
 from gatemark.packs.answers import Answer, paired, per_item
 from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.suites.first_rules import chance_of_drop
-from gatemark.packs.suites.first_rules import first_drop as drop
+from gatemark.packs.suites.arms import chance_of_drop
+from gatemark.packs.suites.arms import first_drop as drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import wilson
 

@@ -193,6 +193,10 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         return max(self.epochs, self.reruns)
 
 
+WORST_SLICE_SCORE = "worst_slice_score"
+WORST_SLICE_DROP = "worst_slice_regression"
+
+
 @original_fields("candidate baseline")
 class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What answers: the candidate, and what it would replace or the word ``none``.

@@ -34,7 +34,8 @@ from gatemark.evidence.run_exam import exam_suite, run_exam
 from gatemark.evidence.source import ReadingChoices, read_expected_ids
 from gatemark.gating.decide import PACKAGES, decide, runtime_versions
 from gatemark.ledger.port import BlobStore, Store
-from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
+from gatemark.packs.rejudge import rejudge_pack
+from gatemark.packs.seal import PACK_BLOB
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
 
 SCORE_PACK: Final = "score-"

@@ -19,7 +19,7 @@ from gatemark.core.measurement import Direction, Interval, Measurement, measured
 from gatemark.core.policy import Rule
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import FIRST_RULES, SuiteSpec
-from gatemark.packs.suites.drops import HARM_P
+from gatemark.packs.suites.arms import HARM_P
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.confidence.calibration import (
     Calibration,
