@@ -18,8 +18,6 @@ MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 MAX_NODES: Final = 1_000_000
 """Values that a file may hold once every alias is written out; a few lines can ask for billions."""
-
-
 MAX_WRITTEN: Final = 100_000
 """Values that a file may write down; each costs a kilobyte or more before it is understood."""
 _KINDS: Final = {"int": "a number", "float": "a number", "timestamp": "a date", "bool": "a boolean"}
@@ -114,6 +112,11 @@ def place_in(text: str, path: str) -> tuple[int, str | None]:
 def read_settings(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
     """Return the value of a settings file."""
     return parse_settings(settings_text(path, max_bytes), path)
+
+
+def about(text: str) -> msgspec.Meta:
+    """Say what a key is for: in an ``Annotated`` type, for the reference and the JSON Schema."""
+    return msgspec.Meta(description=text)
 
 
 def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:

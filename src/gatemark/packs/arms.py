@@ -48,14 +48,12 @@ from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError, SampleOrigin
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
-from gatemark.targets.identity import target_identity
-from gatemark.targets.journal import Journal, Reuse
+from gatemark.targets.journal import Journal, RecordedTarget, Reuse, recording_from_samples
 from gatemark.targets.limits import Spending, tokens_of
 from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
-from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
-from gatemark.targets.spec import TargetSpec, build, parse_spec
+from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
 from gatemark.workspace import Workspace
 
 ARM_MARK: Final = "#"

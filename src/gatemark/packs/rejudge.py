@@ -45,7 +45,7 @@ from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.judge.grading import JudgeOptions
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, scorers
-from gatemark.targets.recorded import UNSCORED
+from gatemark.targets.journal import UNSCORED
 from gatemark.workspace import Workspace
 
 MOST_LISTED: Final = 20

@@ -55,9 +55,8 @@ from gatemark.packs.pack_file import (
 )
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
-from gatemark.targets.identity import refuse_unpinned
 from gatemark.targets.journal import Journals
-from gatemark.targets.spec import parse_spec
+from gatemark.targets.spec import parse_spec, refuse_unpinned
 from gatemark.workspace import Workspace
 
 MAX_LISTED = 20
