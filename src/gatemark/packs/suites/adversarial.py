@@ -18,8 +18,7 @@ from gatemark.packs.answers import ItemScore, baseline_per_item, paired, per_ite
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import UNKNOWN_BASELINE, delta_error, said, suite_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.statistics.proportion import clopper_pearson, wilson
-from gatemark.statistics.repeats import probe_outcome
+from gatemark.statistics.proportion import clopper_pearson, probe_outcome, wilson
 
 SHOWN_PROBES = 50
 LEVEL = 0.95

@@ -27,14 +27,13 @@ from gatemark.gating.decide import ITEMS_NEEDED
 from gatemark.packs.answers import Answer, AnswerPair, ItemScore
 from gatemark.packs.pack import FIRST_RULES
 from gatemark.packs.suites.suite import ArmsEvidence
-from gatemark.statistics.paired.cluster import mean_estimate
+from gatemark.statistics.clustered_means import PooledDrop, Stratum, mean_estimate, pooled_drop
 from gatemark.statistics.paired.mcnemar import detectable_effect, loss_p_value
 from gatemark.statistics.paired.noninferiority import (
     NonInferiority,
     non_inferiority_of_counts,
     non_inferiority_of_deltas,
 )
-from gatemark.statistics.paired.score_bound import PooledDrop, Stratum, pooled_drop
 from gatemark.statistics.proportion import two_sided_z, wilson
 
 SHOWN_ITEMS = 50

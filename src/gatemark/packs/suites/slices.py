@@ -19,7 +19,7 @@ from gatemark.packs.answers import AnswerPair, ItemScore
 from gatemark.packs.pack import FIRST_RULES, WORST_SLICE_DROP, WORST_SLICE_SCORE
 from gatemark.packs.suites.arms import METHOD, PairedItems, mean_score, strata_of, unpaired_reason
 from gatemark.packs.suites.suite import ArmsEvidence
-from gatemark.statistics.paired.score_bound import PooledDrop, pooled_drop
+from gatemark.statistics.clustered_means import PooledDrop, pooled_drop
 
 UNTAGGED: Final = "(none)"
 OTHER: Final = "(other)"

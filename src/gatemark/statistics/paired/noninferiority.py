@@ -23,8 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
+from gatemark.statistics.clustered_means import cluster_totals
 from gatemark.statistics.paired.mcnemar import drop_bounds
-from gatemark.statistics.resampling.bootstrap import cluster_totals
 from gatemark.statistics.resampling.bounded_mean import DEFAULT_DRAWS, bounded_mean_bounds
 
 POINT_TOLERANCE = 1e-12
