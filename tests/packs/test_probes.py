@@ -10,7 +10,7 @@ import re
 import pytest
 
 from gatemark.packs.pack_file import load_probes
-from gatemark.scorers.probe.check import attack_succeeded, examine_output
+from gatemark.scorers.probe import attack_succeeded, examine_output
 
 PROBES = load_probes()
 

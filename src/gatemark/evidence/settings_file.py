@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ import yaml
 from msgspec import inspect as types
 
 from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.core.policy import Waiver
 from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
 
@@ -262,3 +264,22 @@ def option_problems(given: object, model: type[msgspec.Struct]) -> SettingsProbl
     except (msgspec.ValidationError, GatemarkError) as error:
         return problem_in(str(error), model)
     return None
+
+
+def waivers_from(value: object, path: str) -> tuple[Waiver, ...]:
+    """The waivers in what a file holds; a file without any is a mistake."""
+    if not isinstance(value, list):
+        raise BadInputError(f"{path}: must be a list of waivers, each with a dash before it")
+    if not value:
+        raise BadInputError(f"{path}: holds no waivers")
+    for number, entry in enumerate(value):
+        end = entry.get("expires_at") if isinstance(entry, dict) else None
+        if isinstance(end, date) and not isinstance(end, datetime):
+            raise BadInputError(
+                f"{path}: expires_at needs a time and a zone, such as {end}T00:00:00Z"
+                f" - at `$[{number}].expires_at`"
+            )
+    try:
+        return msgspec.convert(value, tuple[Waiver, ...])
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error

@@ -25,10 +25,9 @@ import msgspec
 
 import gatemark
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.formats import parse_format
 from gatemark.core.policy import Outcome
 from gatemark.core.result import AssetRef, PackRef
-from gatemark.core.stored import convert_stored
+from gatemark.core.stored import convert_stored, parse_format
 
 
 @dataclass(frozen=True, kw_only=True)

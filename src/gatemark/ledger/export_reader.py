@@ -17,8 +17,8 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.formats import is_newer, newer_format
 from gatemark.core.result import Result, read_result
+from gatemark.core.stored import is_newer, newer_format
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.event import (
     EMPTY,

@@ -15,8 +15,7 @@ from gatemark.core.errors import (
     NewerFormatError,
     UnknownNameError,
 )
-from gatemark.core.formats import FORMAT, newer_format
-from gatemark.core.stored import convert_stored
+from gatemark.core.stored import FORMAT, convert_stored, newer_format
 from gatemark.core.text import did_you_mean
 from gatemark.ledger.event import Event, Head
 from gatemark.ledger.event_kinds import (

@@ -13,10 +13,9 @@ from typing import Any
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Figure
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
-from gatemark.core.result import Result
+from gatemark.core.result import Figure, Result
 from gatemark.evidence.exam import ExamReport, ExamRun, ExamSuite, suites
 from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
 from gatemark.evidence.source import ReadingChoices, inspect_source

@@ -19,10 +19,9 @@ import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.figure import Table
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
-from gatemark.core.result import Result
+from gatemark.core.result import Result, Table
 from gatemark.evidence.rows import Row, Snapshot, read_dataset
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec

@@ -15,12 +15,21 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
-from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.core.policy import (
+    Bench,
+    Finding,
+    Policy,
+    Rule,
+    Setting,
+    Verdict,
+    Waiver,
+    decide,
+    refuse_strays,
+)
+from gatemark.core.result import AssetRef, Blob, Cell, Cost, Figure, PackRef, Result, Table, seal
+from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.rows import Snapshot
-from gatemark.gating.decide import decide, refuse_strays, runtime_versions
 from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.conditions import (
     ASKED,

@@ -8,10 +8,9 @@ import msgspec
 
 from gatemark.core.canonical import digest_document, original_fields
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
 from gatemark.core.result import AssetKind
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
 
 WEIGHT_TOLERANCE = 1e-9

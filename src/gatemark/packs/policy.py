@@ -18,15 +18,20 @@ import msgspec
 import numpy as np
 
 from gatemark.core.errors import BadInputError
-from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Against, Policy, Rule, Setting, SuiteShare, Waiver
-from gatemark.gating.decide import (
+from gatemark.core.policy import (
     ITEMS_NEEDED,
     LINE_TOLERANCE,
     MAY_BE_CHANCE,
     MAY_BE_CHANCE_AMONG_CLAIMS,
+    Against,
+    Policy,
+    Rule,
+    Setting,
+    SuiteShare,
+    Waiver,
 )
+from gatemark.core.result import Cell, Figure, Table
 from gatemark.packs.answers import Answer, asked_rows
 from gatemark.packs.conditions import Conditions, condition_rules
 from gatemark.packs.pack import (

@@ -19,8 +19,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
 from gatemark.evidence.settings_file import about
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.journal import RecordedTarget, Recording, Reuse

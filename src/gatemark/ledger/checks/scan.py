@@ -10,9 +10,8 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.core.formats import FORMAT, is_newer, newer_format, parse_format
 from gatemark.core.result import RESULT_FORMAT
-from gatemark.core.stored import convert_stored
+from gatemark.core.stored import FORMAT, convert_stored, is_newer, newer_format, parse_format
 from gatemark.ledger.checks.report import MOST_KEPT, TroubleList
 from gatemark.ledger.checks.results import SealedResults
 from gatemark.ledger.event import EMPTY, Event, EventRow, Head, checked_payload, event_of, row_bytes

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Rule
-from gatemark.gating.decide import COVERAGE
+from gatemark.core.policy import COVERAGE, Rule
 from gatemark.packs.answers import Answer, sample_of
 from gatemark.packs.grading import METRIC as LICENCE
 from gatemark.packs.lint.report import LintWarning

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 from scipy.special import ndtr
 
-from gatemark.core.figure import Figure, Table
 from gatemark.core.measurement import (
     COUNTED_AS_ONE,
     COUNTED_AS_ZERO,
@@ -22,8 +21,9 @@ from gatemark.core.measurement import (
     measured,
     unmeasured,
 )
+from gatemark.core.policy import ITEMS_NEEDED
+from gatemark.core.result import Figure, Table
 from gatemark.evidence.rows import Row
-from gatemark.gating.decide import ITEMS_NEEDED
 from gatemark.packs.answers import Answer, AnswerPair, ItemScore
 from gatemark.packs.pack import FIRST_RULES
 from gatemark.packs.suites.suite import ArmsEvidence

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.gating.decide import LINE_TOLERANCE, WORST_IN
+from gatemark.core.policy import LINE_TOLERANCE, WORST_IN
+from gatemark.core.result import Cell, Figure, Table
 from gatemark.packs.answers import AnswerPair, ItemScore
 from gatemark.packs.pack import FIRST_RULES, WORST_SLICE_DROP, WORST_SLICE_SCORE
 from gatemark.packs.suites.arms import METHOD, PairedItems, mean_score, strata_of, unpaired_reason
