@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, cast
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
@@ -146,19 +146,22 @@ class LiveGraders:
         self._on_progress = on_progress
         self._judges: dict[str, _Judge] = {}
         self._outcomes: list[CallOutcome] = []
-        for name, judge in pack.judges.items():
-            spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
-            target = build(
-                spec,
-                folder,
-                clock=time.monotonic,
-                environ=os.environ,
-                concurrency=jobs,
-                open_recording=open_recording,
-            )
-            self._judges[name] = _Judge(
-                spec, target, target_identity(spec, target, folder), Spending()
-            )
+        try:
+            for name, judge in pack.judges.items():
+                spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
+                target = build(
+                    spec,
+                    folder,
+                    clock=time.monotonic,
+                    environ=os.environ,
+                    concurrency=jobs,
+                    open_recording=open_recording,
+                )
+                identity = target_identity(spec, target, folder)
+                self._judges[name] = _Judge(spec, target, identity, Spending())
+        except GatemarkError:
+            asyncio.run(self.close())
+            raise
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         options = judge_options(suite)

@@ -22,6 +22,7 @@ from gatemark.targets.prompt_files import with_prompt_files
 from gatemark.targets.python_callable import PythonTarget, split_reference
 from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, Recording
+from gatemark.targets.sources import declared_digests
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
 # Kinds with a client library behind them are loaded when a pack names them.
@@ -186,6 +187,8 @@ def build(
 
     ``hidden`` are the paths that an isolated target must not read.
     """
+    # What is declared and missing is refused before any process starts.
+    declared_digests(spec.files or (), folder)
     if spec.python is not None and spec.in_process:
         inline = concurrency == 1 and spec.timeout_s is None
         return PythonTarget(spec.python, folder, clock=clock, inline=inline, fields=spec.fields)
