@@ -165,7 +165,7 @@ def judge_pack(
     )
     taken = [] if rules == FIRST_RULES else _latency_and_cost(pack, gathered)
     found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled)]
-    numbers = (*with_chance(found, pack.alpha, rules), *taken)
+    numbers = (*with_chance(found, pack.level, rules), *taken)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return PackDecision(
         policy=policy,
@@ -274,7 +274,7 @@ def _examined(
         candidate=gathered.candidate[suite.id],
         baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
         margin=bound_of(opened.pack, suite, pooled),
-        alpha=opened.pack.alpha,
+        alpha=opened.pack.level,
         rules=rules,
     )
     objection = outage_objection(evidence)
