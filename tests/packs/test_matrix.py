@@ -107,7 +107,7 @@ def test_the_table_is_written_in_every_format(gatemark: Run, folder: Path) -> No
     assert "Tests allow for 4 candidates (Holm)" in markdown
     assert "<td>lazy</td><td>small</td><td>FAIL</td>" in html
     assert json.loads(document)["candidates"] == 4
-    assert [json.loads(line)["name"] for line in lines.splitlines()][0] == "loud/small"
+    assert next(json.loads(line)["name"] for line in lines.splitlines()) == "loud/small"
     suite = ET.fromstring(junit)[0]
     assert [len(case) for case in suite] == [1, 0, 1, 0]
 
