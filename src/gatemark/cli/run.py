@@ -21,7 +21,7 @@ from gatemark.cli.options import (
 from gatemark.cli.outputs import Reports, report_options
 from gatemark.cli.screen import say, show
 from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
-from gatemark.core.result import AssetRef, Result
+from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.arms import OnProgress
 from gatemark.packs.pack_file import has_matrix
@@ -246,13 +246,12 @@ def run_command(
         baseline=_baseline(baseline),
         names=_names(workspace, candidate=as_version, baseline=against),
     )
-    # What a Python target prints must not get between a script and the JSON document.
-    with call_progress() as progress, redirect_stdout(sys.stderr):
-        if cells or has_matrix(pack):
-            # Few packs have several candidates.
-            from gatemark.packs.matrix import run_matrix  # noqa: PLC0415
+    if cells or has_matrix(pack):
+        # Few packs have several candidates.
+        from gatemark.packs.matrix import run_matrix  # noqa: PLC0415
 
-            ran = run_matrix(
+        with _calls() as progress:
+            matrix = run_matrix(
                 workspace,
                 pack,
                 choices,
@@ -262,11 +261,19 @@ def run_command(
                 on_progress=progress,
                 on_notice=_notice,
             )
-        else:
-            ran = run_pack(
-                workspace, pack, choices, waivers=waivers, on_progress=progress, on_notice=_notice
-            )
-    return reports.show(ran) if isinstance(ran, Result) else _show_matrix(reports, ran)
+        return _show_matrix(reports, matrix)
+    with _calls() as progress:
+        result = run_pack(
+            workspace, pack, choices, waivers=waivers, on_progress=progress, on_notice=_notice
+        )
+    return reports.show(result)
+
+
+@contextmanager
+def _calls() -> Iterator[OnProgress]:
+    # What a Python target prints must not get between a script and the JSON document.
+    with call_progress() as progress, redirect_stdout(sys.stderr):
+        yield progress
 
 
 def _notice(notice: str) -> None:

@@ -77,15 +77,15 @@ def _line(run: MatrixRun, each: CellResult) -> CellLine:
         n for n in result.measurements if n.name == "regression"
     ]
     interval = drops[0].interval if len(drops) == 1 else None
-    level = result.policy.settings["alpha"]
+    level = result.policy.settings.get("alpha")
     return CellLine(
         name=each.cell.name,
         values=each.cell.values,
         verdict=result.verdict,
-        bench=result.bench.value,
-        drop=result.regression.value,
+        bench=None if result.bench is None else result.bench.value,
+        drop=None if result.regression is None else result.regression.value,
         drop_interval=interval,
-        level=float(level),
+        level=level if isinstance(level, float) else run.pack.level,
         scores={suite.id: _value(result, "score", suite.id) for suite in run.pack.suites},
         latency_p50_ms=_value(result, "latency_p50"),
         cost=result.cost,
