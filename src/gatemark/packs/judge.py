@@ -223,7 +223,7 @@ def _policy(
     settings: dict[str, Setting] = {}
     for suite in pack.suites:
         if suite.evidence is not None:
-            rules[suite.id], of_exam = exam_rules(suite)
+            rules[suite.id], of_exam = exam_rules(suite, version)
             settings.update(of_exam)
             continue
         plugin = suite_plugin(suite)
