@@ -120,8 +120,8 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(
                 "in_process runs the function inside Gatemark, where isolate and env have no effect"
             )
-        if self.stop_after is not None and self.kind not in _NETWORK:
-            raise InvalidValueError("stop_after belongs to http and openai targets only")
+        if self.stop_after is not None and self.recorded is not None:
+            raise InvalidValueError("stop_after does not belong to recorded targets")
         for name in ANSWER_FIELDS.intersection(self.fields):
             raise InvalidValueError(
                 f"fields must not list {name!r}: a target never sees the expected answer"
@@ -145,7 +145,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         options = RunOptions(
             concurrency=concurrency,
             is_remote=self.kind in _NETWORK,
-            stop_after=_STOP_AFTER if self.stop_after is None else self.stop_after,
+            stop_after=None if self.recorded is not None else self.stop_after or _STOP_AFTER,
             timeout_s=timeout_s,
             retries=retries,
             rate_per_s=self.rate_per_s,
