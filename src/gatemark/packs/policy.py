@@ -142,7 +142,7 @@ def pack_policy(
         score_min=pack.score_min,
         regression_max=pack.regression_max,
         settings={
-            "alpha": pack.alpha,
+            "alpha": pack.alpha if rules_version == FIRST_RULES else pack.level,
             "line_tolerance": LINE_TOLERANCE,
             "baseline": "given" if compared else "none",
             **({} if rules_version == FIRST_RULES else {RULES_SETTING: rules_version}),
@@ -321,7 +321,7 @@ def pooled_numbers(
         )
         for suite in sorted(suites, key=lambda suite: suite.id)
     ]
-    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=pack.alpha)
+    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=pack.level)
 
 
 def with_chance(

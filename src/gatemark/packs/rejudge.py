@@ -19,7 +19,7 @@ from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import Answer, ItemKey, asked_rows, read_sample_lines, sample_of
 from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
 from gatemark.packs.conditions import conditions_of
-from gatemark.packs.exam_suites import BASELINE, SuiteOutcome, examine_suite, files_of_result
+from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
     Graded,
     LabelledSet,
@@ -40,7 +40,14 @@ from gatemark.packs.pack import (
     SuiteSpec,
     read_pack,
 )
-from gatemark.packs.pack_file import CANDIDATE, OpenPack, SuiteFiles, scorer_of, suite_plugin
+from gatemark.packs.pack_file import (
+    BASELINE,
+    CANDIDATE,
+    OpenPack,
+    SuiteFiles,
+    scorer_of,
+    suite_plugin,
+)
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.judge.grading import JudgeOptions
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
@@ -163,7 +170,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files)
+                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files, _rules_of(result))
     return sat
 
 

@@ -231,6 +231,8 @@ def build(
 
     ``hidden`` are the paths that an isolated target must not read.
     """
+    # What is declared and missing is refused before any process starts.
+    declared_digests(spec.files or (), folder)
     if spec.python is not None and spec.in_process:
         inline = concurrency == 1 and spec.timeout_s is None
         return PythonTarget(spec.python, folder, clock=clock, inline=inline, fields=spec.fields)
