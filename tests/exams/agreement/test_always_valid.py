@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_one_more_missed_rejection_of_few_never_turns_a_pass_into_a_fail(
     codes = [
         order[score({(V, V): 290, (R, R): caught, (V, R): missed}).code] for missed in range(12)
     ]
-    steps = [after - before for before, after in zip(codes, codes[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(codes)]
     assert set(steps) <= {0, 1}
 
 
