@@ -142,6 +142,9 @@ ATTRIBUTION_SEALED: Final = _declare("attribution_sealed", "a failure is attribu
 ATTRIBUTION_REVIEWED: Final = _declare(
     "attribution_reviewed", "people judge what an attribution proposes"
 )
+SCHEDULE_FAILED: Final = _declare(
+    "schedule_failed", "a scheduled run does not pass, or cannot be judged"
+)
 SCHEDULE_OVERDUE: Final = _declare("schedule_overdue", "a scheduled run is overdue", is_kept=False)
 
 SIGNED_IN: Final = _declare("signed_in", "a person signs in to the page", is_kept=False)

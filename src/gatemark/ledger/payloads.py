@@ -20,7 +20,7 @@ from gatemark.core.stored import convert_stored
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """What was sealed by an event that does not say so: 0.1.0 knew no other."""
 
-RULES_VERSION: Final = 2
+RULES_VERSION: Final = 3
 """The version of the lifecycle's rules that this build decides by; each decision names it."""
 
 DECIDED_BY: Final = "decided_by"

@@ -6,7 +6,8 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -234,6 +235,8 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     calls: int
     cost: float | None
     models: tuple[str, ...]
+    answered_at: datetime | None = None
+    """When the oldest answer was given; None unless every answer says when."""
     cached_count: int = 0
     """Replies that an earlier run had paid for."""
 
@@ -284,8 +287,10 @@ async def answer_all(
     limit: int | None,
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
+    now: Callable[[], datetime],
 ) -> ArmAnswers:
     """Every suite's items through its target; errors stay as answers without a score."""
+    stamp = now if source.spec.recorded is None else None
     graded: dict[str, Graded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
@@ -312,6 +317,7 @@ async def answer_all(
             on_progress=None if on_progress is None else _named(on_progress, suite.id),
             spent=spent,
             passes=None if suite.judge is not None else _keeping(found, score, by_id, recorded),
+            now=stamp,
         )
         outcomes.extend(done)
         unasked: dict[ItemKey, CallError] = {}
@@ -348,9 +354,16 @@ async def answer_all(
         graded=graded,
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
+        answered_at=oldest([o.reply.answered_at for o in outcomes if o.reply]),
         cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
+
+
+def oldest(moments: Sequence[datetime | None]) -> datetime | None:
+    """The oldest of some moments; None when one is not known: it may be older than the others."""
+    known = [moment for moment in moments if moment is not None]
+    return min(known) if known and len(known) == len(moments) else None
 
 
 def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
@@ -418,6 +431,7 @@ def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
         score=None,
         reason=f"the judge could not be asked: {why.message}",
         error=why.kind,
+        answered_at=None if outcome.reply is None else outcome.reply.answered_at,
         cluster=row.cluster,
         tags=row.tags,
     )
@@ -457,4 +471,5 @@ def _scored(
         scored_by=None if kept is None or found.value is None else kept.scored_by,
         cost=reply.cost,
         tokens=tokens_of(reply.usage),
+        answered_at=reply.answered_at,
     )

@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, Result
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
 from gatemark.packs.arms import ArmAnswers, ArmSource, OpenPack, scoring_of
 from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SuiteOutcome
 from gatemark.packs.grading import LICENCE, replies_name
@@ -44,6 +44,7 @@ class PackRun(msgspec.Struct, frozen=True):
     names: dict[str, AssetRef] = {}
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    answer_time: AnswerTime | None = None
     judged_again: str | None = None
     """The result whose evidence is judged by another pack."""
 
@@ -99,10 +100,14 @@ def seal_run(
     )
     finished_at = workspace.clock()
     judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)
-    if run.baseline_how is not None:
-        # A baseline decides what counts as a regression, so the first page says who chose it.
-        caveat = f"baseline {run.baseline_how}"
-        verdict = msgspec.structs.replace(judged.verdict, caveats=(*judged.verdict.caveats, caveat))
+    # A baseline decides what counts as a regression, so the first page says who chose it.
+    caveats = [] if run.baseline_how is None else [f"baseline {run.baseline_how}"]
+    if run.answer_time is not None and run.answer_time.stated_by is not None:
+        caveats.append(run.answer_time.sentence)
+    if caveats:
+        verdict = msgspec.structs.replace(
+            judged.verdict, caveats=(*judged.verdict.caveats, *caveats)
+        )
         judged = msgspec.structs.replace(judged, verdict=verdict)
     references = _references(run)
     result = result_of(
@@ -119,6 +124,7 @@ def seal_run(
             **_cached(arm_answers),
             **_scoring(run),
             **_identities(run),
+            **({} if run.answer_time is None else run.answer_time.runtime()),
             **({BASELINE_CHOSEN: run.baseline_how} if run.baseline_how is not None else {}),
             **({JUDGED_AGAIN: run.judged_again} if run.judged_again is not None else {}),
         },

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast, get_args
+from datetime import datetime
+from typing import Annotated, Any, cast, get_args
+
+import msgspec
+from msgspec import Meta
 
 from gatemark.core.errors import BadInputError
 from gatemark.targets.port import Call, CallError, CallPart, ErrorKind, Reply, TargetError
@@ -11,6 +15,8 @@ from gatemark.targets.port import Call, CallError, CallPart, ErrorKind, Reply, T
 UNSCORED = "unscored"
 """The kind of error that says that there was an answer, and no score for it."""
 _OURS = frozenset(get_args(ErrorKind))
+
+UtcMoment = Annotated[datetime, Meta(tz=True)]
 
 Recording = Mapping[tuple[str, int], Reply | CallError]
 
@@ -67,10 +73,18 @@ def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
                 confidence=row.get("confidence"),
                 cost=row.get("cost"),
                 usage=None if row.get("tokens") is None else {"total_tokens": row["tokens"]},
+                answered_at=_moment(row, "answered_at"),
             )
         else:
             recording[key] = _recorded_error(error["kind"], error["message"])
     return recording
+
+
+def _moment(row: Mapping[str, Any], field: str) -> datetime | None:
+    try:
+        return msgspec.convert(row.get(field), UtcMoment | None)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"id {row['id']!r}, epoch {row['epoch']}: {field}: {error}") from error
 
 
 def _recorded_error(kind: str, message: str) -> CallError:
