@@ -10,10 +10,9 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
-from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import RESULT_SEALED, SCHEDULE_FAILED
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import RESULT_SEALED, SCHEDULE_FAILED, SYSTEM
+from gatemark.ledger.port import event_moment
 from gatemark.lifecycle.decisions.demotion import LastLiveError
 from gatemark.lifecycle.journey import Demote, act
 from gatemark.lifecycle.model.nouns import PRODUCTION
