@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -33,7 +33,7 @@ from gatemark.workspace import EngineName, Workspace
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from gatemark.packs.matrix import MatrixRun, Need
+    from gatemark.packs.matrix import MatrixRun
 
 SECONDS_BETWEEN_LINES: Final = 5.0
 
@@ -215,7 +215,7 @@ def run_command(
     cache: bool,
     limit: int | None,
     cells: tuple[str, ...],
-    need: Need,
+    need: Literal["all", "any"],
     as_version: str | None,
     against: str | None,
     actor: str | None,

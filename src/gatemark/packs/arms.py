@@ -25,12 +25,14 @@ from gatemark.packs.answers import (
     sample_of,
 )
 from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
+from gatemark.packs.embeddings import Embedded, embedding_options
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
 from gatemark.packs.recordings import RecordedScores, recorded_rows, scores_of
 from gatemark.packs.suites.suite import PackSuite
+from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
 from gatemark.targets.identity import target_identity
@@ -236,6 +238,7 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     models: tuple[str, ...]
     cached_count: int = 0
     """Replies that an earlier run had paid for."""
+    embedded: dict[str, Embedded] = {}
 
 
 def suite_plugin(spec: SuiteSpec) -> PackSuite:
@@ -287,6 +290,7 @@ async def answer_all(
 ) -> ArmAnswers:
     """Every suite's items through its target; errors stay as answers without a score."""
     graded: dict[str, Graded] = {}
+    embedded: dict[str, Embedded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
     outcomes: list[CallOutcome] = []
@@ -311,16 +315,23 @@ async def answer_all(
             rng=random.Random(0),  # noqa: S311 - spreads retries, guards nothing
             on_progress=None if on_progress is None else _named(on_progress, suite.id),
             spent=spent,
-            passes=None if suite.judge is not None else _keeping(found, score, by_id, recorded),
+            passes=None if is_graded(suite) else _keeping(found, score, by_id, recorded),
         )
         outcomes.extend(done)
         unasked: dict[ItemKey, CallError] = {}
-        if suite.judge is not None:
-            items = {
-                outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
-                for outcome in done
-                if outcome.reply is not None
-            }
+        items = {
+            outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
+            for outcome in done
+            if outcome.reply is not None and is_graded(suite)
+        }
+        if suite.judge is None and is_graded(suite):
+            vectors = embedded[suite.id] = await graders.embed(suite, arm, items)
+            for key, item in items.items():
+                if (lost := vectors.outage(item)) is not None:
+                    unasked[key] = lost
+                else:
+                    found[key] = score(vectors.recorded(item))
+        elif suite.judge is not None:
             graded[suite.id] = await graders.grade(suite, arm, items)
             unasked = graded[suite.id].outages()
             for key, item in items.items():
@@ -329,7 +340,13 @@ async def answer_all(
         told = [
             _unjudged(by_id[done_one.id], done_one, unasked[done_one.key])
             if done_one.key in unasked
-            else _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
+            else _scored(
+                by_id[done_one.id],
+                done_one,
+                found.get(done_one.key),
+                recorded,
+                identity["scorer"],
+            )
             for done_one in done
         ]
         answers[suite.id] = tuple(told)
@@ -346,6 +363,7 @@ async def answer_all(
         answers=answers,
         lines=lines,
         graded=graded,
+        embedded=embedded,
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
         cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
@@ -409,6 +427,11 @@ def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
 
 
+def is_graded(suite: SuiteSpec) -> bool:
+    """Whether a model is asked about a suite's answers before they can be scored."""
+    return suite.judge is not None or embedding_options(suite) is not None
+
+
 def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
     """An answer whose judge could not be asked."""
     return Answer(
@@ -416,7 +439,7 @@ def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
         epoch=outcome.epoch,
         output=None if outcome.reply is None else outcome.reply.output,
         score=None,
-        reason=f"the judge could not be asked: {why.message}",
+        reason=f"the model that grades could not be asked: {why.message}",
         error=why.kind,
         cluster=row.cluster,
         tags=row.tags,
@@ -428,6 +451,7 @@ def _scored(
     outcome: CallOutcome,
     found: Score | None,
     recorded: Mapping[ItemKey, RecordedScores],
+    scorer_name: str,
 ) -> Answer:
     if outcome.reply is None or found is None:
         error = outcome.error
@@ -457,4 +481,5 @@ def _scored(
         scored_by=None if kept is None or found.value is None else kept.scored_by,
         cost=reply.cost,
         tokens=tokens_of(reply.usage),
+        parts=found.parts if scorer_name == COMBINED else {},
     )

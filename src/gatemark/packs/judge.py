@@ -30,6 +30,7 @@ from gatemark.packs.conditions import (
     condition_measurements,
     refuse_waived_conditions,
 )
+from gatemark.packs.embeddings import embedding_options
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import Graded
 from gatemark.packs.latency_and_cost import latency_and_cost_numbers, latency_and_cost_table
@@ -48,6 +49,7 @@ from gatemark.packs.pack import (
     RegressionMode,
     SuiteSpec,
 )
+from gatemark.packs.part_scores import part_numbers
 from gatemark.packs.policy import (
     BENCH_RULE,
     POOLED,
@@ -280,9 +282,13 @@ def _examined(
     objection = outage_objection(evidence)
     heard = evidence if objection is None else without_outages(evidence)
     report = plugin.examine(heard, _options(suite, plugin.options))
+    if suite.dataset is not None:
+        parts = part_numbers(heard, plugin, _options(suite, plugin.options))
+        report = msgspec.structs.replace(report, measurements=(*report.measurements, *parts))
     if objection is not None:
         report = held_report(report, objection)
     report = _scored_elsewhere(report, evidence.candidate)
+    report = _scored_by_model(report, suite)
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
@@ -303,6 +309,16 @@ def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsRepo
     told = scored_by(answers)
     if told is None:
         return report
+    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
+    return msgspec.structs.replace(report, score=score)
+
+
+def _scored_by_model(report: ArmsReport, suite: SuiteSpec) -> ArmsReport:
+    """A report that says which embedding model gave the scores; nobody compares it with people."""
+    options = embedding_options(suite)
+    if options is None:
+        return report
+    told = f"similarity by {options.model}, which was not compared with people's judgement"
     score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
     return msgspec.structs.replace(report, score=score)
 
