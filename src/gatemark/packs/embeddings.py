@@ -86,10 +86,9 @@ def vectors_name(suite: str, arm: str) -> str:
     return f"{suite}/{arm}.vectors"
 
 
-def embedding_options(suite: SuiteSpec) -> EmbeddingOptions | None:
-    """Return the options of a suite that scores by an embedding model, None for any other."""
-    if not isinstance(suite.scorer, ScorerSpec) or suite.scorer.name != NAME:
-        return None
+def embedding_options(suite: SuiteSpec) -> EmbeddingOptions:
+    """Return the options of a suite that scores by an embedding model."""
+    assert isinstance(suite.scorer, ScorerSpec)  # noqa: S101 - a suite that is embedded has one
     return cast("EmbeddingOptions", scorers().get(NAME).options_from(suite.scorer.options))
 
 

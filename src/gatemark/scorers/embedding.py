@@ -17,6 +17,7 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -32,27 +33,21 @@ NAME: Final = "embedding"
 MAX_DIMENSIONS: Final = 65_536
 
 
-def _about(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
-
-
 class EmbeddingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a user may set."""
 
-    base_url: Annotated[str, _about("Address before `/embeddings`, mostly ending in `/v1`.")]
-    model: Annotated[str, _about("Name of the embedding model.")]
+    base_url: Annotated[str, about("Address before `/embeddings`, mostly ending in `/v1`.")]
+    model: Annotated[str, about("Name of the embedding model.")]
     at_least: Annotated[
         Annotated[float, msgspec.Meta(gt=0, le=1)] | None,
-        _about("Similarity that counts as right; without it the similarity itself is the score."),
+        about("Similarity that counts as right; without it the similarity itself is the score."),
     ] = None
-    api_key_env: Annotated[str | None, _about("Environment variable that holds the API key.")] = (
-        None
-    )
-    headers: Annotated[dict[str, str], _about("Headers of every request; never a secret.")] = {}
+    api_key_env: Annotated[str | None, about("Environment variable that holds the API key.")] = None
+    headers: Annotated[dict[str, str], about("Headers of every request; never a secret.")] = {}
     timeout_s: Annotated[float, msgspec.Meta(gt=0, description="Seconds for one call.")] = 60.0
-    rate_per_s: Annotated[float | None, _about("Maximum number of calls per second.")] = None
+    rate_per_s: Annotated[float | None, about("Maximum number of calls per second.")] = None
     version: Annotated[
-        str | None, _about("Name of the version behind the address; `--cache` needs it.")
+        str | None, about("Name of the version behind the address; `--cache` needs it.")
     ] = None
 
 

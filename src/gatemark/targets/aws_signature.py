@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, quote, urlsplit
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.evidence.settings_file import about
 
 ALGORITHM: Final = "AWS4-HMAC-SHA256"
 _UNRESERVED: Final = "-_.~"
@@ -25,25 +26,21 @@ _HOST_WITH_REGION: Final = re.compile(r"(?P<service>[a-z0-9-]+)\.(?P<region>[a-z
 _BLANKS: Final = re.compile(r"\s+")
 
 
-def _about(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
-
-
 class AwsSignature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sign requests with an AWS access key that is in the environment."""
 
     region: Annotated[
-        str | None, _about("AWS region. Default: the one in the host name of the address.")
+        str | None, about("AWS region. Default: the one in the host name of the address.")
     ] = None
-    service: Annotated[str, _about("Name of the service that signatures are for.")] = "bedrock"
-    access_key_env: Annotated[
-        str, _about("Environment variable with the id of the access key.")
-    ] = "AWS_ACCESS_KEY_ID"
-    secret_key_env: Annotated[str, _about("Environment variable with the secret access key.")] = (
+    service: Annotated[str, about("Name of the service that signatures are for.")] = "bedrock"
+    access_key_env: Annotated[str, about("Environment variable with the id of the access key.")] = (
+        "AWS_ACCESS_KEY_ID"
+    )
+    secret_key_env: Annotated[str, about("Environment variable with the secret access key.")] = (
         "AWS_SECRET_ACCESS_KEY"  # noqa: S105 - the name of a variable
     )
     session_token_env: Annotated[
-        str, _about("Environment variable with the session token; not sent when it is unset.")
+        str, about("Environment variable with the session token; not sent when it is unset.")
     ] = "AWS_SESSION_TOKEN"  # noqa: S105 - the name of a variable
 
     def region_for(self, url: str) -> str:
