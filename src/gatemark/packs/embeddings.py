@@ -19,7 +19,7 @@ from gatemark.scorers.embedding import NAME, EmbeddingOptions, checked_vector, t
 from gatemark.scorers.scorer import Scorable, scorers
 from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES
 from gatemark.targets.network_specs import OpenAISpec
-from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, bad_reply
+from gatemark.targets.port import OUTAGES, Call, CallError, CallPart, ErrorKind, Reply, bad_reply
 from gatemark.targets.runner import CallOutcome
 from gatemark.targets.spec import TargetSpec
 
@@ -121,7 +121,7 @@ def embedding_spec(options: EmbeddingOptions) -> TargetSpec:
 class EmbeddingTarget:
     """Asks an OpenAI-compatible endpoint for the vector of one text."""
 
-    reads = frozenset({"input"})
+    reads: frozenset[CallPart] = frozenset({"input"})
 
     def __init__(
         self, spec: OpenAISpec, *, clock: Callable[[], float], environ: Mapping[str, str]

@@ -34,7 +34,7 @@ def part_numbers(
     spec = msgspec.structs.replace(
         evidence.spec, slices=(), slice_min=None, slice_regression_max=None
     )
-    found = []
+    found: list[Measurement] = []
     for part in dict.fromkeys(name for answer in evidence.candidate for name in answer.parts):
         own = msgspec.structs.replace(
             evidence,
