@@ -98,8 +98,8 @@ class _Head(msgspec.Struct):
 
     schema: str = ""
     verdict: str | None = None
-    base: msgspec.Raw | None = None
-    cand: msgspec.Raw | None = None
+    base: object = None
+    cand: object = None
 
 
 def _known_document(path: Path) -> Subject | None:

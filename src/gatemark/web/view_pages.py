@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
@@ -50,7 +51,7 @@ class ViewPages:
 
     def _comparison(self, compared: ComparisonReport) -> dict[str, object]:
         return {
-            "title": f"{compared.base.file} and {compared.cand.file}",
+            "title": f"{Path(compared.base.file).name} and {Path(compared.cand.file).name}",
             "name": self._name,
             "verdict": compared.verdict,
             "word": words.VERDICT_WORDS[compared.verdict],
