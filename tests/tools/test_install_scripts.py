@@ -30,11 +30,13 @@ targets:
 """
 BLOCK = """\
 import sys
-class Absent:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {absent!r}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name.partition(".")[0])
-sys.meta_path.insert(0, Absent())
+from importlib.machinery import PathFinder
+class Base(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        absent = name.partition(".")[0] in {absent!r}
+        return None if absent else super().find_spec(name, path, target)
+sys.meta_path[:] = [Base if finder is PathFinder else finder for finder in sys.meta_path]
 from gatemark.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
