@@ -241,6 +241,7 @@ def compare(
     alpha: float = 0.05,
     seed: int = DEFAULT_SEED,
     resamples: int = 9_999,
+    largest_drop: float | None = None,
     tool: str = "auto",
     id_path: str | None = None,
     base_arm: str | None = None,
@@ -249,7 +250,8 @@ def compare(
     """Compare a candidate's samples with a baseline's, item by item.
 
     Both are files of samples or logs of a tool that ``gatemark import`` reads. ``margin`` is the
-    largest drop that you tolerate, for scores inside [0, 1].
+    largest drop that you tolerate, for scores inside [0, 1]. ``largest_drop`` declares how far the
+    score of one item can move: it gives graded scores a tighter bound.
     """
     request = CompareRequest(
         base=fspath(base),
@@ -260,7 +262,13 @@ def compare(
         tool=tool,
         base_arm=base_arm,
         cand_arm=cand_arm,
-        settings=CompareSettings(alpha=alpha, margin=margin, seed=seed, resamples=resamples),
+        settings=CompareSettings(
+            alpha=alpha,
+            margin=margin,
+            seed=seed,
+            resamples=resamples,
+            largest_drop=largest_drop,
+        ),
     )
     return LogComparison(compare_files(request, ReadingChoices()))
 

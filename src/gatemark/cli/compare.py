@@ -36,6 +36,11 @@ settings_options = OptionGroup(
         type=FiniteRange(0, 1, max_open=True),
         help="Maximum tolerated drop, for scores inside [0, 1].",
     ),
+    largest_drop=click.option(
+        "--largest-drop",
+        type=FiniteRange(0, 1, min_open=True),
+        help="Most that the score of one item can move, for graded scores; gives tighter bounds.",
+    ),
     seed=click.option(
         "--seed",
         type=click.IntRange(0),

@@ -19,17 +19,21 @@ from gatemark.cli.options import (
     store_option,
 )
 from gatemark.cli.outputs import Reports, report_options
-from gatemark.cli.screen import say
-from gatemark.core.policy import Waiver
+from gatemark.cli.screen import say, show
+from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.arms import OnProgress
+from gatemark.packs.pack_file import has_matrix
 from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.report.outputs import write_documents
 from gatemark.targets.runner import RunProgress
 from gatemark.workspace import EngineName, Workspace
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
+
+    from gatemark.packs.matrix import MatrixRun, Need
 
 SECONDS_BETWEEN_LINES: Final = 5.0
 
@@ -171,6 +175,20 @@ waiver_options = OptionGroup(
     type=click.IntRange(1),
     help="Maximum number of items per suite; a limited run never passes.",
 )
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    metavar="NAME",
+    help="Candidate of the pack's matrix to run, such as short/small (default: all). Repeatable.",
+)
+@click.option(
+    "--need",
+    type=click.Choice(["all", "any"]),
+    default="all",
+    show_default=True,
+    help="Candidates of a matrix that must pass for exit code 0.",
+)
 @waiver_options
 @click.option(
     "--as",
@@ -196,6 +214,8 @@ def run_command(
     resume: bool,
     cache: bool,
     limit: int | None,
+    cells: tuple[str, ...],
+    need: Need,
     as_version: str | None,
     against: str | None,
     actor: str | None,
@@ -206,11 +226,15 @@ def run_command(
     Both arms answer every item; errors stay in the count. Exit 0 pass, 1 fail, 2 bad input,
     3 could not be judged. Stopping with Ctrl-C seals nothing; --resume goes on.
 
+    A pack with a matrix has several candidates: each gets a result of its own, and one table shows
+    them all. Exit 0 when all of them pass (--need any: at least one).
+
     \b
     Examples:
       gatemark run packs/support-triage.yaml -j 8 -o report.html
       gatemark run packs/support-triage.yaml --resume
       gatemark run packs/support-triage.yaml --baseline last-pass
+      gatemark run packs/prompts-and-models.yaml --need any -o matrix.html
     """
     workspace = Workspace(store=store, engine=engine, actor=actor)
     choices = RunChoices(
@@ -222,17 +246,48 @@ def run_command(
         baseline=_baseline(baseline),
         names=_names(workspace, candidate=as_version, baseline=against),
     )
-    # What a Python target prints must not get between a script and the JSON document.
-    with call_progress() as progress, redirect_stdout(sys.stderr):
+    if cells or has_matrix(pack):
+        # Few packs have several candidates.
+        from gatemark.packs.matrix import run_matrix  # noqa: PLC0415
+
+        with _calls() as progress:
+            matrix = run_matrix(
+                workspace,
+                pack,
+                choices,
+                only=cells,
+                need=need,
+                waivers=waivers,
+                on_progress=progress,
+                on_notice=_notice,
+            )
+        return _show_matrix(reports, matrix)
+    with _calls() as progress:
         result = run_pack(
-            workspace,
-            pack,
-            choices,
-            waivers=waivers,
-            on_progress=progress,
-            on_notice=lambda notice: say(f"gatemark: {notice}", err=True),
+            workspace, pack, choices, waivers=waivers, on_progress=progress, on_notice=_notice
         )
     return reports.show(result)
+
+
+@contextmanager
+def _calls() -> Iterator[OnProgress]:
+    # What a Python target prints must not get between a script and the JSON document.
+    with call_progress() as progress, redirect_stdout(sys.stderr):
+        yield progress
+
+
+def _notice(notice: str) -> None:
+    say(f"gatemark: {notice}", err=True)
+
+
+def _show_matrix(reports: Reports, ran: MatrixRun) -> int:
+    """Write and print a matrix; returns the exit code of its verdict."""
+    from gatemark.packs.matrix_report import matrix_report, render_text, renderers  # noqa: PLC0415
+
+    report = matrix_report(ran)
+    write_documents(reports.files, renderers(report))
+    show(report, render_text, json=reports.json)
+    return EXIT_BY_OUTCOME[report.verdict]
 
 
 @click.command("gate")

@@ -65,6 +65,15 @@ class WorkerLostError(GatemarkError):
     exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
 
 
+class UnavailableError(GatemarkError):
+    """Raise this in a function that a pack calls, when a service behind it is down.
+
+    The item could not be asked: that is no answer, so the verdict is held open.
+    """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
+
+
 class RefusedError(GatemarkError):
     """A well-formed action that the rules do not allow; ``details`` has one line per reason."""
 

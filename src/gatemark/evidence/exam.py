@@ -281,6 +281,7 @@ class ExamSuite(Suite, frozen=True):
     it. ``examine`` runs the exam over its files; without it, the records of one role are folded.
     ``role_options`` gives the options that follow from which roles have a file. ``options_of`` gets
     the options back from the policy of a result that was sealed before inputs were kept.
+    ``newest_rules`` are the options that choose the newest rules; packs set them on every run.
     """
 
     build: Callable[[Any, Registry[AnyMeasure]], AnyExam]
@@ -288,6 +289,7 @@ class ExamSuite(Suite, frozen=True):
     examine: Callable[[ExamRun], ExamOutcome] | None = None
     role_options: Callable[[Collection[str]], dict[str, object]] | None = None
     options_of: Callable[[Policy], dict[str, object]] | None = None
+    newest_rules: dict[str, object] = {}
     documents: tuple[DocumentType, ...] = ()
 
 

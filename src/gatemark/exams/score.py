@@ -133,9 +133,7 @@ def score_verb(
         help=help,
         roles=suite.roles,
         parameters=parameters or suite.options,
-        score=partial(
-            _score, kind=suite.kind, to_options=to_options, finish=finish, files_of=files_of
-        ),
+        score=partial(_score, suite=suite, to_options=to_options, finish=finish, files_of=files_of),
         features=features,
         report_files=report_files,
         writes=writes,
@@ -310,7 +308,7 @@ def _score(
     workspace: Workspace,
     request: ScoreRequest,
     *,
-    kind: str,
+    suite: ExamSuite,
     to_options: Callable[[object, datetime], dict[str, object]] | None,
     finish: Callable[[Scored], Scored] | None,
     files_of: Callable[[Scored], Mapping[str, bytes]] | None,
@@ -320,7 +318,8 @@ def _score(
         options: dict[str, object] = msgspec.to_builtins(request.parameters)
     else:
         options = to_options(request.parameters, started_at)
-    scored = score_exam(workspace, kind, options, request, started_at=started_at)
+    options |= suite.newest_rules
+    scored = score_exam(workspace, suite.kind, options, request, started_at=started_at)
     if finish is not None:
         scored = finish(scored)
     return exam_report(scored, files_of)

@@ -22,7 +22,7 @@ from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
 from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.arms import OpenPack
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.pack import FIRST_RULES, RULES, SuiteSpec
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
 
@@ -107,7 +107,7 @@ def files_of_result(
 def check_exam(suite: SuiteSpec, folder: Path) -> None:
     """Refuse a suite whose kind, options or files cannot be used; reads no record."""
     _exam_plugin(suite)
-    build_exam(ExamJob(suite.kind, _exam_options(suite), ReadingChoices()))
+    build_exam(ExamJob(suite.kind, _exam_options(suite, RULES), ReadingChoices()))
     for files in (suite.evidence, suite.baseline_evidence):
         for path in files.values() if isinstance(files, dict) else ():
             inspect_source(str(folder / path), name=path)
@@ -122,30 +122,35 @@ def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
     return plugin
 
 
-def _exam_options(suite: SuiteSpec) -> dict[str, Any]:
-    """The suite's options, with what its files say about the rules."""
+def _exam_options(suite: SuiteSpec, rules: int) -> dict[str, Any]:
+    """Return the suite's options, with those that follow from its files and the pack's rules.
+
+    Results of 0.1.0 have the options that their pack names; every later one has the newest rules
+    of its exam, whatever the pack says.
+    """
     plugin = _exam_plugin(suite)
     by_role = plugin.role_options(suite.evidence or {}) if plugin.role_options else {}
-    return {**suite.options, **by_role}
+    return {**suite.options, **by_role, **({} if rules == FIRST_RULES else plugin.newest_rules)}
 
 
-def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
-    """The rules and settings that an exam brings; they depend on the pack alone."""
-    _exam_plugin(suite)
-    exam = build_exam(ExamJob(suite.kind, _exam_options(suite), ReadingChoices()))
+def exam_rules(suite: SuiteSpec, rules: int) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
+    """Return the rules and settings that an exam brings to a pack judged by these rules."""
+    exam = build_exam(ExamJob(suite.kind, _exam_options(suite, rules), ReadingChoices()))
     policy = exam.policy()
-    rules = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
-    return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
+    found = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
+    return found, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
 
 
-def examine_suite(workspace: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SuiteOutcome:
+def examine_suite(
+    workspace: Workspace, suite: SuiteSpec, files: SuiteFiles, rules: int = RULES
+) -> SuiteOutcome:
     """Run one suite's exam over the evidence of every arm there is."""
-    _exam_plugin(suite)
+    options = _exam_options(suite, rules)
     found = {
         arm: run_exam(
             ExamRun(
                 kind=suite.kind,
-                options=dict(suite.options),
+                options=options,
                 files=list(by_role.items()),
                 reading=ReadingChoices(),
                 engine=workspace.engine,

@@ -1,8 +1,9 @@
 """The name and version of a pack stand for one content, for as long as a store remembers them.
 
 Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
-The content is everything that decides: rules, suites, judges and data. Who answers (targets,
-evidence files) is what a pack examines, and may change; only a baseline must not go missing.
+The content is everything that decides: rules, suites, judges and data. Who answers (targets, a
+matrix of them, evidence files) is what a pack examines, and may change; only a baseline must not go
+missing.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
 def _content(pack: Pack) -> dict[str, object]:
     """Return what decides in a pack, by the keys of its file."""
     fields: dict[str, object] = msgspec.to_builtins(pack)
-    del fields["targets"], fields["suites"]
+    for examined in ("targets", "suites", "matrix", "candidates"):
+        del fields[examined]
     for suite in pack.suites:
         values = msgspec.to_builtins(suite)
         free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}

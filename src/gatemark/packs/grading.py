@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol, cast
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
-from gatemark.core.errors import BadInputError, UsageError
+from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.core.result import Result
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
@@ -112,8 +112,8 @@ class Graders(Protocol):
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         """The judge's replies about the items of an arm, or about those that people labelled."""
 
-    def spent(self) -> tuple[int, float | None]:
-        """Calls made and money spent; None when some call did not tell its cost."""
+    def spent(self, *places: str) -> tuple[int, float | None]:
+        """Calls made and money spent, on these places or on all; None for an unknown cost."""
 
     async def close(self) -> None:
         """Let go of what was opened."""
@@ -145,20 +145,23 @@ class LiveGraders:
         self._journals = journals
         self._on_progress = on_progress
         self._judges: dict[str, _Judge] = {}
-        self._outcomes: list[CallOutcome] = []
-        for name, judge in pack.judges.items():
-            spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
-            target = build(
-                spec,
-                folder,
-                clock=time.monotonic,
-                environ=os.environ,
-                concurrency=jobs,
-                open_recording=open_recording,
-            )
-            self._judges[name] = _Judge(
-                spec, target, target_identity(spec, target, folder), Spending()
-            )
+        self._outcomes: dict[str, list[CallOutcome]] = {}
+        try:
+            for name, judge in pack.judges.items():
+                spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
+                target = build(
+                    spec,
+                    folder,
+                    clock=time.monotonic,
+                    environ=os.environ,
+                    concurrency=jobs,
+                    open_recording=open_recording,
+                )
+                identity = target_identity(spec, target, folder)
+                self._judges[name] = _Judge(spec, target, identity, Spending())
+        except GatemarkError:
+            asyncio.run(self.close())
+            raise
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         options = judge_options(suite)
@@ -168,6 +171,7 @@ class LiveGraders:
         asked = {key: _Votes(options, item, key) for key, item in items.items()}
         calls = [call for votes in asked.values() for call in votes.calls]
         done = await self._run(asked_judge, calls, f"{suite.id} {place}")
+        self._outcomes.setdefault(place, []).extend(done)
         by_call = {outcome.key: outcome for outcome in done}
         replies = {key: votes.replies(by_call) for key, votes in asked.items()}
         return Graded(judge, replies)
@@ -176,7 +180,7 @@ class LiveGraders:
         on_progress, journal = self._on_progress, None
         reuse: Reuse = "resume"
         if self._journals is not None:
-            journal = self._journals.open(f"judge-{name.replace(' ', '-')}", judge.identity)
+            journal = self._journals.open(f"judge-{name}", judge.identity)
             reuse = self._journals.reuse
         try:
             done = await run_calls(
@@ -195,14 +199,15 @@ class LiveGraders:
         finally:
             if journal is not None:
                 journal.close()
-        self._outcomes.extend(done)
         return done
 
-    def spent(self) -> tuple[int, float | None]:
-        paid = [outcome.reply for outcome in self._outcomes if outcome.reply and outcome.attempts]
-        costs = [reply.cost for reply in paid]
+    def spent(self, *places: str) -> tuple[int, float | None]:
+        chosen = [
+            one for place in places or self._outcomes for one in self._outcomes.get(place, [])
+        ]
+        costs = [outcome.reply.cost for outcome in chosen if outcome.reply and outcome.attempts]
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
-        return sum(outcome.attempts for outcome in self._outcomes), money
+        return sum(outcome.attempts for outcome in chosen), money
 
     async def close(self) -> None:
         for judge in self._judges.values():
@@ -284,7 +289,7 @@ class RecordedGraders:
         kept = read_graded(self._blobs.get(self._digests[name]), name)
         return Graded(kept.judge, {key: kept.replies.get(key, ()) for key in items})
 
-    def spent(self) -> tuple[int, float | None]:
+    def spent(self, *_places: str) -> tuple[int, float | None]:
         return 0, 0.0
 
     async def close(self) -> None:

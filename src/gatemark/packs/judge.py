@@ -165,7 +165,7 @@ def judge_pack(
     )
     taken = [] if rules == FIRST_RULES else _latency_and_cost(pack, gathered)
     found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled)]
-    numbers = (*with_chance(found, pack.alpha, rules), *taken)
+    numbers = (*with_chance(found, pack.level, rules), *taken)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return PackDecision(
         policy=policy,
@@ -223,7 +223,7 @@ def _policy(
     settings: dict[str, Setting] = {}
     for suite in pack.suites:
         if suite.evidence is not None:
-            rules[suite.id], of_exam = exam_rules(suite)
+            rules[suite.id], of_exam = exam_rules(suite, version)
             settings.update(of_exam)
             continue
         plugin = suite_plugin(suite)
@@ -274,7 +274,7 @@ def _examined(
         candidate=gathered.candidate[suite.id],
         baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
         margin=bound_of(opened.pack, suite, pooled),
-        alpha=opened.pack.alpha,
+        alpha=opened.pack.level,
         rules=rules,
     )
     objection = outage_objection(evidence)

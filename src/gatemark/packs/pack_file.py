@@ -40,6 +40,12 @@ def read_pack_file(path: str) -> Pack:
     return pack
 
 
+def has_matrix(path: str) -> bool:
+    """Tell whether a pack file has several candidates; other mistakes are found when it is read."""
+    value = parse_settings(settings_text(path), path)
+    return isinstance(value, dict) and bool(value.get("matrix"))
+
+
 def _refuse_other_tools(value: object, path: str) -> None:
     """Say what to do with a file of promptfoo in place of a pack."""
     if not isinstance(value, dict) or "gatemark" in value:
@@ -64,6 +70,10 @@ def _problems(pack: Pack) -> Iterator[SettingsProblem]:
         yield from _target_problems(pack.targets.candidate, "$.targets.candidate")
         if pack.targets.baseline != "none":
             yield from _target_problems(pack.targets.baseline, "$.targets.baseline")
+    for cell in pack.cells():
+        axis, value = list(cell.values.items())[-1]
+        for problem in _target_problems(cell.target, f"$.matrix.{axis}.{value}"):
+            yield problem._replace(message=f"matrix {cell.name}: {problem.message}")
     for name, judge in pack.judges.items():
         yield from _target_problems(judge.target, f"$.judges.{name}.target")
 

@@ -114,7 +114,7 @@ def pack_policy(
         score_min=pack.score_min,
         regression_max=pack.regression_max,
         settings={
-            "alpha": pack.alpha,
+            "alpha": pack.alpha if rules_version == FIRST_RULES else pack.level,
             "line_tolerance": LINE_TOLERANCE,
             "baseline": "given" if compared else "none",
             **({} if rules_version == FIRST_RULES else {RULES_SETTING: rules_version}),

@@ -69,7 +69,7 @@ def pooled_numbers(
         )
         for suite in sorted(suites, key=lambda suite: suite.id)
     ]
-    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=pack.alpha)
+    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=pack.level)
 
 
 def with_chance(

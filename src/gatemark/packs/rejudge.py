@@ -185,7 +185,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files)
+                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files, _rules_of(result))
     return sat
 
 

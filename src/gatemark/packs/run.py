@@ -89,6 +89,30 @@ def run_pack(
     """Run a pack's targets and seal what came out."""
     started_at = workspace.clock()
     opened = open_pack(path)
+    if opened.pack.matrix and choices.candidate is None:
+        raise UsageError(f"{path}: has a matrix of candidates; run it with: gatemark run {path}")
+    choices = prepare(workspace, opened, path, choices, waivers)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
+        if choices.cache:
+            refuse_unpinned_arms(opened, choices)
+        arms = open_arms(workspace, opened, choices)
+        session = open_session(
+            workspace, opened, arms, choices, on_progress=on_progress, on_notice=on_notice
+        )
+        result = _finished(workspace, session, exams, waivers=waivers, started_at=started_at)
+    forget_session(session, [result], on_notice)
+    return result
+
+
+def prepare(
+    workspace: Workspace,
+    opened: OpenPack,
+    path: str,
+    choices: RunChoices,
+    waivers: Sequence[Waiver],
+) -> RunChoices:
+    """Refuse what could not be judged, before anybody is asked; find the baseline by its name."""
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
@@ -96,41 +120,46 @@ def run_pack(
         choices = msgspec.structs.replace(choices, baseline=chosen.result, baseline_how=chosen.how)
     check_rules(
         opened.pack,
-        has_baseline=_wanted_baseline(opened, choices) != "none",
+        has_baseline=wanted_baseline(opened, choices) != "none",
         limit=choices.limit,
         waivers=waivers,
     )
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = _sit(workspace, opened, _exam_files(workspace, opened, choices, Path(folder)))
-        scoring = scoring_of(opened)
-        if choices.cache:
-            _refuse_unpinned(opened, choices)
-        arms = _open_arms(workspace, opened, choices)
-        with _let_go_on_error(arms):
-            journals = workspace.run_folder(_run_key(opened, arms, scoring))
-            if not choices.resume:
-                _set_aside(journals, on_notice)
-            kept = Journals(journals, workspace.cache_folder if choices.cache else None)
-            graders = LiveGraders(
-                opened.pack,
-                opened.folder,
-                jobs=choices.jobs,
-                journals=kept,
-                open_recording=open_recording,
-                on_progress=on_progress,
-            )
-        result = _finished(
-            workspace,
-            _Session(opened, arms, graders, choices, kept, on_progress),
-            exams,
-            waivers=waivers,
-            started_at=started_at,
+    return choices
+
+
+def open_session(
+    workspace: Workspace,
+    opened: OpenPack,
+    arms: Mapping[str, ArmSource],
+    choices: RunChoices,
+    *,
+    on_progress: OnProgress | None,
+    on_notice: OnNotice | None,
+) -> Session:
+    """Open journals and judges for arms that are open; the arms are closed when that fails."""
+    with let_go_on_error(arms):
+        folder = workspace.run_folder(_run_key(opened, arms, scoring_of(opened)))
+        if not choices.resume:
+            _set_aside(folder, on_notice)
+        journals = Journals(folder, workspace.cache_folder if choices.cache else None)
+        graders = LiveGraders(
+            opened.pack,
+            opened.folder,
+            jobs=choices.jobs,
+            journals=journals,
+            open_recording=open_recording,
+            on_progress=on_progress,
         )
-    if ASKED not in conditions_of(result):
-        _forget(journals)
+        return Session(opened, arms, graders, choices, journals, on_progress, folder)
+
+
+def forget_session(session: Session, results: Sequence[Result], on_notice: OnNotice | None) -> None:
+    """Remove the journals of a run that asked everything; otherwise say how to go on."""
+    if not any(ASKED in conditions_of(result) for result in results):
+        if session.folder is not None:
+            _forget(session.folder)
     elif on_notice is not None:
         on_notice("some calls could not be asked; --resume asks those again and keeps the others")
-    return result
 
 
 def rejudge(
@@ -147,11 +176,11 @@ def rejudge(
         if opened.pack.has_baseline:
             arms[BASELINE] = reopen_arm(earlier, BASELINE, workspace)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = _sit(workspace, opened, _kept_files(workspace, opened, earlier, Path(folder)))
+        exams = sit_exams(workspace, opened, _kept_files(workspace, opened, earlier, Path(folder)))
         graders = RecordedGraders(earlier, workspace.blobs)
         return _finished(
             workspace,
-            _Session(opened, arms, graders, _recorded_choices(earlier, arms), None, None),
+            Session(opened, arms, graders, _recorded_choices(earlier, arms), None, None),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -171,7 +200,7 @@ def _recorded_choices(earlier: Result, arms: Mapping[str, ArmSource]) -> RunChoi
     return RunChoices(limit=limit_of(earlier), baseline_how=how)
 
 
-class _Session(msgspec.Struct, frozen=True):
+class Session(msgspec.Struct, frozen=True):
     """Who answers, who grades, and where the journals lie."""
 
     opened: OpenPack
@@ -180,18 +209,20 @@ class _Session(msgspec.Struct, frozen=True):
     choices: RunChoices
     journals: Journals | None
     on_progress: OnProgress | None
+    folder: Path | None = None
+    """Where the journals lie."""
 
 
 def _finished(
     workspace: Workspace,
-    session: _Session,
+    session: Session,
     exams: dict[str, SuiteOutcome],
     *,
     waivers: Sequence[Waiver],
     started_at: datetime,
     judged_again: str | None = None,
 ) -> Result:
-    arm_answers, qualifications = asyncio.run(_answer(session))
+    arm_answers, qualifications = asyncio.run(answer_session(session))
     run = PackRun(
         opened=session.opened,
         arms=session.arms,
@@ -200,7 +231,7 @@ def _finished(
         qualifications=qualifications,
         judge_cost=session.graders.spent(),
         limit=session.choices.limit,
-        conditions=_conditions(session.arms, arm_answers),
+        conditions=arm_conditions(session.arms, arm_answers),
         names=session.choices.names,
         baseline_how=session.choices.baseline_how,
         judged_again=judged_again,
@@ -208,7 +239,7 @@ def _finished(
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
-def _conditions(
+def arm_conditions(
     arms: Mapping[str, ArmSource], arm_answers: Mapping[str, ArmAnswers]
 ) -> dict[str, str]:
     """What the way the arms are called means for the verdict, the candidate's part first."""
@@ -223,13 +254,14 @@ def _conditions(
     return {name: "; ".join(reasons) for name, reasons in told.items()}
 
 
-def _sit(
+def sit_exams(
     workspace: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
 ) -> dict[str, SuiteOutcome]:
+    """Examine the suites over evidence files."""
     return {name: examine_suite(workspace, opened.pack.suite(name), files[name]) for name in files}
 
 
-def _exam_files(
+def exam_files(
     workspace: Workspace, opened: OpenPack, choices: RunChoices, folder: Path
 ) -> dict[str, SuiteFiles]:
     """The evidence that the pack names; a result as baseline brings its own."""
@@ -259,7 +291,7 @@ def _kept_files(
     return files
 
 
-def _refuse_unpinned(opened: OpenPack, choices: RunChoices) -> None:
+def refuse_unpinned_arms(opened: OpenPack, choices: RunChoices) -> None:
     """Refuse to reuse answers of an arm or a judge that may have changed without a trace."""
     pack = opened.pack
     asked: dict[str, object] = {
@@ -267,7 +299,7 @@ def _refuse_unpinned(opened: OpenPack, choices: RunChoices) -> None:
     }
     if pack.targets is not None:
         asked["targets.candidate"] = choices.candidate or pack.targets.candidate
-        asked["targets.baseline"] = _wanted_baseline(opened, choices)
+        asked["targets.baseline"] = wanted_baseline(opened, choices)
     for place, raw in asked.items():
         if not isinstance(raw, str):
             refuse_unpinned(parse_spec(raw, f"{pack.name}: {place}"), place)
@@ -323,13 +355,14 @@ def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
         )
 
 
-def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
+def wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
     """What the candidate is compared with; the word ``none`` when there is nothing."""
     targets = opened.pack.targets
     return choices.baseline or ("none" if targets is None else targets.baseline)
 
 
-def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
+def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
+    """Open the candidate and, where there is one, the baseline."""
     pack, folder = opened.pack, opened.folder
     if pack.targets is None:
         if choices.candidate is not None or isinstance(choices.baseline, Mapping):
@@ -338,8 +371,8 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
     raw = choices.candidate or pack.targets.candidate
     store = workspace.local_folder
     arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, jobs=choices.jobs, store=store)}
-    wanted = _wanted_baseline(opened, choices)
-    with _let_go_on_error(arms):
+    wanted = wanted_baseline(opened, choices)
+    with let_go_on_error(arms):
         if isinstance(wanted, str) and wanted != "none":
             earlier = workspace.existing_results().get(wanted)
             _refuse_other_data(earlier, opened)
@@ -353,7 +386,7 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
 
 
 @contextmanager
-def _let_go_on_error(arms: Mapping[str, ArmSource]) -> Iterator[None]:
+def let_go_on_error(arms: Mapping[str, ArmSource]) -> Iterator[None]:
     """Close arms that were opened for a run that cannot start."""
     try:
         yield
@@ -381,7 +414,9 @@ def _run_key(
     )
 
 
-async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
+async def answer_session(
+    session: Session,
+) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
     """Licences first: a judge that cannot be compared with people is found out before the rest."""
     arm_answers = {}
     try:

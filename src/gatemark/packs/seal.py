@@ -17,7 +17,7 @@ from gatemark.core.result import AssetRef, Blob, Cost, Result
 from gatemark.packs.arms import ArmAnswers, ArmSource, OpenPack, scoring_of
 from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SuiteOutcome
 from gatemark.packs.grading import LICENCE, replies_name
-from gatemark.packs.judge import PackEvidence, judge_pack, result_of
+from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
 from gatemark.packs.qualification import SuiteQualification
 from gatemark.packs.rejudge import kept_definition
 from gatemark.workspace import Workspace
@@ -26,6 +26,8 @@ LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
 JUDGED_AGAIN = "judged_again"
 """In the runtime of a result: the earlier result whose evidence ``gatemark gate`` judged."""
+CELL = "matrix.cell"
+"""In the runtime of a result: which candidate of a matrix it judges."""
 EVIDENCE_TYPE = "application/octet-stream"
 _MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
 
@@ -46,6 +48,8 @@ class PackRun(msgspec.Struct, frozen=True):
     """How a baseline other than the pack's own was chosen."""
     judged_again: str | None = None
     """The result whose evidence is judged by another pack."""
+    cell: str | None = None
+    """Which candidate of a matrix was judged."""
 
     def written(self) -> dict[str, bytes]:
         """The files that this run wrote itself, by name."""
@@ -69,6 +73,42 @@ class PackRun(msgspec.Struct, frozen=True):
         return {**lines, **replies, **qualifications, **attachments}
 
 
+def judge_run(
+    run: PackRun, written: Mapping[str, bytes], *, waivers: Sequence[Waiver], now: datetime
+) -> PackDecision:
+    """Judge what a run gathered; ``written`` are the files that it wrote itself."""
+    arm_answers = run.arm_answers
+    gathered = PackEvidence(
+        candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
+        baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
+        files=tuple(
+            EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
+        ),
+        exams=run.exams,
+        qualifications=run.qualifications,
+        graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
+        limit=run.limit,
+        conditions=run.conditions,
+    )
+    return judge_pack(run.opened, gathered, waivers=waivers, now=now)
+
+
+def _first_page(run: PackRun) -> list[str]:
+    """What a reader must know before the numbers: who chose the baseline, who else was tried."""
+    told = []
+    if run.baseline_how is not None:
+        told.append(f"baseline {run.baseline_how}")
+    pack = run.opened.pack
+    if pack.tried > 1:
+        which = "" if run.cell is None else f" ({run.cell})"
+        told.append(
+            f"one of {pack.tried} candidates{which}: drops are tested at level {pack.level:.3g} in "
+            f"place of {pack.alpha:g}; scores are not corrected, so the best of several looks "
+            "better than it is"
+        )
+    return told
+
+
 def seal_run(
     workspace: Workspace, run: PackRun, *, waivers: Sequence[Waiver], started_at: datetime
 ) -> Result:
@@ -84,26 +124,12 @@ def seal_run(
             for name, data in definition.items()
         ),
     ]
-    arm_answers = run.arm_answers
-    gathered = PackEvidence(
-        candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
-        baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
-        files=tuple(
-            EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
-        ),
-        exams=run.exams,
-        qualifications=run.qualifications,
-        graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
-        limit=run.limit,
-        conditions=run.conditions,
-    )
     finished_at = workspace.clock()
-    judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)
-    if run.baseline_how is not None:
-        # A baseline decides what counts as a regression, so the first page says who chose it.
-        caveat = f"baseline {run.baseline_how}"
-        verdict = msgspec.structs.replace(judged.verdict, caveats=(*judged.verdict.caveats, caveat))
-        judged = msgspec.structs.replace(judged, verdict=verdict)
+    judged = judge_run(run, written, waivers=waivers, now=finished_at)
+    caveats = (*judged.verdict.caveats, *_first_page(run))
+    verdict = msgspec.structs.replace(judged.verdict, caveats=caveats)
+    judged = msgspec.structs.replace(judged, verdict=verdict)
+    arm_answers = run.arm_answers
     references = _references(run)
     result = result_of(
         run.opened,
@@ -121,6 +147,7 @@ def seal_run(
             **_identities(run),
             **({BASELINE_CHOSEN: run.baseline_how} if run.baseline_how is not None else {}),
             **({JUDGED_AGAIN: run.judged_again} if run.judged_again is not None else {}),
+            **({CELL: run.cell} if run.cell is not None else {}),
         },
         waivers=waivers,
         started_at=started_at,

@@ -121,8 +121,11 @@ def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> 
         )
         report = compare_files(request, ReadingChoices())
     settings = msgspec.structs.asdict(chosen)
+    # A policy keeps the settings that it had when its rules were new.
     if kept.rules == FIRST_RULES:
         del settings["rules"]
+    if chosen.largest_drop is None:
+        del settings["largest_drop"]
     policy = Policy(
         name=NAME,
         rules=(Rule(id="comparison", metric="comparison", op=">=", bound=1.0),),

@@ -284,6 +284,7 @@ class Journals:
 
     def open(self, name: str, identity: Mapping[str, Any]) -> Journal:
         """The journal of an arm or a judge; ``identity`` is that of the target behind it."""
+        name = name.replace(" ", "-").replace("/", "+")
         if self._cache is None:
             path = self._folder / f"{name}.journal"
         else:

@@ -155,14 +155,15 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``retries`` counts attempts after the first. A Retry-After beyond ``retry_after_max_s`` is
     not waited for. ``retry_errors`` makes a resumed run ask again where the journal has an error.
     ``is_remote`` says that calls go to a service: a call without a reply in time could not be
-    asked, the first call goes alone, and ``stop_after`` calls in a row that could not be asked end
-    the run. ``ahead`` is how many calls per slot a target with its own queue is handed at a time.
+    asked, and the first call goes alone. ``stop_after`` calls in a row that could not be asked end
+    the run; None is for recordings, where nobody waits. ``ahead`` is how many calls per slot a
+    target with its own queue is handed at a time.
     """
 
     concurrency: int = 1
     ahead: int = 1
     is_remote: bool = False
-    stop_after: int = 10
+    stop_after: int | None = 10
     timeout_s: float | None = None
     retries: int = 0
     backoff_base_s: float = 0.5
@@ -180,7 +181,6 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         at_least = {
             "concurrency": 1,
             "ahead": 1,
-            "stop_after": 1,
             "retries": 0,
             "backoff_base_s": 0,
             "backoff_max_s": 0,
@@ -191,7 +191,7 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name, low in at_least.items():
             if not getattr(self, name) >= low:
                 raise InvalidValueError(f"{name} must be >= {low}, got {getattr(self, name)}")
-        for name in ("timeout_s", "rate_per_s"):
+        for name in ("timeout_s", "rate_per_s", "stop_after"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise InvalidValueError(f"{name} must be > 0, got {value}")

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from gatemark.core.errors import GatemarkError
+from gatemark.core.errors import GatemarkError, UnavailableError
 
 ErrorKind = Literal[
     "timeout",
@@ -35,6 +35,9 @@ OUTAGES: Final[frozenset[str]] = frozenset(
     {"unreachable", "no_reply", "unavailable", "unauthorized"}
 )
 """The kinds of error that say that a target could not be asked, which is no answer of its own."""
+
+UNAVAILABLE_EXIT: Final = 75
+"""The exit code of a program whose own service is down; ``EX_TEMPFAIL`` of sysexits.h."""
 
 MAX_MESSAGE_CHARS = 2_000
 ANSWER_FIELDS: Final = frozenset(
@@ -153,6 +156,10 @@ class ForeignCode:
     ) -> None:
         if error is None or isinstance(error, self._let_through):
             return
+        if isinstance(error, UnavailableError):
+            raise TargetError(
+                "unavailable", f"{self._name} says that it is unavailable: {error}", retryable=True
+            ) from error
         raise TargetError(
             "crash",
             f"{self._name} raised {type(error).__name__}: {error}{_place(trace)}",

@@ -124,9 +124,9 @@ class PythonWorkerTarget:
         self._worker: WorkerProcess | None = None
         self._lone_worker: WorkerProcess | None = None
         self._retired: set[WorkerProcess] = set()
-        self._worker, hello = self._start()
         file = module_file(split_reference(reference)[0], self._folder)
         self._sources = {} if file is None else source_digests(file, self._folder)
+        self._worker, hello = self._start()
         self._extras = frozenset(hello.extras)
         self.packages = hello.packages
         self.reads: frozenset[CallPart] = parts_read(self._extras)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -314,13 +315,11 @@ class _Run:
         It is left out of the journal, so that a resumed run asks again.
         """
         self._settle(call, error.as_call_error(), attempts=attempts)
-        if not self._options.is_remote:
-            return
         self._outages_in_a_row += 1
         is_first = not self._first_is_over.is_set()
         if is_first and error.kind != "unavailable":
             self._halt(error.kind, f"stopped at the first call: {error}")
-        elif self._outages_in_a_row >= self._options.stop_after:
+        elif self._outages_in_a_row >= (self._options.stop_after or math.inf):
             count = self._outages_in_a_row
             self._halt(error.kind, f"stopped after {count} calls in a row: {error}")
 

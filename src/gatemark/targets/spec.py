@@ -21,6 +21,7 @@ from gatemark.targets.prompt_files import with_prompt_files
 from gatemark.targets.python_callable import PythonTarget, split_reference
 from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
 from gatemark.targets.recorded import RecordedTarget, Recording
+from gatemark.targets.sources import declared_digests
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
 # Kinds with a client library behind them are loaded when a pack names them.
@@ -118,8 +119,8 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(
                 "in_process runs the function inside Gatemark, where isolate and env have no effect"
             )
-        if self.stop_after is not None and self.kind not in _NETWORK:
-            raise InvalidValueError("stop_after belongs to http and openai targets only")
+        if self.stop_after is not None and self.recorded is not None:
+            raise InvalidValueError("stop_after does not belong to recorded targets")
         for name in ANSWER_FIELDS.intersection(self.fields):
             raise InvalidValueError(
                 f"fields must not list {name!r}: a target never sees the expected answer"
@@ -143,7 +144,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         options = RunOptions(
             concurrency=concurrency,
             is_remote=self.kind in _NETWORK,
-            stop_after=_STOP_AFTER if self.stop_after is None else self.stop_after,
+            stop_after=None if self.recorded is not None else self.stop_after or _STOP_AFTER,
             timeout_s=timeout_s,
             retries=retries,
             rate_per_s=self.rate_per_s,
@@ -185,6 +186,8 @@ def build(
 
     ``hidden`` are the paths that an isolated target must not read.
     """
+    # What is declared and missing is refused before any process starts.
+    declared_digests(spec.files or (), folder)
     if spec.python is not None and spec.in_process:
         inline = concurrency == 1 and spec.timeout_s is None
         return PythonTarget(spec.python, folder, clock=clock, inline=inline, fields=spec.fields)

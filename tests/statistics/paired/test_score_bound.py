@@ -12,7 +12,12 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import chi2
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.score_bound import Stratum, half_width, pooled_drop
+from gatemark.statistics.paired.score_bound import (
+    Stratum,
+    drop_of_counts,
+    half_width,
+    pooled_drop,
+)
 
 ALPHA = 0.05
 
@@ -216,3 +221,21 @@ def test_one_unit_per_stratum_says_nothing() -> None:
     assert pooled_drop([Stratum(1.0, np.zeros(9))]).bounds(ALPHA) == (-1.0, 1.0)
     assert pooled_drop([Stratum(1.0, np.zeros(10))]).bounds(ALPHA)[1] < 0.3
     assert found.growth_to_decide(0.02, ALPHA) is None
+
+
+@pytest.mark.parametrize(
+    ("lost", "gained", "n"), [(0, 0, 40), (40, 0, 40), (3, 1, 60), (9, 30, 80)]
+)
+def test_counts_say_what_their_items_say(lost: int, gained: int, n: int) -> None:
+    items = pooled_drop((Stratum(1.0, drops(lost, gained, n)),))
+    counts = drop_of_counts(lost, gained, n)
+    for name in ("drop", "variance", "third", "leverage"):
+        assert getattr(counts, name) == pytest.approx(getattr(items, name), abs=1e-15), name
+    assert (counts.n, counts.units, counts.groups) == (items.n, items.units, items.groups)
+    assert counts.bounds(0.05) == pytest.approx(items.bounds(0.05))
+
+
+@pytest.mark.parametrize(("lost", "gained", "n"), [(0, 0, 0), (-1, 0, 5), (3, 3, 5)])
+def test_counts_beyond_their_items_are_refused(lost: int, gained: int, n: int) -> None:
+    with pytest.raises(InvalidValueError, match="within n"):
+        drop_of_counts(lost, gained, n)

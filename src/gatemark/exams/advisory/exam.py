@@ -38,6 +38,7 @@ from gatemark.exams.advisory.measure import AdvisoryExamState, Collector, merged
 from gatemark.exams.advisory.policy import (
     FIRST_RULES,
     LANES_MAX,
+    RULES,
     AdvisoryPolicy,
     RulesVersion,
     all_rules,
@@ -300,4 +301,5 @@ SUITE = ExamSuite(
         EvidenceRole(HISTORY, "Decision records of earlier runs.", many=True),
     ),
     examine=examine_decisions,
+    newest_rules={"rules": RULES},
 )

@@ -69,7 +69,7 @@ def _trial(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
             candidate=answers,
             baseline=answers if opened.pack.has_baseline else None,
             margin=opened.pack.regression_max,
-            alpha=opened.pack.alpha,
+            alpha=opened.pack.level,
         ),
         msgspec.convert(suite.options, plugin.options),
     )

@@ -161,6 +161,25 @@ def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
     )
 
 
+def drop_of_counts(lost: int, gained: int, n: int) -> PooledDrop:
+    """The drop of n right-or-wrong items, as ``pooled_drop`` finds it from the items themselves."""
+    if min(lost, gained) < 0 or not 0 < n >= lost + gained:
+        raise InvalidValueError(f"lost and gained must be within n, got {lost}, {gained} and {n}")
+    mean, square = (lost - gained) / n, (lost + gained) / n
+    correction = n / (n - 1) if n > 1 else 1.0
+    # Equal values leave no spread; rounding must not leave any either.
+    is_constant = n in (lost, gained) or lost + gained == 0
+    return PooledDrop(
+        drop=mean,
+        variance=0.0 if is_constant else (square - mean**2) * correction / n,
+        third=(mean - 3 * mean * square + 2 * mean**3) * correction**1.5 / n**2,
+        leverage=1 / n,
+        n=n,
+        units=n,
+        groups=1,
+    )
+
+
 def _groups(codes: Sequence[NDArray[np.intp]]) -> int:
     """How many sets of strata there are that share no unit with another set."""
     groups: list[set[int]] = []
