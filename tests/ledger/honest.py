@@ -10,7 +10,7 @@ from tests.lifecycle.world import window
 
 from gatemark.core.result import Result, seal
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.canary import canary_state
 from gatemark.lifecycle.commands import (
     AddVersion,

@@ -8,8 +8,7 @@ import click
 
 from gatemark.cli.options import OptionGroup, store_option
 from gatemark.cli.screen import say
-from gatemark.core.errors import UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import UsageError, not_installed
 from gatemark.web.settings import ServerSettings
 
 NEEDED = ("argon2", "fastapi", "jinja2", "multipart", "uvicorn")

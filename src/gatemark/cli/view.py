@@ -15,8 +15,7 @@ import msgspec
 from gatemark.cli.options import ForeignLog, foreign_log_options, store_option
 from gatemark.cli.results import MAX_RESULT_BYTES, find_result, result_in_file
 from gatemark.cli.screen import say
-from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import BadInputError, UsageError, not_installed
 from gatemark.core.result import RESULT_FORMAT
 from gatemark.evidence.source import ReadingChoices, inspect_source
 

@@ -12,9 +12,9 @@ from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import Episode
 from gatemark.drift.stores.memories import EpisodeAction, MemoryRow
-from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL
+from gatemark.ledger.port import event_moment
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
 

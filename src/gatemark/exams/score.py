@@ -27,13 +27,14 @@ from gatemark.evidence.exam import (
     EvidenceRole,
     ExamRun,
     ExamSuite,
+    Scored,
+    judge_exam,
     suites,
     write_sitting,
 )
 from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
-from gatemark.gating.decide import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 Feature = Literal[

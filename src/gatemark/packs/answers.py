@@ -11,8 +11,8 @@ from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import Row
 from gatemark.packs.pack import SuiteSpec
+from gatemark.targets.journal import UNSCORED
 from gatemark.targets.port import ANSWER_FIELDS, Call, TargetError
-from gatemark.targets.recorded import UNSCORED
 from gatemark.targets.template import Template
 
 

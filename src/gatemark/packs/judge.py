@@ -15,30 +15,40 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
-from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.core.policy import (
+    Bench,
+    Finding,
+    Policy,
+    Rule,
+    Setting,
+    Verdict,
+    Waiver,
+    decide,
+    refuse_strays,
+)
+from gatemark.core.result import AssetRef, Blob, Cell, Cost, Figure, PackRef, Result, Table, seal
+from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.rows import Snapshot
-from gatemark.gating.decide import decide, refuse_strays, runtime_versions
 from gatemark.packs.answers import Answer, asked_rows
-from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.conditions import (
     ASKED,
     CACHED,
     Conditions,
-    condition_measurements,
-    refuse_waived_conditions,
-)
-from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
-from gatemark.packs.grading import Graded
-from gatemark.packs.latency_and_cost import latency_and_cost_numbers, latency_and_cost_table
-from gatemark.packs.outages import (
     asked,
+    condition_measurements,
     held_report,
     outage_condition,
     outage_objection,
+    refuse_waived_conditions,
     without_outages,
+)
+from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
+from gatemark.packs.grading import (
+    Graded,
+    SuiteQualification,
+    qualification_rule,
+    with_qualification,
 )
 from gatemark.packs.pack import (
     EXAM_SETTING,
@@ -48,6 +58,7 @@ from gatemark.packs.pack import (
     RegressionMode,
     SuiteSpec,
 )
+from gatemark.packs.pack_file import OpenPack, suite_plugin
 from gatemark.packs.policy import (
     BENCH_RULE,
     POOLED,
@@ -55,13 +66,16 @@ from gatemark.packs.policy import (
     bench,
     bench_delta,
     bound_of,
+    latency_and_cost_numbers,
+    latency_and_cost_table,
     limited_run,
     pack_policy,
+    pooled_numbers,
+    pooled_suites,
     refuse_waived_limit,
     regression_mode,
+    with_chance,
 )
-from gatemark.packs.qualification import SuiteQualification, qualification_rule, with_qualification
-from gatemark.packs.regression import pooled_numbers, pooled_suites, with_chance
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.proportion import two_sided_z
 from gatemark.workspace import Workspace

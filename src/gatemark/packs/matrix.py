@@ -20,11 +20,11 @@ from gatemark.core.errors import UsageError
 from gatemark.core.policy import Outcome, Waiver
 from gatemark.core.result import Cost, Result
 from gatemark.core.text import did_you_mean
-from gatemark.packs.arms import ArmAnswers, ArmSource, OnProgress, OpenPack, open_arm, open_pack
-from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SuiteOutcome
-from gatemark.packs.grading import LICENCE
+from gatemark.packs.arms import ArmAnswers, ArmSource, OnProgress, open_arm
+from gatemark.packs.exam_suites import SuiteOutcome
+from gatemark.packs.grading import LICENCE, SuiteQualification
 from gatemark.packs.pack import Arms, Cell, Pack
-from gatemark.packs.qualification import SuiteQualification
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
 from gatemark.packs.run import (
     OnNotice,
     RunChoices,

@@ -10,10 +10,9 @@ import msgspec
 
 from gatemark.core.canonical import digest_document, original_fields
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
 from gatemark.core.result import AssetKind
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
 
 WEIGHT_TOLERANCE = 1e-9
@@ -195,6 +194,10 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     def repeats(self) -> int:
         """How often every item is answered."""
         return max(self.epochs, self.reruns)
+
+
+WORST_SLICE_SCORE = "worst_slice_score"
+WORST_SLICE_DROP = "worst_slice_regression"
 
 
 @original_fields("candidate baseline")

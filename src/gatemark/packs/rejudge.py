@@ -10,24 +10,26 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
+from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
-from gatemark.evidence.rows import Row, Snapshot, read_dataset, stored_snapshot, write_rows
+from gatemark.evidence.rows import Row, Snapshot, stored_snapshot
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import Answer, ItemKey, asked_rows, read_sample_lines, sample_of
-from gatemark.packs.arms import OpenPack, scorer_of, suite_plugin, with_recorded, with_replies
+from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
 from gatemark.packs.conditions import conditions_of
-from gatemark.packs.exam_suites import (
-    BASELINE,
-    CANDIDATE,
-    SuiteFiles,
-    SuiteOutcome,
-    examine_suite,
-    files_of_result,
+from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
+from gatemark.packs.grading import (
+    Graded,
+    LabelledSet,
+    RecordedGraders,
+    SuiteQualification,
+    labelled_set,
+    qualify_judges,
+    read_graded,
+    replies_name,
 )
-from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
 from gatemark.packs.pack import (
     FIRST_RULES,
@@ -38,21 +40,21 @@ from gatemark.packs.pack import (
     SuiteSpec,
     read_pack,
 )
-from gatemark.packs.qualification import (
-    LabelledSet,
-    SuiteQualification,
-    labelled_set,
-    qualify_judges,
+from gatemark.packs.pack_file import (
+    BASELINE,
+    CANDIDATE,
+    OpenPack,
+    SuiteFiles,
+    scorer_of,
+    suite_plugin,
 )
-from gatemark.packs.recordings import RecordedScores, scores_of
+from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.judge.grading import JudgeOptions
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, scorers
-from gatemark.targets.recorded import UNSCORED
+from gatemark.targets.journal import UNSCORED
 from gatemark.workspace import Workspace
 
-PACK_BLOB: Final = "pack.json"
-ROWS_SUFFIX: Final = ".rows.jsonl"
 MOST_LISTED: Final = 20
 
 
@@ -62,23 +64,6 @@ class JudgedAgain(msgspec.Struct, frozen=True):
     judged: PackDecision
     differences: tuple[str, ...]
     unjudged: tuple[str, ...]
-
-
-def kept_definition(opened: OpenPack) -> dict[str, bytes]:
-    """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
-    pack = opened.pack
-    kept = {PACK_BLOB: canonical_bytes(pack)}
-    for suite in pack.suites:
-        if suite.dataset is not None:
-            kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
-    for name, judge in pack.judges.items():
-        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
-        kept[_labels_name(name)] = write_rows(labels)
-    return kept
-
-
-def _labels_name(judge: str) -> str:
-    return f"labels/{judge}{ROWS_SUFFIX}"
 
 
 def limit_of(result: Result) -> int | None:

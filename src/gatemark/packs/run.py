@@ -22,38 +22,42 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AssetRef, Result
+from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.arms import (
     ArmAnswers,
     ArmSource,
     OnProgress,
-    OpenPack,
     answer_all,
     open_arm,
-    open_pack,
     open_recording,
     reopen_arm,
-    scoring_of,
 )
-from gatemark.packs.baselines import choose_baseline
-from gatemark.packs.conditions import ASKED, CACHED, conditions_of
-from gatemark.packs.exam_suites import (
+from gatemark.packs.baselines import choose_baseline, pack_of
+from gatemark.packs.conditions import ASKED, CACHED, IN_PROCESS, conditions_of
+from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
+from gatemark.packs.grading import (
+    Graders,
+    LiveGraders,
+    RecordedGraders,
+    SuiteQualification,
+    labels_in,
+    qualify_judges,
+)
+from gatemark.packs.judge import check_rules, title_of
+from gatemark.packs.pack import RULES_SETTING, Pack
+from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
+    OpenPack,
     SuiteFiles,
-    SuiteOutcome,
-    examine_suite,
     files_of_pack,
-    files_of_result,
+    open_pack,
+    scoring_of,
 )
-from gatemark.packs.frozen_version import refuse_changed_version
-from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
-from gatemark.packs.judge import check_rules
-from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
 from gatemark.packs.rejudge import limit_of
-from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PackRun, seal_run
-from gatemark.targets.identity import refuse_unpinned
+from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
 from gatemark.targets.journal import Journals
-from gatemark.targets.spec import parse_spec
+from gatemark.targets.spec import parse_spec, refuse_unpinned
 from gatemark.workspace import Workspace
 
 MAX_LISTED = 20
@@ -453,3 +457,85 @@ def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
     if on_progress is None:
         return None
     return lambda suite, progress: on_progress(f"{arm} {suite}", progress)
+
+
+# The name and version of a pack stand for one content, for as long as a store remembers them.
+# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
+# The content is everything that decides: rules, suites, judges and data. Who answers (targets, a
+# matrix of them, evidence files) is what a pack examines, and may change; only a baseline must not
+# go missing.
+
+_EXAMINED = ("evidence", "baseline_evidence")
+_REPLAY = "replay"
+"""A suite over recent traffic, whose data is newer every time."""
+_LISTED = 5
+
+
+def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
+    """Refuse a pack whose name and version have a sealed result with other content."""
+    earlier = _last_whole_result(workspace, opened.pack)
+    if earlier is None:
+        return
+    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
+    if not changed:
+        return
+    pack = opened.pack
+    listed = ", ".join(changed[:_LISTED]) + (" and more" if len(changed) > _LISTED else "")
+    line, _ = place_in(settings_text(path), "$.version")
+    raise BadInputError(
+        f"{path}:{line}: version {pack.version} of pack {pack.name} already has a result with "
+        f"other content ({earlier.id[7:19]} of {earlier.finished_at:%Y-%m-%d %H:%MZ}); changed "
+        f"since: {listed}. Set version: {pack.version + 1}; to try changes first, use --limit or "
+        "another --store"
+    )
+
+
+def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
+    """Return the newest result that a run of this pack sealed over all its items.
+
+    Runs for debugging, runs that could not ask, and old evidence judged again freeze nothing; nor
+    do results of builds that let a version change, which did not mark evidence judged again.
+    """
+    if not workspace.has_store:
+        return None
+    title, results = title_of(pack), workspace.store.results
+    for identity in reversed(results.ids_by_title(title).get(title, [])):
+        result = results.get(identity)
+        if (
+            any(blob.name == PACK_BLOB for blob in result.blobs)
+            and RULES_SETTING in result.policy.settings
+            and limit_of(result) is None
+            and not {ASKED, IN_PROCESS} & set(conditions_of(result))
+            and JUDGED_AGAIN not in result.runtime
+        ):
+            return result
+    return None
+
+
+def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
+    """Name the keys and data sets that differ."""
+    old, new = _content(before), _content(opened.pack)
+    yield from (key for key in new if new[key] != old.get(key))
+    if before.has_baseline and not opened.pack.has_baseline:
+        yield "targets.baseline"
+    replayed = {
+        evidence.checks.get("snapshot")
+        for evidence in earlier.evidence
+        if evidence.checks.get("kind") == _REPLAY
+    }
+    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
+    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
+    yield from sorted({name.partition("@")[0] for name in differing})
+
+
+def _content(pack: Pack) -> dict[str, object]:
+    """Return what decides in a pack, by the keys of its file."""
+    fields: dict[str, object] = msgspec.to_builtins(pack)
+    for examined in ("targets", "suites", "matrix", "candidates"):
+        del fields[examined]
+    for suite in pack.suites:
+        values = msgspec.to_builtins(suite)
+        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
+        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
+    fields["suites"] = [suite.id for suite in pack.suites]
+    return fields

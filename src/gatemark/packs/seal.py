@@ -1,4 +1,4 @@
-"""From everything a run gathered to a sealed result in the store."""
+"""From everything a run gathered to a sealed result in the store, with all that is kept for it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AssetRef, Blob, Cost, Result
-from gatemark.packs.arms import ArmAnswers, ArmSource, OpenPack, scoring_of
-from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SuiteOutcome
-from gatemark.packs.grading import LICENCE, replies_name
+from gatemark.evidence.rows import read_dataset, write_rows
+from gatemark.packs.arms import ArmAnswers, ArmSource
+from gatemark.packs.exam_suites import SuiteOutcome
+from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
-from gatemark.packs.qualification import SuiteQualification
-from gatemark.packs.rejudge import kept_definition
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scoring_of
 from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
@@ -251,3 +252,24 @@ def _git(git: str, folder: Path, *arguments: str) -> str | None:
         [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
     )
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+PACK_BLOB: Final = "pack.json"
+ROWS_SUFFIX: Final = ".rows.jsonl"
+
+
+def kept_definition(opened: OpenPack) -> dict[str, bytes]:
+    """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
+    pack = opened.pack
+    kept = {PACK_BLOB: canonical_bytes(pack)}
+    for suite in pack.suites:
+        if suite.dataset is not None:
+            kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
+    for name, judge in pack.judges.items():
+        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
+        kept[_labels_name(name)] = write_rows(labels)
+    return kept
+
+
+def _labels_name(judge: str) -> str:
+    return f"labels/{judge}{ROWS_SUFFIX}"

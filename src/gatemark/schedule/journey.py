@@ -19,10 +19,9 @@ from gatemark.core.canonical import digest
 from gatemark.core.durations import seconds_of
 from gatemark.core.errors import BadInputError, ExitCode
 from gatemark.evidence.settings_file import read_settings
-from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE, SYSTEM
+from gatemark.ledger.port import event_moment
 from gatemark.schedule.cadence import (
     DEFAULT_PLAN,
     Occasion,

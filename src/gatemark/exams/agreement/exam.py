@@ -9,11 +9,11 @@ import msgspec
 from msgspec import UNSET
 
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.core.figure import Figure, Matrix, Table
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
+from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import (
     EvidenceRole,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from gatemark.core.policy import Outcome
-from gatemark.ledger.payloads import RULES_VERSION
+from gatemark.ledger.event_kinds import RULES_VERSION
 from gatemark.lifecycle.model.nouns import Cited, ExamRef
 from gatemark.lifecycle.model.stages import Evidence
 from gatemark.lifecycle.model.state import LifecycleState, Track

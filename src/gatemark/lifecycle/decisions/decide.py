@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.ledger.payloads import RULES_VERSION
+from gatemark.ledger.event_kinds import RULES_VERSION
 from gatemark.lifecycle.commands import AssetCommand, Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.decisions import approvals, canary, demotion, promotion, registering
 from gatemark.lifecycle.decisions.decision import DECISIONS, DecisionMoment, settle_clock

@@ -6,7 +6,7 @@ from typing import Final
 
 from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
 from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, require_role
 from gatemark.lifecycle.default_policies import is_default

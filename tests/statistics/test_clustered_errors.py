@@ -6,7 +6,7 @@ import statsmodels.api as sm
 from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.cluster import mean_estimate
+from gatemark.statistics.clustered_means import mean_estimate
 
 
 def test_cr0_is_the_sandwich_of_statsmodels():

@@ -12,12 +12,7 @@ from scipy.special import gammaln, xlogy
 from scipy.stats import chi2
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.score_bound import (
-    Stratum,
-    drop_of_counts,
-    half_width,
-    pooled_drop,
-)
+from gatemark.statistics.clustered_means import Stratum, drop_of_counts, half_width, pooled_drop
 
 ALPHA = 0.05
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.proportion import Estimate
-from gatemark.statistics.repeats import (
+from gatemark.statistics.proportion import (
+    Estimate,
     mean_pass_at_k,
     mean_pass_hat_k,
     pass_at_k,

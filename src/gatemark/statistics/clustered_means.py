@@ -1,4 +1,6 @@
-"""Bounds for a weighted mean of paired drops: suites as strata, clusters as units.
+"""Means of items that come in clusters: standard errors, and bounds for a weighted drop.
+
+Items that stand or fall together are one unit; in a drop over several suites, each is a stratum.
 
 A score bound judges the observed drop by the spread that it would have if the truth lay at the
 bound. Let ``V`` be the squared standard error, ``A`` the most that one unit can move the mean,
@@ -20,7 +22,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri, stdtr, stdtrit
 
 from gatemark.core.errors import InvalidValueError
 
@@ -213,3 +215,78 @@ def _labels(stratum: Stratum, place: int) -> NDArray[np.str_]:
     if stratum.units is None:
         return np.array([f"\x00{place}/{item}" for item in range(len(stratum.drops))])
     return np.asarray(stratum.units, dtype=np.str_)
+
+
+class MeanEstimate(msgspec.Struct, frozen=True):
+    """A mean with the errors it may carry.
+
+    ``iid_error`` is sd / sqrt(n). ``cr0_error`` is the plain cluster-robust (sandwich) error.
+    ``error`` is what bounds use: CR0 times sqrt(G / (G - 1)) for G clusters, which for clusters of
+    one item each is ``iid_error`` exactly, so clustering by item changes nothing. Errors are null
+    where one unit leaves nothing to estimate them from.
+    """
+
+    mean: float
+    n: int
+    clusters: int
+    iid_error: float | None
+    cr0_error: float | None
+    error: float | None
+
+    def bounds(self, one_sided_alpha: float) -> tuple[float, float] | None:
+        """Each of the two is a one-sided t bound with G - 1 degrees of freedom."""
+        if self.error is None:
+            return None
+        if not 0 < one_sided_alpha < 1:
+            raise InvalidValueError(f"alpha must be inside (0, 1), got {one_sided_alpha}")
+        half = -float(stdtrit(self.clusters - 1, one_sided_alpha)) * self.error
+        return self.mean - half, self.mean + half
+
+    def p_value(self) -> float | None:
+        """Two-sided t test of a zero mean; null where there is no spread to judge it by."""
+        if not self.error:
+            return None
+        return 2 * float(stdtr(self.clusters - 1, -abs(self.mean) / self.error))
+
+
+def mean_estimate(
+    values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic] | None = None
+) -> MeanEstimate:
+    """The mean of ``values`` and its errors; without ``clusters`` every item stands alone."""
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):
+        raise InvalidValueError("a mean needs one non-empty list of finite numbers")
+    labels = np.arange(x.size) if clusters is None else clusters
+    # A mean of equal values can differ from them in the last bit; it must not look like spread.
+    mean = float(x[0] if x.min() == x.max() else math.fsum(x.tolist()) / x.size)
+    iid = (
+        math.sqrt(math.fsum(((x - mean) ** 2).tolist()) / (x.size - 1) / x.size)
+        if x.size > 1
+        else None
+    )
+    residuals, _ = cluster_totals(x - mean, labels)
+    count = residuals.size
+    cr0 = math.sqrt(math.fsum((residuals**2).tolist())) / x.size if count > 1 else None
+    error = None if cr0 is None else cr0 * math.sqrt(count / (count - 1))
+    return MeanEstimate(mean, x.size, count, iid, cr0, error)
+
+
+def cluster_totals(
+    values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic]
+) -> tuple[Floats, Floats]:
+    """Sum and size of each cluster, clusters in sorted order."""
+    x = finite_column(values, "values")
+    labels, codes = np.unique(np.asarray(clusters), return_inverse=True)
+    if codes.size != x.size:
+        raise InvalidValueError(f"{x.size} values need as many clusters, got {codes.size}")
+    sums = np.bincount(codes, weights=x, minlength=labels.size)
+    sizes = np.bincount(codes, minlength=labels.size)
+    return sums.astype(np.float64), sizes.astype(np.float64)
+
+
+def finite_column(values: ArrayLike, name: str) -> Floats:
+    """Return numbers as one non-empty column; refuse anything that is not finite."""
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):
+        raise InvalidValueError(f"{name} must be one non-empty list of finite numbers")
+    return x

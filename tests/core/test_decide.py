@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, Verdict, Waiver
-from gatemark.gating.decide import decide
+from gatemark.core.policy import Policy, Rule, Verdict, Waiver, decide
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LATER = datetime(2027, 1, 1, tzinfo=UTC)
