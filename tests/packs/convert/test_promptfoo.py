@@ -33,7 +33,7 @@ prompts:
 providers:
   - id: openai:chat:small
     label: small
-    config: {temperature: 0, max_tokens: 9, apiKey: sk-secret, apiBaseUrl: "http://URL/v1", top_p: 1}
+    config: {temperature: 0, max_tokens: 9, apiKey: sk-a, apiBaseUrl: "http://URL/v1", top_p: 1}
   - exec:./run.sh
 defaultTest:
   vars: {persona: a clerk}
@@ -113,7 +113,7 @@ def test_prompts_providers_tests_and_assertions_are_converted(ferry: str) -> Non
         "options": {"strip": False},
         "target": "Ann",
     }
-    assert "sk-secret" not in json.dumps(made.pack) + repr(made.files)
+    assert "sk-a" not in json.dumps(made.pack) + repr(made.files)
 
 
 def test_what_is_left_out_is_told_in_the_pack_and_on_the_screen(
