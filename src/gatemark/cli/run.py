@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -35,7 +35,7 @@ from gatemark.workspace import EngineName, Workspace
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from gatemark.packs.matrix import MatrixRun, Need
+    from gatemark.packs.matrix import MatrixRun
 
 SECONDS_BETWEEN_LINES: Final = 5.0
 
@@ -223,7 +223,7 @@ def run_command(
     cache: bool,
     limit: int | None,
     cells: tuple[str, ...],
-    need: Need,
+    need: Literal["all", "any"],
     as_version: str | None,
     against: str | None,
     answered_at: datetime | None,

@@ -34,6 +34,8 @@ class Answer(msgspec.Struct, frozen=True):
     """The tool that gave the score, where it was not Gatemark."""
     cost: float | None = None
     tokens: int | None = None
+    parts: dict[str, float] = {}
+    """The scores that a combined one is made of."""
     answered_at: datetime | None = None
 
 
@@ -183,7 +185,7 @@ def sample_line(
                 "input": row.input,
                 "target": row.target,
                 "output": answer.output,
-                "scores": {} if failed else {**(recorded or {}), scorer_name: answer.score},
+                "scores": {} if failed else {**(recorded or {}), **_scores(answer, scorer_name)},
                 "confidence": answer.confidence,
                 "error": {"kind": kind, "message": answer.reason or kind} if failed else None,
                 "latency_ms": answer.latency_ms,
@@ -196,6 +198,15 @@ def sample_line(
         )
         + b"\n"
     )
+
+
+PART_MARK = "/"
+"""Between a scorer and one of its parts, in the names of scores."""
+
+
+def _scores(answer: Answer, scorer_name: str) -> dict[str, float | None]:
+    parts = {f"{scorer_name}{PART_MARK}{name}": value for name, value in answer.parts.items()}
+    return {scorer_name: answer.score, **parts}
 
 
 def read_sample_lines(data: bytes, place: str) -> list[dict[str, Any]]:

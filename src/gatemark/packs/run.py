@@ -34,6 +34,7 @@ from gatemark.packs.arms import (
 )
 from gatemark.packs.baselines import choose_baseline, pack_of
 from gatemark.packs.conditions import ASKED, CACHED, IN_PROCESS, conditions_of
+from gatemark.packs.embeddings import embedding_options, embedding_spec
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
     Graders,
@@ -119,6 +120,7 @@ def prepare(
     waivers: Sequence[Waiver],
 ) -> RunChoices:
     """Refuse what could not be judged, before anybody is asked; find the baseline by its name."""
+    scoring_of(opened)
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
@@ -334,6 +336,10 @@ def refuse_unpinned_arms(opened: OpenPack, choices: RunChoices) -> None:
     if pack.targets is not None:
         asked["targets.candidate"] = choices.candidate or pack.targets.candidate
         asked["targets.baseline"] = wanted_baseline(opened, choices)
+    for suite in pack.suites:
+        if suite.is_embedded:
+            spec = embedding_spec(embedding_options(suite))
+            refuse_unpinned(spec, f"suite {suite.id}: scorer.options")
     for place, raw in asked.items():
         if not isinstance(raw, str):
             refuse_unpinned(parse_spec(raw, f"{pack.name}: {place}"), place)

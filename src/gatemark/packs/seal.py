@@ -17,6 +17,7 @@ from gatemark.core.policy import Waiver
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
 from gatemark.evidence.rows import read_dataset, write_rows
 from gatemark.packs.arms import ArmAnswers, ArmSource
+from gatemark.packs.embeddings import vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome
 from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
@@ -65,6 +66,11 @@ class PackRun(msgspec.Struct, frozen=True):
             for arm, answers in self.arm_answers.items()
             for suite, graded in answers.graded.items()
         }
+        vectors = {
+            vectors_name(suite, arm): embedded.lines()
+            for arm, answers in self.arm_answers.items()
+            for suite, embedded in answers.embedded.items()
+        }
         qualifications = {
             replies_name(suite, LICENCE): found.graded.lines()
             for suite, found in self.qualifications.items()
@@ -72,7 +78,7 @@ class PackRun(msgspec.Struct, frozen=True):
         attachments = {
             name: data for exam in self.exams.values() for name, data in exam.attachments.items()
         }
-        return {**lines, **replies, **qualifications, **attachments}
+        return {**lines, **replies, **vectors, **qualifications, **attachments}
 
 
 def judge_run(
