@@ -16,7 +16,7 @@ import hypothesis
 import pytest
 
 from gatemark.cli.main import main
-from gatemark.targets.workers.worker_process import WORKER
+from gatemark.targets.python_worker import WORKER
 
 pytest_plugins = ["pytester"]
 

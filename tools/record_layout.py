@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from gatemark.ledger.stores.upgrade import NEW_SQLITE_STORE, NEWEST, run_migrations
+from gatemark.ledger.stores.database import NEW_SQLITE_STORE, NEWEST, run_migrations
 
 
 def statements() -> list[str]:

@@ -45,9 +45,9 @@ def exam_of(result: Result, blobs: BlobStore | None = None) -> ExamRef:
 def exam_of_pack(path: str) -> ExamRef:
     """The exam that a pack file stands for, with its data as it lies there now."""
     # Packs bring suites and statistics along, which no other journey here needs.
-    from gatemark.packs.arms import open_pack, scoring_of  # noqa: PLC0415
     from gatemark.packs.judge import policy_of  # noqa: PLC0415
-    from gatemark.packs.rejudge import kept_definition  # noqa: PLC0415
+    from gatemark.packs.pack_file import open_pack, scoring_of  # noqa: PLC0415
+    from gatemark.packs.seal import kept_definition  # noqa: PLC0415
 
     opened = open_pack(path)
     pack = opened.pack

@@ -10,10 +10,9 @@ import msgspec
 
 from gatemark.core.canonical import digest_document, original_fields
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
 from gatemark.core.result import AssetKind
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
 
 WEIGHT_TOLERANCE = 1e-9
@@ -31,6 +30,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Z
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RegressionMode = Literal["point", "non_inferiority"]
+EMBEDDING = "embedding"
+"""The scorer that compares vectors, which are asked for while a pack runs."""
 MAX_CELLS = 100
 """How many candidates a matrix may have."""
 
@@ -192,9 +193,23 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else None
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether an embedding model is asked for the vectors of this suite's answers."""
+        return isinstance(self.scorer, ScorerSpec) and self.scorer.name == EMBEDDING
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether a model is asked about the answers before they can be scored."""
+        return self.judge is not None or self.is_embedded
+
+    @property
     def repeats(self) -> int:
         """How often every item is answered."""
         return max(self.epochs, self.reruns)
+
+
+WORST_SLICE_SCORE = "worst_slice_score"
+WORST_SLICE_DROP = "worst_slice_regression"
 
 
 @original_fields("candidate baseline")

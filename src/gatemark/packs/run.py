@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -21,39 +21,44 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
-from gatemark.core.result import AssetRef, Result
+from gatemark.core.result import AnswerTime, AssetRef, Result, answer_time_of
+from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.arms import (
     ArmAnswers,
     ArmSource,
     OnProgress,
-    OpenPack,
     answer_all,
     open_arm,
-    open_pack,
     open_recording,
     reopen_arm,
-    scoring_of,
 )
-from gatemark.packs.baselines import choose_baseline
-from gatemark.packs.conditions import ASKED, CACHED, conditions_of
-from gatemark.packs.exam_suites import (
+from gatemark.packs.baselines import choose_baseline, pack_of
+from gatemark.packs.conditions import ASKED, CACHED, IN_PROCESS, conditions_of
+from gatemark.packs.embeddings import embedding_options, embedding_spec
+from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
+from gatemark.packs.grading import (
+    Graders,
+    LiveGraders,
+    RecordedGraders,
+    SuiteQualification,
+    labels_in,
+    qualify_judges,
+)
+from gatemark.packs.judge import check_rules, title_of
+from gatemark.packs.pack import RULES_SETTING, Pack
+from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
+    OpenPack,
     SuiteFiles,
-    SuiteOutcome,
-    examine_suite,
     files_of_pack,
-    files_of_result,
+    open_pack,
+    scoring_of,
 )
-from gatemark.packs.frozen_version import refuse_changed_version
-from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
-from gatemark.packs.judge import check_rules
-from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
 from gatemark.packs.rejudge import limit_of
-from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PackRun, seal_run
-from gatemark.targets.identity import refuse_unpinned
+from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
 from gatemark.targets.journal import Journals
-from gatemark.targets.spec import parse_spec
+from gatemark.targets.spec import parse_spec, refuse_unpinned
 from gatemark.workspace import Workspace
 
 MAX_LISTED = 20
@@ -75,6 +80,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     """What an arm is known as, where whoever runs the pack vouches for it."""
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    answered_at: datetime | None = None
+    """When recorded answers were given, where somebody states it for answers that do not say."""
 
 
 def run_pack(
@@ -113,6 +120,7 @@ def prepare(
     waivers: Sequence[Waiver],
 ) -> RunChoices:
     """Refuse what could not be judged, before anybody is asked; find the baseline by its name."""
+    scoring_of(opened)
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
@@ -180,7 +188,15 @@ def rejudge(
         graders = RecordedGraders(earlier, workspace.blobs)
         return _finished(
             workspace,
-            Session(opened, arms, graders, _recorded_choices(earlier, arms), None, None),
+            Session(
+                opened,
+                arms,
+                graders,
+                _recorded_choices(earlier, arms),
+                None,
+                None,
+                answer_time=answer_time_of(earlier),
+            ),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -211,6 +227,8 @@ class Session(msgspec.Struct, frozen=True):
     on_progress: OnProgress | None
     folder: Path | None = None
     """Where the journals lie."""
+    answer_time: AnswerTime | None = None
+    """What an earlier result says about answers that do not say it themselves."""
 
 
 def _finished(
@@ -222,7 +240,7 @@ def _finished(
     started_at: datetime,
     judged_again: str | None = None,
 ) -> Result:
-    arm_answers, qualifications = asyncio.run(answer_session(session))
+    arm_answers, qualifications = asyncio.run(answer_session(session, workspace.clock))
     run = PackRun(
         opened=session.opened,
         arms=session.arms,
@@ -235,8 +253,26 @@ def _finished(
         names=session.choices.names,
         baseline_how=session.choices.baseline_how,
         judged_again=judged_again,
+        answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
     )
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
+
+
+def answer_time_of_run(
+    session: Session, arm_answers: Mapping[str, ArmAnswers], *, actor: str
+) -> AnswerTime | None:
+    """When the candidate answered: as its answers say, or as somebody states where they do not."""
+    candidate = arm_answers.get(CANDIDATE)
+    recorded = None if candidate is None else candidate.answered_at
+    stated = session.choices.answered_at
+    if stated is None:
+        return session.answer_time if recorded is None else AnswerTime(recorded)
+    if recorded is not None:
+        raise UsageError(
+            f"--answered-at is for answers that do not say when they were given; these are from "
+            f"{recorded:%Y-%m-%d %H:%M:%SZ}"
+        )
+    return AnswerTime(stated.astimezone(UTC), stated_by=actor)
 
 
 def arm_conditions(
@@ -300,6 +336,10 @@ def refuse_unpinned_arms(opened: OpenPack, choices: RunChoices) -> None:
     if pack.targets is not None:
         asked["targets.candidate"] = choices.candidate or pack.targets.candidate
         asked["targets.baseline"] = wanted_baseline(opened, choices)
+    for suite in pack.suites:
+        if suite.is_embedded:
+            spec = embedding_spec(embedding_options(suite))
+            refuse_unpinned(spec, f"suite {suite.id}: scorer.options")
     for place, raw in asked.items():
         if not isinstance(raw, str):
             refuse_unpinned(parse_spec(raw, f"{pack.name}: {place}"), place)
@@ -415,7 +455,7 @@ def _run_key(
 
 
 async def answer_session(
-    session: Session,
+    session: Session, now: Callable[[], datetime]
 ) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
     """Licences first: a judge that cannot be compared with people is found out before the rest."""
     arm_answers = {}
@@ -439,6 +479,7 @@ async def answer_session(
                     limit=session.choices.limit,
                     on_progress=_labelled(session.on_progress, name),
                     reuse="resume" if session.journals is None else session.journals.reuse,
+                    now=now,
                 )
             finally:
                 if journal is not None:
@@ -453,3 +494,85 @@ def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
     if on_progress is None:
         return None
     return lambda suite, progress: on_progress(f"{arm} {suite}", progress)
+
+
+# The name and version of a pack stand for one content, for as long as a store remembers them.
+# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
+# The content is everything that decides: rules, suites, judges and data. Who answers (targets, a
+# matrix of them, evidence files) is what a pack examines, and may change; only a baseline must not
+# go missing.
+
+_EXAMINED = ("evidence", "baseline_evidence")
+_REPLAY = "replay"
+"""A suite over recent traffic, whose data is newer every time."""
+_LISTED = 5
+
+
+def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
+    """Refuse a pack whose name and version have a sealed result with other content."""
+    earlier = _last_whole_result(workspace, opened.pack)
+    if earlier is None:
+        return
+    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
+    if not changed:
+        return
+    pack = opened.pack
+    listed = ", ".join(changed[:_LISTED]) + (" and more" if len(changed) > _LISTED else "")
+    line, _ = place_in(settings_text(path), "$.version")
+    raise BadInputError(
+        f"{path}:{line}: version {pack.version} of pack {pack.name} already has a result with "
+        f"other content ({earlier.id[7:19]} of {earlier.finished_at:%Y-%m-%d %H:%MZ}); changed "
+        f"since: {listed}. Set version: {pack.version + 1}; to try changes first, use --limit or "
+        "another --store"
+    )
+
+
+def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
+    """Return the newest result that a run of this pack sealed over all its items.
+
+    Runs for debugging, runs that could not ask, and old evidence judged again freeze nothing; nor
+    do results of builds that let a version change, which did not mark evidence judged again.
+    """
+    if not workspace.has_store:
+        return None
+    title, results = title_of(pack), workspace.store.results
+    for identity in reversed(results.ids_by_title(title).get(title, [])):
+        result = results.get(identity)
+        if (
+            any(blob.name == PACK_BLOB for blob in result.blobs)
+            and RULES_SETTING in result.policy.settings
+            and limit_of(result) is None
+            and not {ASKED, IN_PROCESS} & set(conditions_of(result))
+            and JUDGED_AGAIN not in result.runtime
+        ):
+            return result
+    return None
+
+
+def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
+    """Name the keys and data sets that differ."""
+    old, new = _content(before), _content(opened.pack)
+    yield from (key for key in new if new[key] != old.get(key))
+    if before.has_baseline and not opened.pack.has_baseline:
+        yield "targets.baseline"
+    replayed = {
+        evidence.checks.get("snapshot")
+        for evidence in earlier.evidence
+        if evidence.checks.get("kind") == _REPLAY
+    }
+    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
+    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
+    yield from sorted({name.partition("@")[0] for name in differing})
+
+
+def _content(pack: Pack) -> dict[str, object]:
+    """Return what decides in a pack, by the keys of its file."""
+    fields: dict[str, object] = msgspec.to_builtins(pack)
+    for examined in ("targets", "suites", "matrix", "candidates"):
+        del fields[examined]
+    for suite in pack.suites:
+        values = msgspec.to_builtins(suite)
+        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
+        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
+    fields["suites"] = [suite.id for suite in pack.suites]
+    return fields

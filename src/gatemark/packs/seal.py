@@ -1,4 +1,4 @@
-"""From everything a run gathered to a sealed result in the store."""
+"""From everything a run gathered to a sealed result in the store, with all that is kept for it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, Result
-from gatemark.packs.arms import ArmAnswers, ArmSource, OpenPack, scoring_of
-from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SuiteOutcome
-from gatemark.packs.grading import LICENCE, replies_name
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
+from gatemark.evidence.rows import read_dataset, write_rows
+from gatemark.packs.arms import ArmAnswers, ArmSource
+from gatemark.packs.embeddings import vectors_name
+from gatemark.packs.exam_suites import SuiteOutcome
+from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
-from gatemark.packs.qualification import SuiteQualification
-from gatemark.packs.rejudge import kept_definition
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scoring_of
 from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
@@ -46,6 +48,7 @@ class PackRun(msgspec.Struct, frozen=True):
     names: dict[str, AssetRef] = {}
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    answer_time: AnswerTime | None = None
     judged_again: str | None = None
     """The result whose evidence is judged by another pack."""
     cell: str | None = None
@@ -63,6 +66,11 @@ class PackRun(msgspec.Struct, frozen=True):
             for arm, answers in self.arm_answers.items()
             for suite, graded in answers.graded.items()
         }
+        vectors = {
+            vectors_name(suite, arm): embedded.lines()
+            for arm, answers in self.arm_answers.items()
+            for suite, embedded in answers.embedded.items()
+        }
         qualifications = {
             replies_name(suite, LICENCE): found.graded.lines()
             for suite, found in self.qualifications.items()
@@ -70,7 +78,7 @@ class PackRun(msgspec.Struct, frozen=True):
         attachments = {
             name: data for exam in self.exams.values() for name, data in exam.attachments.items()
         }
-        return {**lines, **replies, **qualifications, **attachments}
+        return {**lines, **replies, **vectors, **qualifications, **attachments}
 
 
 def judge_run(
@@ -106,6 +114,8 @@ def _first_page(run: PackRun) -> list[str]:
             f"place of {pack.alpha:g}; scores are not corrected, so the best of several looks "
             "better than it is"
         )
+    if run.answer_time is not None and run.answer_time.stated_by is not None:
+        told.append(run.answer_time.sentence)
     return told
 
 
@@ -145,6 +155,7 @@ def seal_run(
             **_cached(arm_answers),
             **_scoring(run),
             **_identities(run),
+            **({} if run.answer_time is None else run.answer_time.runtime()),
             **({BASELINE_CHOSEN: run.baseline_how} if run.baseline_how is not None else {}),
             **({JUDGED_AGAIN: run.judged_again} if run.judged_again is not None else {}),
             **({CELL: run.cell} if run.cell is not None else {}),
@@ -251,3 +262,24 @@ def _git(git: str, folder: Path, *arguments: str) -> str | None:
         [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
     )
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+PACK_BLOB: Final = "pack.json"
+ROWS_SUFFIX: Final = ".rows.jsonl"
+
+
+def kept_definition(opened: OpenPack) -> dict[str, bytes]:
+    """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
+    pack = opened.pack
+    kept = {PACK_BLOB: canonical_bytes(pack)}
+    for suite in pack.suites:
+        if suite.dataset is not None:
+            kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
+    for name, judge in pack.judges.items():
+        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
+        kept[_labels_name(name)] = write_rows(labels)
+    return kept
+
+
+def _labels_name(judge: str) -> str:
+    return f"labels/{judge}{ROWS_SUFFIX}"

@@ -23,7 +23,7 @@ from gatemark import __version__
 from gatemark.core.errors import BadInputError, NewerFormatError
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.stores import DATABASE
-from gatemark.ledger.stores.upgrade import (
+from gatemark.ledger.stores.database import (
     LAYOUTS,
     NEWEST,
     OLDEST_USABLE,

@@ -10,9 +10,8 @@ from typing import Final
 from gatemark.core.errors import GatemarkError
 from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.answers import calls_of
-from gatemark.packs.arms import OpenPack, load_snapshot, load_snapshots, scorer_of, suite_plugin
 from gatemark.packs.exam_suites import check_exam
-from gatemark.packs.grading import judge_options
+from gatemark.packs.grading import judge_options, read_labels
 from gatemark.packs.judge import check_rules
 from gatemark.packs.lint.data import data_warnings
 from gatemark.packs.lint.report import LintReport, LintWarning
@@ -20,8 +19,14 @@ from gatemark.packs.lint.rules import unsatisfiable_rules
 from gatemark.packs.lint.sizes import margin_warnings, predictions
 from gatemark.packs.lint.targets import check_target
 from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_file import read_pack_file
-from gatemark.packs.qualification import read_labels
+from gatemark.packs.pack_file import (
+    OpenPack,
+    load_snapshot,
+    load_snapshots,
+    read_pack_file,
+    scorer_of,
+    suite_plugin,
+)
 
 DEFAULT_GATE: Final = 0.6
 Check = Callable[[], object]

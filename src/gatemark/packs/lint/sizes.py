@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 from gatemark.packs.answers import sample_of
-from gatemark.packs.arms import OpenPack, open_recording, scorer_of, suite_plugin
+from gatemark.packs.arms import open_recording
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import RULES, SuiteSpec
-from gatemark.packs.policy import bound_of, guard_of, regression_mode
-from gatemark.packs.regression import pooled_suites
+from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
+from gatemark.packs.policy import bound_of, guard_of, pooled_suites, regression_mode
 from gatemark.scorers.scorer import Scorable
 from gatemark.statistics.paired.verdict_rates import SuiteDesign, VerdictRates, verdict_rates
 from gatemark.targets.port import Reply

@@ -23,9 +23,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
+from gatemark.statistics.clustered_means import PooledDrop, cluster_totals
 from gatemark.statistics.paired.mcnemar import drop_bounds
-from gatemark.statistics.paired.score_bound import PooledDrop
-from gatemark.statistics.resampling.bootstrap import cluster_totals
 from gatemark.statistics.resampling.bounded_mean import DEFAULT_DRAWS, bounded_mean_bounds
 
 POINT_TOLERANCE = 1e-12
