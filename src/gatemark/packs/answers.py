@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -35,6 +36,7 @@ class Answer(msgspec.Struct, frozen=True):
     tokens: int | None = None
     parts: dict[str, float] = {}
     """The scores that a combined one is made of."""
+    answered_at: datetime | None = None
 
 
 class ItemScore(NamedTuple):
@@ -111,7 +113,17 @@ FIRST_EPOCH = 1
 REPLAY = "replay"
 ItemKey = tuple[str, int]
 _SAMPLE_SCHEMA = "gatemark.sample/1"
-_ANSWERED = ("output", "scores", "error", "latency_ms", "cost", "tokens", "origin", "recorded")
+_ANSWERED = (
+    "output",
+    "scores",
+    "error",
+    "latency_ms",
+    "cost",
+    "tokens",
+    "answered_at",
+    "origin",
+    "recorded",
+)
 """What a row that was a sample once says about somebody's answer, and not about the item."""
 
 
@@ -179,6 +191,7 @@ def sample_line(
                 "latency_ms": answer.latency_ms,
                 **({} if answer.cost is None else {"cost": answer.cost}),
                 **({} if answer.tokens is None else {"tokens": answer.tokens}),
+                **({} if answer.answered_at is None else {"answered_at": answer.answered_at}),
                 "cluster": row.cluster,
                 "tags": row.tags,
             }

@@ -10,7 +10,8 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -330,6 +331,8 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     calls: int
     cost: float | None
     models: tuple[str, ...]
+    answered_at: datetime | None = None
+    """When the oldest answer was given; None unless every answer says when."""
     cached_count: int = 0
     """Replies that an earlier run had paid for."""
     embedded: dict[str, Embedded] = {}
@@ -347,8 +350,10 @@ async def answer_all(
     limit: int | None,
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
+    now: Callable[[], datetime],
 ) -> ArmAnswers:
     """Every suite's items through its target; errors stay as answers without a score."""
+    stamp = now if source.spec.recorded is None else None
     graded: dict[str, Graded] = {}
     embedded: dict[str, Embedded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
@@ -376,6 +381,7 @@ async def answer_all(
             on_progress=None if on_progress is None else _named(on_progress, suite.id),
             spent=spent,
             passes=None if suite.is_graded else _keeping(found, score, by_id, recorded),
+            now=stamp,
         )
         outcomes.extend(done)
         unasked: dict[ItemKey, CallError] = {}
@@ -426,9 +432,16 @@ async def answer_all(
         embedded=embedded,
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
+        answered_at=oldest([o.reply.answered_at for o in outcomes if o.reply]),
         cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
+
+
+def oldest(moments: Sequence[datetime | None]) -> datetime | None:
+    """The oldest of some moments; None when one is not known: it may be older than the others."""
+    known = [moment for moment in moments if moment is not None]
+    return min(known) if known and len(known) == len(moments) else None
 
 
 def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
@@ -496,6 +509,7 @@ def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
         score=None,
         reason=f"the model that grades could not be asked: {why.message}",
         error=why.kind,
+        answered_at=None if outcome.reply is None else outcome.reply.answered_at,
         cluster=row.cluster,
         tags=row.tags,
     )
@@ -537,4 +551,5 @@ def _scored(
         cost=reply.cost,
         tokens=tokens_of(reply.usage),
         parts=found.parts if scorer_name == COMBINED else {},
+        answered_at=reply.answered_at,
     )
