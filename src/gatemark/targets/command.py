@@ -45,6 +45,11 @@ from gatemark.targets.python_worker import signal_name
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
+LINE_HINT: Final = (
+    'a command answers every line of its input with one line such as {"id": "q1", "output": "…"}'
+)
+WAIT_HINT: Final = f"{LINE_HINT}, at once and flushed, and does not wait for the end of its input"
+"""What a program that reads all of its input before it answers must be told."""
 _ENVELOPE: Final = ("id", "epoch")
 
 Clock = Callable[[], float]
@@ -141,9 +146,13 @@ class CommandTarget:
         try:
             fields = msgspec.json.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise bad_reply(f"{self._argv[0]} printed {_excerpt(line)}: {error}") from error
+            raise bad_reply(
+                f"{self._argv[0]} printed {_excerpt(line)}: {error}; {LINE_HINT}"
+            ) from error
         if not isinstance(fields, dict):
-            raise bad_reply(f"{self._argv[0]} must print objects, got {_excerpt(line)}")
+            raise bad_reply(
+                f"{self._argv[0]} must print objects, got {_excerpt(line)}; {LINE_HINT}"
+            )
         if fields.get("id") != call.id or fields.get("epoch", call.epoch) != call.epoch:
             raise bad_reply(
                 f"{self._argv[0]} was asked for id {call.id!r}, epoch {call.epoch} and answered "

@@ -171,6 +171,8 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry_after_max_s: float = 120.0
     rate_per_s: float | None = None
     burst: int = 1
+    timeout_hint: str = ""
+    """Added to the message about a call that took too long."""
     max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES
     budget: Budget = Budget()
     prices: Prices | None = None

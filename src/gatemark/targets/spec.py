@@ -21,7 +21,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import about
-from gatemark.targets.command import CommandTarget
+from gatemark.targets.command import WAIT_HINT, CommandTarget
 from gatemark.targets.journal import RecordedTarget, Recording, Reuse
 from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES, Budget, Prices, RunOptions
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
@@ -90,7 +90,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     python: Annotated[str | None, about("Function, as `module:function`.")] = None
     command: Annotated[
         tuple[str, ...] | None,
-        about("Program and arguments; it reads the input from stdin and writes the answer."),
+        about("Program and arguments; it stays running and answers one JSON line per item."),
     ] = None
     http: Annotated[HttpSpec | None, about("HTTP service, with keys of its own (below).")] = None
     openai: Annotated[
@@ -189,6 +189,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         options = RunOptions(
             concurrency=concurrency,
             is_remote=self.kind in _NETWORK,
+            timeout_hint=f"; {WAIT_HINT}" if self.kind == "command" else "",
             stop_after=None if self.recorded is not None else self.stop_after or _STOP_AFTER,
             timeout_s=timeout_s,
             retries=retries,
