@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import IncomparableError, UsageError
 from gatemark.core.result import AssetRef, Result
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row, Snapshot, draw, frozen_rows, read_dataset
@@ -24,12 +24,18 @@ from gatemark.packs.answers import (
     sample_line,
     sample_of,
 )
-from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
+from gatemark.packs.conditions import CONTRADICTED, IN_PROCESS, ISOLATED, conditions_of
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import read_pack_file
 from gatemark.packs.probes import load_probes
-from gatemark.packs.recordings import RecordedScores, recorded_rows, scores_of
+from gatemark.packs.recordings import (
+    ARM_MARK,
+    RecordedScores,
+    contradiction_of,
+    recorded_rows,
+    scores_of,
+)
 from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
@@ -135,9 +141,13 @@ def open_arm(
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     scores: dict[ItemKey, RecordedScores] = {}
 
+    conditions: dict[str, str] = {}
+
     def open_scored(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
         rows, name = recorded_rows(path)
         scores.update(scores_of(rows))
+        if (why := contradiction_of(rows)) is not None:
+            conditions[CONTRADICTED] = f"{arm}: {why}"
         return recording_from_samples(rows), name
 
     target = build(
@@ -154,7 +164,7 @@ def open_arm(
         targets=(target,),
         spec=spec,
         identity=target_identity(spec, target, folder),
-        conditions=_conditions(arm, spec, target),
+        conditions={**conditions, **_conditions(arm, spec, target)},
         scores_for=lambda _suite: scores,
     )
 
@@ -163,6 +173,11 @@ def hidden_paths(pack: Pack, folder: Path, store: Path) -> tuple[Path, ...]:
     """Return what an isolated target must not read: the data, the store, the files' history."""
     named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
     named += [judge.labels for judge in pack.judges.values()]
+    arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
+    for target in (*arms, *(judge.target for judge in pack.judges.values())):
+        # A recording of another arm holds its answers, and often what is expected.
+        recorded = target.get("recorded") if isinstance(target, Mapping) else None
+        named += [recorded.partition(ARM_MARK)[0]] if isinstance(recorded, str) else []
     for suite in pack.suites:
         for files in (suite.evidence, suite.baseline_evidence):
             named += files.values() if isinstance(files, dict) else ()
@@ -217,8 +232,13 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
 
 
 def open_recording(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
-    """Recorded samples of a file: our own, or another tool's log."""
+    """Recorded samples of a file: our own, or another tool's log; not one that contradicts itself.
+
+    It serves judges, whose replies are no evidence that a verdict could be held open by.
+    """
     rows, name = recorded_rows(path)
+    if (why := contradiction_of(rows)) is not None:
+        raise IncomparableError(f"{path}: {why}")
     return recording_from_samples(rows), name
 
 
@@ -282,10 +302,14 @@ async def answer_all(
     jobs: int,
     clock: Callable[[], float],
     limit: int | None,
+    due: Mapping[str, frozenset[str]] | None = None,
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
 ) -> ArmAnswers:
-    """Every suite's items through its target; errors stay as answers without a score."""
+    """Every suite's items through its target; errors stay as answers without a score.
+
+    ``due`` names the items of each suite to ask for, when they are not all.
+    """
     graded: dict[str, Graded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
@@ -294,13 +318,16 @@ async def answer_all(
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
-        rows = asked_rows(suite.kind, opened.snapshots[suite.id].rows[:limit])
+        pinned = opened.snapshots[suite.id].rows[:limit]
+        if due is not None:
+            pinned = tuple(row for row in pinned if row.id in due[suite.id])
+        rows = asked_rows(suite.kind, pinned)
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
         recorded = source.scores_for(suite.id) if identity["scorer"] == RECORDED_SCORER else {}
         # What production said is the reference of a replay, and no business of a target.
-        calls = calls_of(suite, opened.snapshots[suite.id].rows[:limit])
+        calls = calls_of(suite, pinned)
         done = await run_calls(
             source.target_for(suite.id),
             calls,

@@ -16,11 +16,13 @@ from gatemark.core.policy import Rule, Severity, Waiver
 from gatemark.core.result import Result
 
 ASKED: Final = "run.asked"
+CONTRADICTED: Final = "run.contradicted"
 IN_PROCESS: Final = "run.in_process"
 ISOLATED: Final = "run.isolated"
 CACHED: Final = "run.cached"
 
 SEVERITIES: Final[Mapping[str, Severity]] = {
+    CONTRADICTED: "hold",
     ASKED: "hold",
     IN_PROCESS: "hold",
     ISOLATED: "warn",

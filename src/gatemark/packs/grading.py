@@ -145,7 +145,7 @@ class LiveGraders:
         self._journals = journals
         self._on_progress = on_progress
         self._judges: dict[str, _Judge] = {}
-        self._outcomes: list[CallOutcome] = []
+        self._outcomes: dict[tuple[str, ItemKey], CallOutcome] = {}
         for name, judge in pack.judges.items():
             spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
             target = build(
@@ -195,14 +195,15 @@ class LiveGraders:
         finally:
             if journal is not None:
                 journal.close()
-        self._outcomes.extend(done)
+        # A later round tells again of the calls that an earlier one made.
+        self._outcomes.update({(name, outcome.key): outcome for outcome in done})
         return done
 
     def spent(self) -> tuple[int, float | None]:
-        paid = [outcome.reply for outcome in self._outcomes if outcome.reply and outcome.attempts]
-        costs = [reply.cost for reply in paid]
+        done = self._outcomes.values()
+        costs = [outcome.reply.cost for outcome in done if outcome.reply and outcome.attempts]
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
-        return sum(outcome.attempts for outcome in self._outcomes), money
+        return sum(outcome.attempts for outcome in done), money
 
     async def close(self) -> None:
         for judge in self._judges.values():

@@ -204,6 +204,18 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     baseline: dict[str, Any] | Literal["none"]
 
 
+@original_fields("looks budget")
+class Adaptive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask the items in rounds, and stop as soon as the verdict on the drop is clear.
+
+    After each of the ``looks`` rounds the drop is judged; the looks share the pack's ``alpha``.
+    ``budget`` is the most items that each arm is asked, without it all items.
+    """
+
+    looks: Annotated[int, msgspec.Meta(ge=2, le=10)] = 3
+    budget: Positive | None = None
+
+
 @original_fields(
     "gatemark name version asset score_min regression_max suites targets judges "
     "required_suites alpha rules"
@@ -213,7 +225,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``regression_max`` is how far the bench may drop, ``guard_max`` how far any one suite may
     (twice as far when it is not given). ``latency`` and ``cost`` bound what the candidate's answers
-    to all suites take together.
+    to all suites take together. ``adaptive`` asks no more items than the verdict needs.
     """
 
     gatemark: Literal[1]
@@ -231,6 +243,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guard_max: Share | None = None
     latency: LatencyBounds | None = None
     cost: CostBounds | None = None
+    adaptive: Adaptive | None = None
 
     def __post_init__(self) -> None:
         problems = self.problems()
@@ -264,7 +277,27 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self._answering() and (self.latency is not None or self.cost is not None):
             found.append("latency and cost need a suite with a dataset, whose items are answered")
         found.extend(self._judge_problems())
+        found.extend(self._adaptive_problems())
         return found
+
+    def _adaptive_problems(self) -> list[str]:
+        """Rules that fewer items would make easier to keep: they need all items."""
+        if self.adaptive is None:
+            return []
+        costs = [self.cost, *(suite.cost for suite in self.suites)]
+        needs_all = {
+            "rules": bool(self.rules),
+            "slice_min": any(suite.slice_min is not None for suite in self.suites),
+            "slice_regression_max": any(s.slice_regression_max is not None for s in self.suites),
+            "cost.money_max": any(cost and cost.money_max is not None for cost in costs),
+            "cost.tokens_max": any(cost and cost.tokens_max is not None for cost in costs),
+        }
+        return [
+            f"adaptive may ask only some of the items, and {name} needs all of them; "
+            "leave one of the two out"
+            for name, is_used in needs_all.items()
+            if is_used
+        ]
 
     def _judge_problems(self) -> list[str]:
         asked = {suite.judge for suite in self.suites}

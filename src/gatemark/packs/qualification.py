@@ -151,7 +151,8 @@ def with_qualification(
         objection = f"the judge may not gate: {found.qualification.reason}"
     own = suite == found.suite
     numbers = (*report.measurements, *((_measurement(found, objection),) if own else ()))
-    return ArmsReport(
+    return msgspec.structs.replace(
+        report,
         score=_held(report.score, objection),
         baseline_score=_held(report.baseline_score, objection),
         measurements=tuple(

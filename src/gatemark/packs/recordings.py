@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.errors import BadInputError, IncomparableError
+from gatemark.core.errors import BadInputError
 from gatemark.evidence.rows import names_schema
 from gatemark.evidence.source import (
     Limits,
@@ -62,7 +62,7 @@ def recorded_rows(
     """The samples of a recording, and a digest of them.
 
     ``log.json#ARM`` names one of several experiments in a log. A log that contradicts its own
-    aggregates is no evidence for anything.
+    aggregates is read too: its samples say so, and ``contradiction_of`` tells.
     """
     file, arm = _named_arm(path)
     options = options or ReadOptions()
@@ -79,7 +79,6 @@ def recorded_rows(
             msgspec.convert(row, _RecordedRow)
         except msgspec.ValidationError as error:
             raise BadInputError(f"{file}:{number}: {error}") from error
-        _refuse_contradiction(_origin(row), str(file))
     return rows, digest_bytes(data)
 
 
@@ -126,17 +125,19 @@ def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[st
             tuple(f"{one.place}: {one.reason}" for one in log.refused[:MOST_LISTED]),
             unlisted_count=max(0, len(log.refused) - MOST_LISTED),
         )
-    _refuse_contradiction(log.origin, str(file))
     rows = [as_record(msgspec.structs.replace(one, origin=log.origin)) for one in log.samples]
     # Two arms of one file are two candidates, so the digest is of what was read.
     return rows, digest_bytes(b"\n".join(map(_ENCODER.encode, rows)))
 
 
-def _refuse_contradiction(origin: SampleOrigin | None, place: str) -> None:
-    if origin is not None and origin.contradictions:
-        raise IncomparableError(
-            f"{place}: the log of {origin.name} contradicts itself", origin.contradictions
-        )
+def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
+    """Say how the log that samples come from contradicts itself; None when it does not."""
+    for row in rows:
+        origin = _origin(row)
+        if origin is not None and origin.contradictions:
+            told = "; ".join(origin.contradictions[:MOST_LISTED])
+            return f"the log of {origin.name} contradicts itself: {told}"
+    return None
 
 
 def _origin(row: Mapping[str, object]) -> SampleOrigin | None:

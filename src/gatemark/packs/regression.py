@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from gatemark.core.measurement import Measurement, unmeasured
+from gatemark.evidence.rows import Row, Snapshot
 from gatemark.gating.decide import ITEMS_NEEDED, MAY_BE_CHANCE, MAY_BE_CHANCE_AMONG_CLAIMS
 from gatemark.packs.answers import asked_rows
 from gatemark.packs.arms import OpenPack, suite_plugin
@@ -14,9 +16,83 @@ from gatemark.packs.pack import FIRST_RULES, Pack, RegressionMode
 from gatemark.packs.policy import POOLED
 from gatemark.packs.suites.drops import HARM_P, MEASURE_VERSION, PairedItems, drop_numbers
 from gatemark.packs.suites.suite import ArmsReport
-from gatemark.statistics.multiplicity import holm
+from gatemark.statistics.multiplicity import holm, look_levels
 
 FEWEST_POOLED = 2
+
+
+class Look(msgspec.Struct, frozen=True):
+    """One of the rounds in which an adaptive pack is asked: the ids due by then, and its level."""
+
+    number: int
+    total: int
+    alpha: float
+    due: dict[str, frozenset[str]]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is asked after it."""
+        return self.number == self.total
+
+    @property
+    def settings(self) -> dict[str, int | float]:
+        """What a sealed policy says about it."""
+        return {"look": self.number, "looks": self.total, "look_alpha": self.alpha}
+
+
+def looks_of(
+    opened: OpenPack, modes: Mapping[str, RegressionMode], compared: frozenset[str]
+) -> tuple[Look, ...]:
+    """The looks of an adaptive pack; none where it has nothing to compare item by item.
+
+    Rounds take items of suites whose drop is judged with its noise; all other suites, and those
+    that another suite looks at again, are asked in full. The order of items follows from the data
+    alone, so that no score can bend it, and items of a cluster come together.
+    """
+    pack = opened.pack
+    if pack.adaptive is None:
+        return ()
+    sources = {suite.source for suite in pack.suites}
+    staged = [
+        suite.id
+        for suite in pack.suites
+        if suite.id in compared
+        and suite.dataset is not None
+        and suite.id not in sources
+        and modes[suite.id] == "non_inferiority"
+        and suite_plugin(suite).is_paired
+    ]
+    if not staged:
+        return ()
+    order = {name: _order(opened.snapshots[name]) for name in staged}
+    total, budget = sum(map(len, order.values())), pack.adaptive.budget
+    if budget is not None and budget < total:
+        order = {name: ids[: max(1, len(ids) * budget // total)] for name, ids in order.items()}
+    whole = {s.id: opened.snapshots[s.id].ids for s in pack.suites if s.dataset is not None}
+    count = pack.adaptive.looks
+    return tuple(
+        Look(
+            number=number,
+            total=count,
+            alpha=alpha,
+            due={
+                **whole,
+                **{
+                    name: frozenset(ids[: -(-len(ids) * number // count)])
+                    for name, ids in order.items()
+                },
+            },
+        )
+        for number, alpha in enumerate(look_levels(count, pack.alpha), start=1)
+    )
+
+
+def _order(snapshot: Snapshot) -> list[str]:
+    def place(row: Row) -> tuple[bytes, str]:
+        group = f"id:{row.id}" if row.cluster is None else f"cluster:{row.cluster}"
+        return hashlib.sha256(f"{snapshot.digest}\x00{group}".encode()).digest(), row.id
+
+    return [row.id for row in sorted(snapshot.rows, key=place)]
 
 
 def pooled_suites(
@@ -41,7 +117,7 @@ def pooled_suites(
 
 
 def pooled_numbers(
-    opened: OpenPack, reports: Mapping[str, ArmsReport], pooled: frozenset[str]
+    opened: OpenPack, reports: Mapping[str, ArmsReport], pooled: frozenset[str], alpha: float
 ) -> list[Measurement]:
     """The weighted drop over the pooled suites; one without a drop of its own leaves none."""
     if not pooled:
@@ -69,7 +145,7 @@ def pooled_numbers(
         )
         for suite in sorted(suites, key=lambda suite: suite.id)
     ]
-    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=pack.alpha)
+    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=alpha)
 
 
 def with_chance(

@@ -22,6 +22,7 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AssetRef, Result
+from gatemark.packs.answers import Answer
 from gatemark.packs.arms import (
     ArmAnswers,
     ArmSource,
@@ -47,8 +48,9 @@ from gatemark.packs.exam_suites import (
 )
 from gatemark.packs.frozen_version import refuse_changed_version
 from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
-from gatemark.packs.judge import check_rules
+from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks
 from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
+from gatemark.packs.regression import Look
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PackRun, seal_run
 from gatemark.targets.identity import refuse_unpinned
@@ -89,6 +91,9 @@ def run_pack(
     """Run a pack's targets and seal what came out."""
     started_at = workspace.clock()
     opened = open_pack(path)
+    if choices.cache and opened.pack.adaptive is not None:
+        # A cache keeps no errors, so a later round would give a crash another chance.
+        raise UsageError("--cache and an adaptive pack do not go together; leave one of them out")
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
@@ -110,7 +115,8 @@ def run_pack(
             journals = workspace.run_folder(_run_key(opened, arms, scoring))
             if not choices.resume:
                 _set_aside(journals, on_notice)
-            kept = Journals(journals, workspace.cache_folder if choices.cache else None)
+            cache = workspace.cache_folder if choices.cache else None
+            kept = Journals(journals, cache, is_new=not choices.resume)
             graders = LiveGraders(
                 opened.pack,
                 opened.folder,
@@ -191,20 +197,24 @@ def _finished(
     started_at: datetime,
     judged_again: str | None = None,
 ) -> Result:
-    arm_answers, qualifications = asyncio.run(_answer(session))
-    run = PackRun(
-        opened=session.opened,
-        arms=session.arms,
-        arm_answers=arm_answers,
-        exams=exams,
-        qualifications=qualifications,
-        judge_cost=session.graders.spent(),
-        limit=session.choices.limit,
-        conditions=_conditions(session.arms, arm_answers),
-        names=session.choices.names,
-        baseline_how=session.choices.baseline_how,
-        judged_again=judged_again,
-    )
+    def gathered(
+        arm_answers: dict[str, ArmAnswers], qualifications: dict[str, SuiteQualification]
+    ) -> PackRun:
+        return PackRun(
+            opened=session.opened,
+            arms=session.arms,
+            arm_answers=arm_answers,
+            exams=exams,
+            qualifications=qualifications,
+            judge_cost=session.graders.spent(),
+            limit=session.choices.limit,
+            conditions=_conditions(session.arms, arm_answers),
+            names=session.choices.names,
+            baseline_how=session.choices.baseline_how,
+            judged_again=judged_again,
+        )
+
+    run = asyncio.run(_answer(session, gathered, started_at))
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
@@ -381,37 +391,62 @@ def _run_key(
     )
 
 
-async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
-    """Licences first: a judge that cannot be compared with people is found out before the rest."""
-    arm_answers = {}
+async def _answer(
+    session: _Session,
+    gathered: Callable[[dict[str, ArmAnswers], dict[str, SuiteQualification]], PackRun],
+    now: datetime,
+) -> PackRun:
+    """Licences first: a judge that cannot be compared with people is found out before the rest.
+
+    An adaptive pack is asked in rounds until one settles the verdict. A round asks for everything
+    that is due by then: what an earlier one asked for comes from the journals.
+    """
     try:
         qualifications = await qualify_judges(
             session.opened.pack, session.graders, labels_in(session.opened.folder)
         )
-        for name, arm in session.arms.items():
-            journal = None
-            if session.journals is not None:
-                journal = session.journals.open(name, arm.identity)
-            try:
-                arm_answers[name] = await answer_all(
-                    session.opened,
-                    arm,
-                    journal,
-                    session.graders,
-                    arm=name,
-                    jobs=session.choices.jobs,
-                    clock=time.monotonic,
-                    limit=session.choices.limit,
-                    on_progress=_labelled(session.on_progress, name),
-                    reuse="resume" if session.journals is None else session.journals.reuse,
-                )
-            finally:
-                if journal is not None:
-                    journal.close()
+        run = gathered({}, qualifications)
+        for look in _looks(session) or (None,):
+            due = None if look is None else look.due
+            arm_answers = {name: await _answer_arm(session, name, due) for name in session.arms}
+            run = gathered(arm_answers, qualifications)
+            if look is None or is_settled(session.opened, run.evidence(), look, now=now):
+                break
     finally:
         await _close(session.arms)
         await session.graders.close()
-    return arm_answers, qualifications
+    return run
+
+
+def _looks(session: _Session) -> tuple[Look, ...]:
+    nobody: dict[str, tuple[Answer, ...]] = {}
+    baseline = nobody if BASELINE in session.arms else None
+    return pack_looks(session.opened, PackEvidence(nobody, baseline, limit=session.choices.limit))
+
+
+async def _answer_arm(
+    session: _Session, name: str, due: Mapping[str, frozenset[str]] | None
+) -> ArmAnswers:
+    arm, journal = session.arms[name], None
+    if session.journals is not None:
+        journal = session.journals.open(name, arm.identity)
+    try:
+        return await answer_all(
+            session.opened,
+            arm,
+            journal,
+            session.graders,
+            arm=name,
+            jobs=session.choices.jobs,
+            clock=time.monotonic,
+            limit=session.choices.limit,
+            due=due,
+            on_progress=_labelled(session.on_progress, name),
+            reuse="resume" if session.journals is None else session.journals.reuse,
+        )
+    finally:
+        if journal is not None:
+            journal.close()
 
 
 def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:

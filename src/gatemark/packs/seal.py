@@ -68,6 +68,23 @@ class PackRun(msgspec.Struct, frozen=True):
         }
         return {**lines, **replies, **qualifications, **attachments}
 
+    def evidence(self) -> PackEvidence:
+        """What the run is judged by."""
+        arm_answers = self.arm_answers
+        written = self.written()
+        return PackEvidence(
+            candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
+            baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
+            files=tuple(
+                EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
+            ),
+            exams=self.exams,
+            qualifications=self.qualifications,
+            graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
+            limit=self.limit,
+            conditions=self.conditions,
+        )
+
 
 def seal_run(
     workspace: Workspace, run: PackRun, *, waivers: Sequence[Waiver], started_at: datetime
@@ -85,20 +102,8 @@ def seal_run(
         ),
     ]
     arm_answers = run.arm_answers
-    gathered = PackEvidence(
-        candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
-        baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
-        files=tuple(
-            EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
-        ),
-        exams=run.exams,
-        qualifications=run.qualifications,
-        graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
-        limit=run.limit,
-        conditions=run.conditions,
-    )
     finished_at = workspace.clock()
-    judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)
+    judged = judge_pack(run.opened, run.evidence(), waivers=waivers, now=finished_at)
     if run.baseline_how is not None:
         # A baseline decides what counts as a regression, so the first page says who chose it.
         caveat = f"baseline {run.baseline_how}"

@@ -1,4 +1,4 @@
-"""Adjusted p-values for many questions asked at once: Holm and Benjamini-Hochberg."""
+"""Many questions at once: adjusted p-values (Holm, Benjamini-Hochberg), and levels of looks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
 
@@ -26,6 +27,20 @@ def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:
     order = np.argsort(p, kind="stable")
     scaled = p[order] * (p.size / np.arange(1, p.size + 1))
     return _restored(np.minimum.accumulate(scaled[::-1])[::-1], order)
+
+
+def look_levels(looks: int, alpha: float) -> tuple[float, ...]:
+    """The level of each of some equally spaced looks at growing data; together they are alpha.
+
+    They are the increments of the spending function of Lan and DeMets that is like O'Brien and
+    Fleming's bounds: early looks get little, the last one most. Each look may use its increment as
+    its own level, whatever the looks have in common, because chances of errors add up at most.
+    """
+    if looks < 1 or not 0 < alpha < 0.5:
+        raise InvalidValueError(f"needs a look and alpha inside (0, 0.5), got {looks} and {alpha}")
+    shares = np.arange(1, looks) / looks
+    spent = 2 * ndtr(ndtri(alpha / 2) / np.sqrt(shares))
+    return tuple(np.diff(np.concatenate([[0.0], spent, [alpha]])).tolist())
 
 
 def _checked(p_values: Sequence[float] | Floats) -> Floats:
