@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, UsageError, not_installed
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult

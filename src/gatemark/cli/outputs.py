@@ -11,8 +11,7 @@ import msgspec
 
 from gatemark.cli.options import OptionGroup, json_option, output_option
 from gatemark.cli.screen import print_json, show, wants_color
-from gatemark.core.errors import UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import UsageError, not_installed
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.core.result import Result
 from gatemark.report.outputs import check_extensions, check_formats, write_documents, write_reports

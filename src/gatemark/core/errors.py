@@ -118,3 +118,11 @@ class IncomparableError(GatemarkError):
 
     def lines(self) -> tuple[str, ...]:
         return (str(self), *self.differences)
+
+
+def not_installed(needed_by: str, missing: str, extra: str) -> str:
+    """Say what needs which package, and how to install it."""
+    return (
+        f"{needed_by} {missing}, which is not installed: pip install 'gatemark[{extra}]' "
+        f"(in a checkout: pip install '.[{extra}]')"
+    )

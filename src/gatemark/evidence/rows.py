@@ -13,8 +13,7 @@ from typing import Annotated, Any
 import msgspec
 
 from gatemark.core.canonical import digest, digest_document, original_fields, plain
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
 from gatemark.core.record import is_one_line
 from gatemark.evidence.source import (
     Limits,

@@ -18,10 +18,7 @@ from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event
 from gatemark.ledger.stores.backup import BackupManifest, BackupReader, restore_backup, write_backup
 from gatemark.ledger.stores.chain_check import check_chain
-from gatemark.ledger.stores.place import StorePlace
-from gatemark.ledger.stores.sql import upgrade_database
-from gatemark.ledger.stores.sqlite import copy_name, copy_sqlite, folder_place
-from gatemark.ledger.stores.upgrade import (
+from gatemark.ledger.stores.database import (
     NEWEST,
     OLDEST_USABLE,
     LayoutState,
@@ -30,6 +27,9 @@ from gatemark.ledger.stores.upgrade import (
     state_of,
     steps_after,
 )
+from gatemark.ledger.stores.place import StorePlace
+from gatemark.ledger.stores.sql import upgrade_database
+from gatemark.ledger.stores.sqlite import copy_name, copy_sqlite, folder_place
 
 ARCHIVE: Final = ".tar.zst"
 _DATABASE_NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}

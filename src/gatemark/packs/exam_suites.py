@@ -6,40 +6,24 @@ suites of one kind stay apart, and its score is weighed like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Figure
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
-from gatemark.core.result import Result
+from gatemark.core.result import Figure, Result
 from gatemark.evidence.exam import ExamReport, ExamRun, ExamSuite, suites
 from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
 from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.arms import OpenPack
 from gatemark.packs.pack import FIRST_RULES, RULES, SuiteSpec
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, SuiteFiles
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
-
-CANDIDATE, BASELINE = "candidate", "baseline"
-
-
-class SuiteFiles(msgspec.Struct, frozen=True):
-    """Where the evidence of one suite lies, by arm and role; None when there is no baseline."""
-
-    candidate: dict[str, str]
-    baseline: dict[str, str] | None
-
-    def arms(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Each arm that there is, with its files."""
-        yield CANDIDATE, self.candidate
-        if self.baseline is not None:
-            yield BASELINE, self.baseline
 
 
 class SuiteOutcome(msgspec.Struct, frozen=True):
@@ -67,24 +51,6 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
 def evidence_name(suite: str, arm: str, role: str) -> str:
     """What the evidence of a suite is called in a result."""
     return f"{suite}/{role}.{arm}.evidence"
-
-
-def files_of_pack(opened: OpenPack) -> dict[str, SuiteFiles]:
-    """The evidence that a pack names, found from the pack's folder."""
-    found = {}
-    for suite in opened.pack.suites:
-        if suite.evidence is None:
-            continue
-        baseline = suite.baseline_evidence
-        found[suite.id] = SuiteFiles(
-            candidate=_in_folder(opened.folder, suite.evidence),
-            baseline=_in_folder(opened.folder, baseline) if isinstance(baseline, dict) else None,
-        )
-    return found
-
-
-def _in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    return {role: str(folder / path) for role, path in files.items()}
 
 
 def files_of_result(

@@ -15,30 +15,41 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
-from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.core.policy import (
+    Bench,
+    Finding,
+    Policy,
+    Rule,
+    Setting,
+    Verdict,
+    Waiver,
+    decide,
+    refuse_strays,
+)
+from gatemark.core.result import AssetRef, Blob, Cell, Cost, Figure, PackRef, Result, Table, seal
+from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.rows import Snapshot
-from gatemark.gating.decide import decide, refuse_strays, runtime_versions
 from gatemark.packs.answers import Answer, asked_rows
-from gatemark.packs.arms import OpenPack, suite_plugin
 from gatemark.packs.conditions import (
     ASKED,
     CACHED,
     Conditions,
-    condition_measurements,
-    refuse_waived_conditions,
-)
-from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
-from gatemark.packs.grading import Graded
-from gatemark.packs.latency_and_cost import latency_and_cost_numbers, latency_and_cost_table
-from gatemark.packs.outages import (
     asked,
+    condition_measurements,
     held_report,
     outage_condition,
     outage_objection,
+    refuse_waived_conditions,
     without_outages,
+)
+from gatemark.packs.embeddings import embedding_options
+from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
+from gatemark.packs.grading import (
+    Graded,
+    SuiteQualification,
+    qualification_rule,
+    with_qualification,
 )
 from gatemark.packs.pack import (
     EXAM_SETTING,
@@ -48,24 +59,25 @@ from gatemark.packs.pack import (
     RegressionMode,
     SuiteSpec,
 )
+from gatemark.packs.pack_file import OpenPack, suite_plugin
+from gatemark.packs.part_scores import part_numbers
 from gatemark.packs.policy import (
     BENCH_RULE,
     POOLED,
     POOLED_RULE,
+    Look,
     bench,
     bench_delta,
     bound_of,
+    latency_and_cost_numbers,
+    latency_and_cost_table,
     limited_run,
-    pack_policy,
-    refuse_waived_limit,
-    regression_mode,
-)
-from gatemark.packs.qualification import SuiteQualification, qualification_rule, with_qualification
-from gatemark.packs.regression import (
-    Look,
     looks_of,
+    pack_policy,
     pooled_numbers,
     pooled_suites,
+    refuse_waived_limit,
+    regression_mode,
     with_chance,
 )
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
@@ -239,7 +251,7 @@ def _judged(
     rules: int,
 ) -> PackDecision:
     pack, exams = opened.pack, gathered.exams
-    alpha = pack.alpha if look is None else look.alpha
+    alpha = pack.level if look is None else look.alpha
     gathered = msgspec.structs.replace(gathered, conditions=_conditions(gathered))
     compared = _compared(pack, gathered)
     policy = _policy(pack, compared, gathered.limit, rules, gathered.conditions, look=look)
@@ -383,9 +395,14 @@ def _examined(
     objection = outage_objection(evidence)
     heard = evidence if objection is None else without_outages(evidence)
     report = plugin.examine(heard, _options(suite, plugin.options))
+    if suite.dataset is not None and any(answer.parts for answer in heard.candidate):
+        parts = part_numbers(heard, plugin, _options(suite, plugin.options))
+        report = msgspec.structs.replace(report, measurements=(*report.measurements, *parts))
     if objection is not None:
         report = held_report(report, objection)
     report = _scored_elsewhere(report, evidence.candidate)
+    if suite.is_embedded:
+        report = _scored_by_model(report, suite)
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
@@ -406,6 +423,14 @@ def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsRepo
     told = scored_by(answers)
     if told is None:
         return report
+    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
+    return msgspec.structs.replace(report, score=score)
+
+
+def _scored_by_model(report: ArmsReport, suite: SuiteSpec) -> ArmsReport:
+    """A report that says which embedding model gave the scores; nobody compares it with people."""
+    model = embedding_options(suite).model
+    told = f"similarity by {model}, which was not compared with people's judgement"
     score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
     return msgspec.structs.replace(report, score=score)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from itertools import product
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from gatemark.core.canonical import digest_document, original_fields
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
 from gatemark.core.result import AssetKind
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
 
 WEIGHT_TOLERANCE = 1e-9
@@ -29,6 +30,10 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Z
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RegressionMode = Literal["point", "non_inferiority"]
+EMBEDDING = "embedding"
+"""The scorer that compares vectors, which are asked for while a pack runs."""
+MAX_CELLS = 100
+"""How many candidates a matrix may have."""
 
 
 @original_fields("kind name")
@@ -188,9 +193,23 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else None
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether an embedding model is asked for the vectors of this suite's answers."""
+        return isinstance(self.scorer, ScorerSpec) and self.scorer.name == EMBEDDING
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether a model is asked about the answers before they can be scored."""
+        return self.judge is not None or self.is_embedded
+
+    @property
     def repeats(self) -> int:
         """How often every item is answered."""
         return max(self.epochs, self.reruns)
+
+
+WORST_SLICE_SCORE = "worst_slice_score"
+WORST_SLICE_DROP = "worst_slice_regression"
 
 
 @original_fields("candidate baseline")
@@ -216,6 +235,27 @@ class Adaptive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: Positive | None = None
 
 
+class Cell(msgspec.Struct, frozen=True):
+    """One candidate of a matrix: a value of every axis, and the target that they make."""
+
+    values: dict[str, str]
+    target: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What people and options call it, such as ``short/small``."""
+        return "/".join(self.values.values())
+
+
+def _merged(base: Any, changes: Any) -> Any:
+    """Return a mapping with changes laid over it, key by key; null takes a key away."""
+    if not isinstance(base, dict) or not isinstance(changes, dict):
+        return changes
+    left = {key: value for key, value in base.items() if changes.get(key, value) is not None}
+    added = {key: _merged(base.get(key), value) for key, value in changes.items()}
+    return {**left, **{key: value for key, value in added.items() if value is not None}}
+
+
 @original_fields(
     "gatemark name version asset score_min regression_max suites targets judges "
     "required_suites alpha rules"
@@ -225,7 +265,13 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``regression_max`` is how far the bench may drop, ``guard_max`` how far any one suite may
     (twice as far when it is not given). ``latency`` and ``cost`` bound what the candidate's answers
-    to all suites take together. ``adaptive`` asks no more items than the verdict needs.
+    to all suites take together.
+
+    ``matrix`` makes several candidates of one: axes such as ``prompt`` and ``model``, each with
+    named changes to ``targets.candidate``; every combination is a candidate. ``candidates`` is how
+    many were tried where not all of them are in the matrix: whoever picks the best of several is
+    held to ``alpha`` divided by their number. ``adaptive`` asks no more items than the verdict
+    needs.
     """
 
     gatemark: Literal[1]
@@ -243,6 +289,8 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     guard_max: Share | None = None
     latency: LatencyBounds | None = None
     cost: CostBounds | None = None
+    matrix: dict[Name, dict[Name, dict[str, Any]]] = {}
+    candidates: Positive | None = None
     adaptive: Adaptive | None = None
 
     def __post_init__(self) -> None:
@@ -277,7 +325,21 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self._answering() and (self.latency is not None or self.cost is not None):
             found.append("latency and cost need a suite with a dataset, whose items are answered")
         found.extend(self._judge_problems())
+        found.extend(self._matrix_problems())
         found.extend(self._adaptive_problems())
+        return found
+
+    def _matrix_problems(self) -> list[str]:
+        if not self.matrix:
+            return []
+        if self.targets is None:
+            return ["a matrix needs targets.candidate, which its values change"]
+        found = [
+            f"matrix axis {axis!r} has no values" for axis in self.matrix if not self.matrix[axis]
+        ]
+        count = math.prod(len(values) for values in self.matrix.values())
+        if count > MAX_CELLS:
+            found.append(f"the matrix has {count} candidates, at most {MAX_CELLS} are allowed")
         return found
 
     def _adaptive_problems(self) -> list[str]:
@@ -286,6 +348,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return []
         costs = [self.cost, *(suite.cost for suite in self.suites)]
         needs_all = {
+            "matrix": bool(self.matrix),
             "rules": bool(self.rules),
             "slice_min": any(suite.slice_min is not None for suite in self.suites),
             "slice_regression_max": any(s.slice_regression_max is not None for s in self.suites),
@@ -309,6 +372,29 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _answering(self) -> set[str]:
         return {suite.id for suite in self.suites if suite.dataset is not None}
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return every candidate of the matrix; none without one."""
+        if not self.matrix or self.targets is None:
+            return ()
+        found = []
+        for names in product(*self.matrix.values()):
+            target: Any = self.targets.candidate
+            values = dict(zip(self.matrix, names, strict=True))
+            for axis, name in values.items():
+                target = _merged(target, self.matrix[axis][name])
+            found.append(Cell(values, target))
+        return tuple(found)
+
+    @property
+    def tried(self) -> int:
+        """How many candidates the one that is judged may have been picked from."""
+        return max(self.candidates or 1, math.prod(map(len, self.matrix.values())))
+
+    @property
+    def level(self) -> float:
+        """The significance level of one candidate's tests."""
+        return self.alpha / self.tried
 
     @property
     def has_baseline(self) -> bool:

@@ -25,6 +25,14 @@ from gatemark.core.policy import Outcome
 from gatemark.core.registry import Registry
 from gatemark.samples.pairing import SamplePairing, sample_names
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
+from gatemark.statistics.clustered_means import (
+    RANGE_TOLERANCE,
+    PooledDrop,
+    Stratum,
+    cluster_totals,
+    drop_of_counts,
+    pooled_drop,
+)
 from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS, Comparison
 from gatemark.statistics.paired.noninferiority import (
     POINT_TOLERANCE,
@@ -34,14 +42,7 @@ from gatemark.statistics.paired.noninferiority import (
     non_inferiority_of_deltas,
 )
 from gatemark.statistics.paired.permutation import sign_flip
-from gatemark.statistics.paired.score_bound import (
-    RANGE_TOLERANCE,
-    PooledDrop,
-    Stratum,
-    drop_of_counts,
-    pooled_drop,
-)
-from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, cluster_totals
+from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES
 
 if TYPE_CHECKING:
     from gatemark.samples.measure import PairedTable

@@ -41,7 +41,7 @@ from gatemark.targets.port import (
     reply_from_fields,
     shared_fields,
 )
-from gatemark.targets.workers.worker_process import signal_name
+from gatemark.targets.python_worker import signal_name
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0

@@ -1,27 +1,34 @@
-"""The ``targets:`` part of a pack: which kind, with which limits, and how to build it."""
+"""The ``targets:`` part of a pack: which kind, with which limits, how to build it, what it is.
+
+What is examined must not see the judge's credentials or where results are stored. So a process
+starts with what programs need to run at all (paths, locale, certificates, proxies without a
+password) and with the variables that the pack names under ``env``, and with nothing else.
+
+A digest over a target's own pins, the files it declares and the version that people give it names
+what was judged. A target whose replies can change while its identity stays the same is not pinned:
+answers of it must not be reused in another run.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.evidence.settings_file import about
 from gatemark.targets.command import CommandTarget
-from gatemark.targets.environment import check_names, target_environment
-from gatemark.targets.journal import Reuse
+from gatemark.targets.journal import RecordedTarget, Recording, Reuse
 from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES, Budget, Prices, RunOptions
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
 from gatemark.targets.port import ANSWER_FIELDS, Target
 from gatemark.targets.prompt_files import with_prompt_files
-from gatemark.targets.python_callable import PythonTarget, split_reference
+from gatemark.targets.python_callable import PythonTarget, declared_digests, split_reference
 from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
-from gatemark.targets.recorded import RecordedTarget, Recording
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
 # Kinds with a client library behind them are loaded when a pack names them.
@@ -31,62 +38,100 @@ _PROCESS_TIMEOUT_S: Final = 60.0
 _STOP_AFTER: Final = 10
 
 Clock = Callable[[], float]
+OWN_PREFIX: Final = "GATEMARK_"
+PASSED: Final = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "LANG", "LANGUAGE"),
+        *("TMPDIR", "TMP", "TEMP", "SYSTEMROOT", "NO_COLOR"),
+        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+    }
+)
+PASSED_PREFIXES: Final = ("LC_", "PYTHON", "XDG_")
+PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that no target may receive."""
+    for name in names:
+        if not name or "=" in name or "\0" in name:
+            raise InvalidValueError(f"env must list names of variables, got {name!r}")
+        if name.upper().startswith(OWN_PREFIX):
+            raise InvalidValueError(
+                f"env must not list {name!r}: a target never receives Gatemark's own settings"
+            )
+
+
+def target_environment(environ: Mapping[str, str], named: Iterable[str]) -> dict[str, str]:
+    """Return the variables for a target's process; ``named`` are those the pack lists."""
+    wanted = set(named)
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.upper().startswith(OWN_PREFIX) and (name in wanted or _is_passed(name, value))
+    }
+
+
+def _is_passed(name: str, value: str) -> bool:
+    if name.lower() in PROXIES:
+        # A proxy with a password in its address is a credential.
+        return "@" not in value
+    return name in PASSED or name.startswith(PASSED_PREFIXES)
+
+
 # Reads a file of recorded samples; gives the replies and the digest of the file.
 OpenRecording = Callable[[Path], tuple[Recording, str]]
-
-
-def _about(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
 
 
 class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly one kind, and how to treat it."""
 
-    python: Annotated[str | None, _about("Function, as `module:function`.")] = None
+    python: Annotated[str | None, about("Function, as `module:function`.")] = None
     command: Annotated[
         tuple[str, ...] | None,
-        _about("Program and arguments; it reads the input from stdin and writes the answer."),
+        about("Program and arguments; it reads the input from stdin and writes the answer."),
     ] = None
-    http: Annotated[HttpSpec | None, _about("HTTP service, with keys of its own (below).")] = None
+    http: Annotated[HttpSpec | None, about("HTTP service, with keys of its own (below).")] = None
     openai: Annotated[
-        OpenAISpec | None, _about("OpenAI-compatible service, with keys of its own (below).")
+        OpenAISpec | None, about("OpenAI-compatible service, with keys of its own (below).")
     ] = None
-    recorded: Annotated[str | None, _about("File of recorded samples that answer.")] = None
+    recorded: Annotated[str | None, about("File of recorded samples that answer.")] = None
     send_sample: Annotated[
-        bool, _about("Send a command the whole item as JSON, without the expected answer.")
+        bool, about("Send a command the whole item as JSON, without the expected answer.")
     ] = False
     fields: Annotated[
-        tuple[str, ...], _about("Fields of an item that a function or command sees beside input.")
+        tuple[str, ...], about("Fields of an item that a function or command sees beside input.")
     ] = ()
-    env: Annotated[tuple[str, ...], _about("Environment variables that the process receives.")] = ()
+    env: Annotated[tuple[str, ...], about("Environment variables that the process receives.")] = ()
     files: Annotated[
         tuple[str, ...] | None,
-        _about("Patterns of files that the answers depend on; part of the identity."),
+        about("Patterns of files that the answers depend on; part of the identity."),
     ] = None
     version: Annotated[
-        str | None, _about("Name of the version that answers; part of the identity.")
+        str | None, about("Name of the version that answers; part of the identity.")
     ] = None
-    isolate: Annotated[bool, _about("Keep a function from reading the data and the store.")] = False
+    isolate: Annotated[bool, about("Keep a function from reading the data and the store.")] = False
     in_process: Annotated[
-        bool, _about("Run the function inside Gatemark, for debugging; such a run never passes.")
+        bool, about("Run the function inside Gatemark, for debugging; such a run never passes.")
     ] = False
     timeout_s: Annotated[
         float | None,
-        _about("Seconds for one call. Default: 60; no limit for a Python function."),
+        about("Seconds for one call. Default: 60; no limit for a Python function."),
     ] = None
     retries: Annotated[
         int | None,
-        _about("How often a failed call is repeated. Default: 3 for endpoints, otherwise 0."),
+        about("How often a failed call is repeated. Default: 3 for endpoints, otherwise 0."),
     ] = None
-    rate_per_s: Annotated[float | None, _about("Maximum number of calls per second.")] = None
-    burst: Annotated[int, _about("Calls that may start at once within the rate.")] = 1
+    rate_per_s: Annotated[float | None, about("Maximum number of calls per second.")] = None
+    burst: Annotated[int, about("Calls that may start at once within the rate.")] = 1
     stop_after: Annotated[
         int | None,
-        _about("Stop after this many calls in a row that could not be asked. Default: 10."),
+        about("Stop after this many calls in a row that could not be asked. Default: 10."),
     ] = None
-    max_reply_bytes: Annotated[int, _about("Maximum size of a reply.")] = DEFAULT_MAX_REPLY_BYTES
-    cost: Annotated[Prices | None, _about("Prices, for targets that report no cost.")] = None
-    budget: Annotated[Budget, _about("The most that a run may spend.")] = Budget()
+    max_reply_bytes: Annotated[int, about("Maximum size of a reply.")] = DEFAULT_MAX_REPLY_BYTES
+    cost: Annotated[Prices | None, about("Prices, for targets that report no cost.")] = None
+    budget: Annotated[Budget, about("The most that a run may spend.")] = Budget()
 
     def __post_init__(self) -> None:
         named = [kind for kind in KINDS if getattr(self, kind) is not None]
@@ -186,6 +231,8 @@ def build(
 
     ``hidden`` are the paths that an isolated target must not read.
     """
+    # What is declared and missing is refused before any process starts.
+    declared_digests(spec.files or (), folder)
     if spec.python is not None and spec.in_process:
         inline = concurrency == 1 and spec.timeout_s is None
         return PythonTarget(spec.python, folder, clock=clock, inline=inline, fields=spec.fields)
@@ -215,7 +262,9 @@ def build(
             raise UsageError("a recorded target needs a way to read samples, and none was given")
         recording, digest = open_recording(folder / spec.recorded)
         return RecordedTarget(recording, digest=digest)
-    make: Callable[..., Target] = getattr(_network_module(spec.kind), _NETWORK[spec.kind])
+    # Loaded here: an HTTP client takes longer to load than most other targets to answer.
+    module = importlib.import_module(f"gatemark.targets.{spec.kind}")
+    make: Callable[..., Target] = getattr(module, _NETWORK[spec.kind])
     return make(
         with_prompt_files(getattr(spec, spec.kind), folder),
         clock=clock,
@@ -224,16 +273,35 @@ def build(
     )
 
 
-def _network_module(kind: str) -> Any:
-    try:
-        return importlib.import_module(f"gatemark.targets.{kind}")
-    except ModuleNotFoundError as error:
-        raise UsageError(not_installed(f"{kind} targets need", str(error.name), "http")) from error
-
-
 def _hint(raw: Any, message: str) -> str:
     if "unknown field" not in message or not isinstance(raw, dict):
         return ""
     wrong = message.split("`")[1]
     close = difflib.get_close_matches(wrong, TargetSpec.__struct_fields__, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def target_identity(spec: TargetSpec, target: Target, folder: Path) -> dict[str, object]:
+    """Return everything that identifies a target, as digest material; never a secret."""
+    identity: dict[str, object] = dict(target.identity())
+    if spec.files:
+        identity["declared_files"] = declared_digests(spec.files, folder)
+    if spec.version is not None:
+        identity["version"] = spec.version
+    return identity
+
+
+def refuse_unpinned(spec: TargetSpec, place: str) -> None:
+    """Refuse to reuse answers of a target that may have changed without a trace."""
+    if spec.version is not None or spec.recorded is not None:
+        return
+    if spec.http is not None or spec.openai is not None:
+        raise UsageError(
+            f"--cache: {place} is not pinned: what answers behind its address can change; add "
+            "version: beside it, and raise it when the endpoint changes"
+        )
+    if spec.files is None:
+        raise UsageError(
+            f"--cache: {place} is not pinned: it may read files that its identity does not cover; "
+            "list them, as in files: [prompts/*.txt], or say files: [] when it reads none"
+        )

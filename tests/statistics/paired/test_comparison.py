@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gatemark.statistics.clustered_means import mean_estimate
 from gatemark.statistics.paired import comparison
-from gatemark.statistics.paired.cluster import mean_estimate
 from gatemark.statistics.paired.comparison import compare_clusters, compare_counts, compare_deltas
 from gatemark.statistics.paired.mcnemar import mcnemar, minimum_detectable_effect
 from gatemark.statistics.resampling.bootstrap import bca_clusters, bca_mean

@@ -13,7 +13,7 @@ import msgspec
 from gatemark.core.atomic import write_together
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import UsageError
-from gatemark.evidence.exam import file_option
+from gatemark.evidence.exam import Scored, file_option
 from gatemark.exams.advisory.exam import SUITE
 from gatemark.exams.advisory.fixtures.files import open_fixtures
 from gatemark.exams.advisory.history import HISTORY
@@ -26,7 +26,6 @@ from gatemark.exams.score import (
     score_exam,
     score_verb,
 )
-from gatemark.gating.decide import Scored
 from gatemark.report import words
 from gatemark.report.markdown import code
 from gatemark.workspace import Workspace

@@ -17,6 +17,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
 from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
+from gatemark.evidence.exam import judge_exam
 from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
 from gatemark.evidence.strict_json import parse_strictly, quoted
 from gatemark.exams.overhead.document import OverheadReport
@@ -31,7 +32,6 @@ from gatemark.exams.overhead.policy import (
     overhead_options,
     refuse_expired,
 )
-from gatemark.gating.decide import judge_exam
 from gatemark.workspace import Workspace
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024

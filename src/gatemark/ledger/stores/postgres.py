@@ -10,8 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
-from gatemark.core.errors import UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import UsageError, not_installed
 from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.database import SqlDatabase
 from gatemark.ledger.stores.place import StorePlace

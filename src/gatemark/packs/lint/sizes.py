@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from gatemark.packs.answers import sample_of
-from gatemark.packs.arms import OpenPack, open_recording, scorer_of, suite_plugin
+from gatemark.packs.arms import open_recording
 from gatemark.packs.baselines import results_of_pack
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import RULES, Pack, SuiteSpec
-from gatemark.packs.policy import bound_of, guard_of, regression_mode
-from gatemark.packs.regression import pooled_suites
+from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
+from gatemark.packs.policy import bound_of, guard_of, pooled_suites, regression_mode
 from gatemark.packs.rejudge import limit_of
 from gatemark.scorers.scorer import Scorable
 from gatemark.statistics.paired.verdict_rates import AdaptiveRates, SuiteDesign, adaptive_rates
@@ -53,7 +53,7 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
     pack, tests = opened.pack, _Tests(opened)
     for suite in tests.suites:
         n, bound = tests.sizes[suite.id], bound_of(pack, suite, tests.pooled)
-        least = least_items(bound * _scale(suite), pack.alpha)
+        least = least_items(bound * _scale(suite), pack.level)
         if least is None or n < least:
             wish = f"it takes {least}" if least else "no number of items would do"
             is_guard = suite.id in tests.pooled and suite.regression_max is None
@@ -71,7 +71,7 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
         tests.pooled, key=lambda name: (pack.suite(name).weight / tests.sizes[name], name)
     )
     share = pack.suite(heaviest).weight / weight
-    least = least_items(pack.regression_max * _scale(pack.suite(heaviest)) / share, pack.alpha)
+    least = least_items(pack.regression_max * _scale(pack.suite(heaviest)) / share, pack.level)
     if least is None or tests.sizes[heaviest] < least:
         wish = f"with its weight it takes {least}" if least else "no number of items would do"
         yield LintWarning(
@@ -147,7 +147,7 @@ def predictions(
         ]
         worse = min(2 * margin, 1.0)
         equal, harmed = (
-            adaptive_rates(designs, looks=looks, margin=margin, drop=drop, alpha=pack.alpha)
+            adaptive_rates(designs, looks=looks, margin=margin, drop=drop, alpha=pack.level)
             for drop in (0.0, worse)
         )
         yield (

@@ -14,12 +14,12 @@ from typing import Annotated, NamedTuple
 import msgspec
 import numpy as np
 
-from gatemark.core.figure import Figure, Reliability, ReliabilityBin
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.result import Figure, Reliability, ReliabilityBin
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import FIRST_RULES, SuiteSpec
-from gatemark.packs.suites.drops import HARM_P
+from gatemark.packs.suites.arms import HARM_P
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.confidence.calibration import (
     Calibration,

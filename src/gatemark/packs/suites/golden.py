@@ -18,13 +18,13 @@ from gatemark.packs.suites.arms import (
     mean_score,
     power,
     smallest_visible_drop,
+    suite_drop,
     worse_items,
 )
-from gatemark.packs.suites.drops import suite_drop
 from gatemark.packs.suites.slices import slice_numbers, slice_tables
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.paired.mcnemar import mcnemar
-from gatemark.statistics.repeats import mean_pass_at_k, mean_pass_hat_k
+from gatemark.statistics.proportion import mean_pass_at_k, mean_pass_hat_k
 
 
 class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.measurement import Interval
-from gatemark.statistics.paired.cluster import MeanEstimate, mean_estimate
+from gatemark.statistics.clustered_means import MeanEstimate, mean_estimate
 from gatemark.statistics.paired.mcnemar import (
     detectable_effect,
     drop_bounds,
