@@ -18,7 +18,6 @@ from gatemark.evidence.rows import Row, Snapshot, stored_snapshot
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import Answer, ItemKey, asked_rows, read_sample_lines, sample_of
 from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
-from gatemark.packs.conditions import conditions_of
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
     Graded,
@@ -48,6 +47,7 @@ from gatemark.packs.pack_file import (
     scorer_of,
     suite_plugin,
 )
+from gatemark.packs.policy import conditions_of
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.judge.grading import JudgeOptions
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
