@@ -23,7 +23,7 @@ $(VENV)/.base: $(SOURCES) | $(BIN)/python
 	@touch $@
 
 $(VENV)/.all: $(VENV)/.base
-	$(PIP) install --constraint $(LOCK) --editable '.[report,parquet,http,postgres,openvino,concepts,clinical,ray,observe,server,test,dev,bench]'
+	$(PIP) install --constraint $(LOCK) --editable '.[report,parquet,postgres,openvino,concepts,clinical,ray,observe,server,test,dev,bench]'
 	@touch $@
 
 setup: $(VENV)/.all ## make .venv with every extra

@@ -45,7 +45,9 @@ class Rule(
     fails when the drop is beyond it and surely a drop.
     ``severity`` says what a violation does: block fails, hold leaves the verdict open, warn is
     only printed. ``fallback_rules`` judge in this one's place when its metric is
-    unmeasured, or is flagged ``low_information`` and does not reach the bound.
+    unmeasured, or is flagged ``low_information`` and does not reach the bound. With
+    ``fallback_is_strict`` they also judge a flagged metric that reaches the bound, and leave one
+    that does not open at best.
     """
 
     id: str
@@ -58,6 +60,7 @@ class Rule(
     on_unmeasured: OnUnmeasured = "inconclusive"
     severity: Severity = "block"
     fallback_rules: tuple[Rule, ...] = ()
+    fallback_is_strict: bool = False
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -218,12 +221,17 @@ def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
         return (finding,)
     substitutes = tuple(f for other in rule.fallback_rules for f in judge(other, measurements))
     verdicts = {substitute.verdict for substitute in substitutes}
+    if rule.fallback_is_strict and finding.observed is not None and finding.verdict != "pass":
+        verdicts.add("inconclusive")
     combined: FindingVerdict = "pass"
     for worse in ("soft_pass", "inconclusive", "fail"):
         if worse in verdicts:
             combined = worse
     names = " and ".join(other.id for other in rule.fallback_rules)
-    reason = f"{finding.reason}; judged by {names} instead"
+    how = "judged by {} too" if finding.verdict == "pass" else "judged by {} instead"
+    reason = f"{finding.reason}; {how.format(names)}"
+    if rule.fallback_is_strict:
+        reason += "".join(f"; {s.reason}" for s in substitutes if s.verdict != "pass")
     judged = msgspec.structs.replace(finding, verdict=combined, reason=reason)
     return (judged, *substitutes)
 
@@ -263,7 +271,7 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
         reason = _interval_words(rule, measurement, needed, finding.verdict)
         finding = msgspec.structs.replace(finding, reason=reason)
     low_information = LOW_INFORMATION in measurement.caveats
-    return finding, low_information and not held
+    return finding, low_information and (not held or rule.fallback_is_strict)
 
 
 def _compared_number(rule: Rule, measurement: Measurement) -> float | None:

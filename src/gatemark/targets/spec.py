@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import about
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.journal import RecordedTarget, Recording, Reuse
@@ -364,20 +364,15 @@ def build(
             raise UsageError("a recorded target needs a way to read samples, and none was given")
         recording, digest = open_recording(folder / spec.recorded)
         return RecordedTarget(recording, digest=digest)
-    make: Callable[..., Target] = getattr(_network_module(spec.kind), _NETWORK[spec.kind])
+    # Loaded here: an HTTP client takes longer to load than most other targets to answer.
+    module = importlib.import_module(f"gatemark.targets.{spec.kind}")
+    make: Callable[..., Target] = getattr(module, _NETWORK[spec.kind])
     return make(
         with_prompt_files(getattr(spec, spec.kind), folder),
         clock=clock,
         environ=environ,
         max_reply_bytes=spec.max_reply_bytes,
     )
-
-
-def _network_module(kind: str) -> Any:
-    try:
-        return importlib.import_module(f"gatemark.targets.{kind}")
-    except ModuleNotFoundError as error:
-        raise UsageError(not_installed(f"{kind} targets need", str(error.name), "http")) from error
 
 
 def _hint(raw: Any, message: str) -> str:
