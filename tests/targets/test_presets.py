@@ -124,7 +124,7 @@ SHAPES = {
         "m-1",
     ),
     "bedrock": (
-        "/model/m:1/converse",
+        "/model/m%3A1/converse",
         ("Authorization", "Bearer sk-1"),
         {
             "system": [{"text": "Be brief."}],

@@ -522,6 +522,7 @@ def test_ctrl_c_ends_a_run_of_plain_functions_at_once(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", CTRL_C, str(tmp_path)])
     journal_path = tmp_path / "j"
     while not journal_path.exists() or journal_path.stat().st_size < 2000:
+        assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=15) == 130

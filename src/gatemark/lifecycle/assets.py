@@ -160,10 +160,17 @@ def _read_schema(name: str) -> Mapping[str, object]:
 
 
 def set_exam(
-    workspace: Workspace, asset: str, path: str, *, actor: str, note: str = ""
+    workspace: Workspace,
+    asset: str,
+    path: str,
+    *,
+    actor: str,
+    note: str = "",
+    file: str | None = None,
 ) -> CommandResult:
-    """Make a pack the full pack of an asset."""
-    return act(workspace, SetExam(actor=actor, asset=asset, exam=exam_of_pack(path), note=note))
+    """Make a pack the full pack of an asset; ``file`` is the path that schedules will run."""
+    exam = exam_of_pack(path)
+    return act(workspace, SetExam(actor=actor, asset=asset, exam=exam, file=file, note=note))
 
 
 def version_ref(workspace: Workspace, ref: VersionRef) -> AssetRef:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -45,6 +46,9 @@ class Answer(msgspec.Struct, frozen=True):
     """The tool that gave the score, where it was not Gatemark."""
     cost: float | None = None
     tokens: int | None = None
+    parts: dict[str, float] = {}
+    """The scores that a combined one is made of."""
+    answered_at: datetime | None = None
 
 
 class ItemScore(NamedTuple):
@@ -121,7 +125,17 @@ FIRST_EPOCH = 1
 REPLAY = "replay"
 ItemKey = tuple[str, int]
 _SAMPLE_SCHEMA = "gatemark.sample/1"
-_ANSWERED = ("output", "scores", "error", "latency_ms", "cost", "tokens", "origin", "recorded")
+_ANSWERED = (
+    "output",
+    "scores",
+    "error",
+    "latency_ms",
+    "cost",
+    "tokens",
+    "answered_at",
+    "origin",
+    "recorded",
+)
 """What a row that was a sample once says about somebody's answer, and not about the item."""
 
 
@@ -183,18 +197,28 @@ def sample_line(
                 "input": row.input,
                 "target": row.target,
                 "output": answer.output,
-                "scores": {} if failed else {**(recorded or {}), scorer_name: answer.score},
+                "scores": {} if failed else {**(recorded or {}), **_scores(answer, scorer_name)},
                 "confidence": answer.confidence,
                 "error": {"kind": kind, "message": answer.reason or kind} if failed else None,
                 "latency_ms": answer.latency_ms,
                 **({} if answer.cost is None else {"cost": answer.cost}),
                 **({} if answer.tokens is None else {"tokens": answer.tokens}),
+                **({} if answer.answered_at is None else {"answered_at": answer.answered_at}),
                 "cluster": row.cluster,
                 "tags": row.tags,
             }
         )
         + b"\n"
     )
+
+
+PART_MARK = "/"
+"""Between a scorer and one of its parts, in the names of scores."""
+
+
+def _scores(answer: Answer, scorer_name: str) -> dict[str, float | None]:
+    parts = {f"{scorer_name}{PART_MARK}{name}": value for name, value in answer.parts.items()}
+    return {scorer_name: answer.score, **parts}
 
 
 def read_sample_lines(data: bytes, place: str) -> list[dict[str, Any]]:

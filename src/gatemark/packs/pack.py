@@ -30,6 +30,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Z
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RegressionMode = Literal["point", "non_inferiority"]
+EMBEDDING = "embedding"
+"""The scorer that compares vectors, which are asked for while a pack runs."""
 MAX_CELLS = 100
 """How many candidates a matrix may have."""
 
@@ -189,6 +191,16 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     def judge(self) -> str | None:
         """The judge that this suite's scorer asks."""
         return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else None
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether an embedding model is asked for the vectors of this suite's answers."""
+        return isinstance(self.scorer, ScorerSpec) and self.scorer.name == EMBEDDING
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether a model is asked about the answers before they can be scored."""
+        return self.judge is not None or self.is_embedded
 
     @property
     def repeats(self) -> int:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final, Protocol
 
 import msgspec
@@ -87,6 +88,7 @@ async def run_calls(
     stop: asyncio.Event | None = None,
     spent: Spending | None = None,
     passes: Callable[[CallOutcome], bool] | None = None,
+    now: Callable[[], datetime] | None = None,
 ) -> tuple[CallOutcome, ...]:
     """Make every call and return every outcome, ordered by (id, epoch).
 
@@ -95,7 +97,8 @@ async def run_calls(
     to the journal, nor are those that met a budget or could not be asked. A cost budget can be
     exceeded by the calls in flight when it is reached. On resume, earlier calls and their cost
     count; so does what ``spent`` brings from runs under the same budget, and this run adds to it.
-    ``passes`` is asked once about every reply, for the progress to tell.
+    ``passes`` is asked once about every reply, for the progress to tell. ``now`` stamps replies
+    with the time at which they were given; leave it out for a target that repeats recorded ones.
     """
     run = _Run(
         target,
@@ -108,6 +111,7 @@ async def run_calls(
         on_progress=on_progress,
         spent=spent,
         passes=passes,
+        now=now,
     )
     return await run.finish(stop)
 
@@ -126,6 +130,7 @@ class _Run:
         on_progress: Callable[[RunProgress], None] | None,
         spent: Spending | None,
         passes: Callable[[CallOutcome], bool] | None,
+        now: Callable[[], datetime] | None,
     ) -> None:
         _refuse_doubles(calls)
         self._target = target
@@ -138,6 +143,7 @@ class _Run:
         self._rng = rng
         self._on_progress = on_progress
         self._passes = passes
+        self._now = now
         self._progress = RunProgress(total=len(calls), passed=None if passes is None else 0)
         self._rate = RateLimit(options.rate_per_s, options.burst, clock=clock, sleep=sleep)
         self._pins = digest(target.identity()) if journal is not None else ""
@@ -290,6 +296,8 @@ class _Run:
                 ) from error
             raise
         reply = checked(reply, max_bytes=self._options.max_reply_bytes)
+        if self._now is not None:
+            reply = msgspec.structs.replace(reply, answered_at=self._now())
         prices = self._options.prices
         if reply.cost is None and prices is not None:
             return msgspec.structs.replace(reply, cost=prices.cost_of(reply))

@@ -113,7 +113,7 @@ def pack(acting: Acting, *, asset: str, pack: str) -> None:
       gatemark asset pack triage packs/triage.yaml --actor pam
     """
     workspace = acting.workspace()
-    acted = set_exam(workspace, asset, pack, actor=workspace.actor, note=acting.note)
+    acted = set_exam(workspace, asset, pack, actor=workspace.actor, note=acting.note, file=pack)
     acting.show(acted, unchanged="this is the full pack already")
 
 
