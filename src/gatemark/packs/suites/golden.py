@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import AnswerPair, ItemScore, baseline_per_item, paired, per_item
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
@@ -30,7 +31,10 @@ from gatemark.statistics.significance import mcnemar
 class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a golden suite may set: the k of pass@k and pass^k, for packs with epochs."""
 
-    k: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    k: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)] | None,
+        about("k of pass@k and pass^k, for suites with epochs."),
+    ] = None
 
 
 def rules(spec: SuiteSpec, options: GoldenOptions) -> tuple[Rule, ...]:
