@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.clustered_means import half_width
-from gatemark.statistics.multiplicity import look_levels
+from gatemark.statistics.significance import look_levels
 
 DRAWS = 4_000
 SEED = 16

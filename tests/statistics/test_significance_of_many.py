@@ -7,7 +7,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.multiplicity import benjamini_hochberg, holm, look_levels
+from gatemark.statistics.significance import benjamini_hochberg, holm, look_levels
 
 
 def _p_values(rng: np.random.Generator) -> np.ndarray:
