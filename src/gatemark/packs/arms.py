@@ -36,7 +36,6 @@ from gatemark.packs.answers import (
     sample_line,
     sample_of,
 )
-from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.pack import Pack
@@ -45,6 +44,7 @@ from gatemark.packs.pack_file import (
     OpenPack,
     scorer_of,
 )
+from gatemark.packs.policy import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError, SampleOrigin
@@ -52,10 +52,9 @@ from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 from gatemark.targets.journal import Journal, RecordedTarget, Reuse, recording_from_samples
-from gatemark.targets.limits import Spending, tokens_of
 from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls, tokens_of
 from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
 from gatemark.workspace import Workspace
 

@@ -40,9 +40,8 @@ from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import JudgeQualification, Scorable, scorers
 from gatemark.targets.journal import Journals, Reuse
-from gatemark.targets.limits import Spending
 from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
 
 JUDGE_SCORER = "judge"

@@ -30,18 +30,11 @@ from gatemark.core.policy import (
 from gatemark.core.result import AssetRef, Blob, Cell, Cost, Figure, PackRef, Result, Table, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.rows import Snapshot
-from gatemark.packs.answers import Answer, asked_rows
-from gatemark.packs.conditions import (
-    ASKED,
-    CACHED,
-    Conditions,
-    asked,
-    condition_measurements,
-    held_report,
-    outage_condition,
-    outage_objection,
-    refuse_waived_conditions,
-    without_outages,
+from gatemark.packs.answers import (
+    Answer,
+    asked_rows,
+    latency_and_cost_numbers,
+    latency_and_cost_table,
 )
 from gatemark.packs.embeddings import embedding_options
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
@@ -62,21 +55,29 @@ from gatemark.packs.pack import (
 from gatemark.packs.pack_file import OpenPack, suite_plugin
 from gatemark.packs.part_scores import part_numbers
 from gatemark.packs.policy import (
+    ASKED,
     BENCH_RULE,
+    CACHED,
     POOLED,
     POOLED_RULE,
+    Conditions,
+    asked,
     bench,
     bench_delta,
     bound_of,
-    latency_and_cost_numbers,
-    latency_and_cost_table,
+    condition_measurements,
+    held_report,
     limited_run,
+    outage_condition,
+    outage_objection,
     pack_policy,
     pooled_numbers,
     pooled_suites,
+    refuse_waived_conditions,
     refuse_waived_limit,
     regression_mode,
     with_chance,
+    without_outages,
 )
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.proportion import two_sided_z

@@ -33,7 +33,6 @@ from gatemark.packs.arms import (
     reopen_arm,
 )
 from gatemark.packs.baselines import choose_baseline, pack_of
-from gatemark.packs.conditions import ASKED, CACHED, IN_PROCESS, conditions_of
 from gatemark.packs.embeddings import embedding_options, embedding_spec
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
@@ -55,6 +54,7 @@ from gatemark.packs.pack_file import (
     open_pack,
     scoring_of,
 )
+from gatemark.packs.policy import ASKED, CACHED, IN_PROCESS, conditions_of
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
 from gatemark.targets.journal import Journals
