@@ -10,7 +10,7 @@ from gatemark.drift.views.views import DriftView
 from gatemark.lifecycle.assets import set_exam
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.journey import CommandResult
-from gatemark.lifecycle.model.nouns import Stage, VersionRef
+from gatemark.lifecycle.model.nouns import VersionRef
 from gatemark.lifecycle.model.release_policy import waivable_gates
 from gatemark.lifecycle.model.stages import MOVES
 from gatemark.lifecycle.routing import route
@@ -84,7 +84,7 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
     }
 
 
-def _targets(stage: Stage, enabled: str | None) -> list[str]:
+def _targets(stage: str, enabled: str | None) -> list[str]:
     """The stages that a person can take a version to from where it is."""
     return [
         "canary" if row.after == "canary_1" else row.after
