@@ -125,8 +125,11 @@ def test_a_program_of_their_own_is_gated(gatemark: Run, folder: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "told"),
     [
-        ("import sys\nprint(sys.stdin.read())\n", "does not wait for the end of its input"),
-        ("import sys\nfor line in sys.stdin:\n    print('billing', flush=True)\n", "one line such"),
+        ("import sys\nprint(sys.stdin.read())\n", "not at the end of the input"),
+        (
+            "import sys\nfor line in sys.stdin:\n    print('billing', flush=True)\n",
+            "print one line per item",
+        ),
     ],
 )
 def test_a_program_that_does_not_speak_lines_is_told_how(

@@ -14,17 +14,18 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_document, original_fields, plain
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
-from gatemark.core.record import is_one_line
+from gatemark.core.text import is_one_line
 from gatemark.evidence.settings_file import about
 from gatemark.evidence.source import (
     Limits,
     Source,
     inspect_source,
+    parse_strictly,
+    quoted,
     read_blocks,
     split_sources,
     whole_file,
 )
-from gatemark.evidence.strict_json import parse_strictly, quoted
 
 
 @original_fields("id input target cluster confidence tags extra")

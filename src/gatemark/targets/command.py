@@ -45,10 +45,8 @@ from gatemark.targets.python_worker import signal_name
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
-LINE_HINT: Final = (
-    'a command answers every line of its input with one line such as {"id": "q1", "output": "…"}'
-)
-WAIT_HINT: Final = f"{LINE_HINT}, at once and flushed, and does not wait for the end of its input"
+LINE_HINT: Final = 'print one line per item, such as {"id": "q1", "output": "…"}'
+WAIT_HINT: Final = f"answer each line at once, not at the end of the input: {LINE_HINT}, flushed"
 """What a program that reads all of its input before it answers must be told."""
 _ENVELOPE: Final = ("id", "epoch")
 

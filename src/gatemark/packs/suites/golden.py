@@ -24,8 +24,8 @@ from gatemark.packs.suites.arms import (
 )
 from gatemark.packs.suites.slices import slice_numbers, slice_tables
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.proportion import mean_pass_at_k, mean_pass_hat_k
+from gatemark.statistics.significance import mcnemar
 
 
 class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
