@@ -55,6 +55,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.results",
         "Write a sealed result as JSON, Markdown, HTML, JUnit or SARIF.",
     ),
+    "view": (
+        "gatemark.cli.view",
+        "Show one result or log in a browser, without a store or an account.",
+    ),
     "comment": (
         "gatemark.cli.comment",
         "Print a result as Markdown for a pull request, or post it there.",
@@ -62,6 +66,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "asset": (
         "gatemark.cli.lifecycle.asset",
         "Register versions, and show their stages and history.",
+    ),
+    "release": (
+        "gatemark.cli.lifecycle.release",
+        "Take a version as far as it may go now.",
     ),
     "promote": (
         "gatemark.cli.lifecycle.promote",
@@ -130,8 +138,27 @@ VERBS: dict[str, tuple[str, str]] = {
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start here": ("demo", "init", "compare", "run"),
     "Evidence": ("import", "validate", "schema", "score", "overhead", "runlog", "advisory"),
-    "Packs and results": ("lint", "gate", "list", "show", "report", "comment", "calibration"),
-    "Release": ("asset", "promote", "approve", "canary", "route", "why", "rollback", "demote"),
+    "Packs and results": (
+        "lint",
+        "gate",
+        "list",
+        "show",
+        "view",
+        "report",
+        "comment",
+        "calibration",
+    ),
+    "Release": (
+        "asset",
+        "release",
+        "promote",
+        "approve",
+        "canary",
+        "route",
+        "why",
+        "rollback",
+        "demote",
+    ),
     "Watch": ("drift", "schedule", "review", "attribute", "serve"),
     "Audit and settings": ("ledger", "store", "role", "policy", "doctor"),
 }

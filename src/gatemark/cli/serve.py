@@ -12,7 +12,7 @@ from gatemark.core.errors import UsageError, not_installed
 from gatemark.web.settings import ServerSettings
 
 NEEDED = ("argon2", "fastapi", "jinja2", "multipart", "uvicorn")
-NEEDED_FOR_OIDC = ("authlib", "httpx", "joserfc")
+NEEDED_FOR_OIDC = ("authlib", "joserfc")
 
 settings_options = OptionGroup(
     ServerSettings,

@@ -18,7 +18,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -45,19 +45,41 @@ class Rule(
     fails when the drop is beyond it and surely a drop.
     ``severity`` says what a violation does: block fails, hold leaves the verdict open, warn is
     only printed. ``fallback_rules`` judge in this one's place when its metric is
-    unmeasured, or is flagged ``low_information`` and does not reach the bound.
+    unmeasured, or is flagged ``low_information`` and does not reach the bound. With
+    ``fallback_is_strict`` they also judge a flagged metric that reaches the bound, and leave one
+    that does not open at best.
     """
 
-    id: str
-    metric: str
-    op: Operator
-    bound: float
-    lane: str | None = None
-    against: Against = "value"
-    min_n: int = 1
-    on_unmeasured: OnUnmeasured = "inconclusive"
-    severity: Severity = "block"
-    fallback_rules: tuple[Rule, ...] = ()
+    id: Annotated[str, msgspec.Meta(description="Name of the rule, unique in the pack.")]
+    metric: Annotated[str, msgspec.Meta(description="Name of the measurement.")]
+    op: Annotated[Operator, msgspec.Meta(description="Comparison with the bound.")]
+    bound: Annotated[float, msgspec.Meta(description="The bound.")]
+    lane: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Suite, slice or part, such as `golden`; none for the whole pack."
+        ),
+    ] = None
+    against: Annotated[
+        Against,
+        msgspec.Meta(
+            description="What is compared: the value, an end of its interval, or the interval."
+        ),
+    ] = "value"
+    min_n: Annotated[int, msgspec.Meta(description="Minimum number of items.")] = 1
+    on_unmeasured: Annotated[
+        OnUnmeasured, msgspec.Meta(description="Outcome when there is no number.")
+    ] = "inconclusive"
+    severity: Annotated[
+        Severity, msgspec.Meta(description="What a violation does: block, hold open, or warn.")
+    ] = "block"
+    fallback_rules: Annotated[
+        tuple[Rule, ...],
+        msgspec.Meta(description="Rules that judge in its place when it has no number."),
+    ] = ()
+    fallback_is_strict: Annotated[
+        bool, msgspec.Meta(description="Whether they also judge a number that says little.")
+    ] = False
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -218,12 +240,17 @@ def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
         return (finding,)
     substitutes = tuple(f for other in rule.fallback_rules for f in judge(other, measurements))
     verdicts = {substitute.verdict for substitute in substitutes}
+    if rule.fallback_is_strict and finding.observed is not None and finding.verdict != "pass":
+        verdicts.add("inconclusive")
     combined: FindingVerdict = "pass"
     for worse in ("soft_pass", "inconclusive", "fail"):
         if worse in verdicts:
             combined = worse
     names = " and ".join(other.id for other in rule.fallback_rules)
-    reason = f"{finding.reason}; judged by {names} instead"
+    how = "judged by {} too" if finding.verdict == "pass" else "judged by {} instead"
+    reason = f"{finding.reason}; {how.format(names)}"
+    if rule.fallback_is_strict:
+        reason += "".join(f"; {s.reason}" for s in substitutes if s.verdict != "pass")
     judged = msgspec.structs.replace(finding, verdict=combined, reason=reason)
     return (judged, *substitutes)
 
@@ -263,7 +290,7 @@ def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]
         reason = _interval_words(rule, measurement, needed, finding.verdict)
         finding = msgspec.structs.replace(finding, reason=reason)
     low_information = LOW_INFORMATION in measurement.caveats
-    return finding, low_information and not held
+    return finding, low_information and (not held or rule.fallback_is_strict)
 
 
 def _compared_number(rule: Rule, measurement: Measurement) -> float | None:

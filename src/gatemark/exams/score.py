@@ -33,7 +33,7 @@ from gatemark.evidence.exam import (
     write_sitting,
 )
 from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
-from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.run_exam import exam_suite, run_exam
 from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
 from gatemark.workspace import Workspace
 
@@ -251,7 +251,8 @@ def score_exam(
     *,
     started_at: datetime,
 ) -> Scored:
-    """Run an exam, judge it, and seal it when asked."""
+    """Run an exam by its newest rules, judge it, and seal it when asked."""
+    options = {**options, **exam_suite(kind).newest_rules}
     # 1. Evidence that is sealed must still be there afterwards.
     if request.seal and STDIN in (path for _, path in request.files):
         raise UsageError("sealed evidence must be a file; save standard input first")
@@ -319,7 +320,6 @@ def _score(
         options: dict[str, object] = msgspec.to_builtins(request.parameters)
     else:
         options = to_options(request.parameters, started_at)
-    options |= suite.newest_rules
     scored = score_exam(workspace, suite.kind, options, request, started_at=started_at)
     if finish is not None:
         scored = finish(scored)

@@ -10,7 +10,8 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ from gatemark.packs.answers import (
     sample_line,
     sample_of,
 )
-from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
+from gatemark.packs.embeddings import Embedded
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.pack import Pack
 from gatemark.packs.pack_file import (
@@ -43,16 +44,17 @@ from gatemark.packs.pack_file import (
     OpenPack,
     scorer_of,
 )
+from gatemark.packs.policy import CONTRADICTED, IN_PROCESS, ISOLATED, conditions_of
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError, SampleOrigin
+from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 from gatemark.targets.journal import Journal, RecordedTarget, Reuse, recording_from_samples
-from gatemark.targets.limits import Spending, tokens_of
 from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls, tokens_of
 from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
 from gatemark.workspace import Workspace
 
@@ -95,7 +97,7 @@ def recorded_rows(
     """The samples of a recording, and a digest of them.
 
     ``log.json#ARM`` names one of several experiments in a log. A log that contradicts its own
-    aggregates is no evidence for anything.
+    aggregates is read too: its samples say so, and ``contradiction_of`` tells.
     """
     file, arm = _named_arm(path)
     options = options or ReadOptions()
@@ -112,7 +114,6 @@ def recorded_rows(
             msgspec.convert(row, _RecordedRow)
         except msgspec.ValidationError as error:
             raise BadInputError(f"{file}:{number}: {error}") from error
-        _refuse_contradiction(_origin(row), str(file))
     return rows, digest_bytes(data)
 
 
@@ -159,17 +160,19 @@ def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[st
             tuple(f"{one.place}: {one.reason}" for one in log.refused[:MOST_LISTED]),
             unlisted_count=max(0, len(log.refused) - MOST_LISTED),
         )
-    _refuse_contradiction(log.origin, str(file))
     rows = [as_record(msgspec.structs.replace(one, origin=log.origin)) for one in log.samples]
     # Two arms of one file are two candidates, so the digest is of what was read.
     return rows, digest_bytes(b"\n".join(map(_ENCODER.encode, rows)))
 
 
-def _refuse_contradiction(origin: SampleOrigin | None, place: str) -> None:
-    if origin is not None and origin.contradictions:
-        raise IncomparableError(
-            f"{place}: the log of {origin.name} contradicts itself", origin.contradictions
-        )
+def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
+    """Say how the log that samples come from contradicts itself; None when it does not."""
+    for row in rows:
+        origin = _origin(row)
+        if origin is not None and origin.contradictions:
+            told = "; ".join(origin.contradictions[:MOST_LISTED])
+            return f"the log of {origin.name} contradicts itself: {told}"
+    return None
 
 
 def _origin(row: Mapping[str, object]) -> SampleOrigin | None:
@@ -229,9 +232,13 @@ def open_arm(
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     scores: dict[ItemKey, RecordedScores] = {}
 
+    conditions: dict[str, str] = {}
+
     def open_scored(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
         rows, name = recorded_rows(path)
         scores.update(scores_of(rows))
+        if (why := contradiction_of(rows)) is not None:
+            conditions[CONTRADICTED] = f"{arm}: {why}"
         return recording_from_samples(rows), name
 
     target = build(
@@ -248,7 +255,7 @@ def open_arm(
         targets=(target,),
         spec=spec,
         identity=target_identity(spec, target, folder),
-        conditions=_conditions(arm, spec, target),
+        conditions={**conditions, **_conditions(arm, spec, target)},
         scores_for=lambda _suite: scores,
     )
 
@@ -257,6 +264,11 @@ def hidden_paths(pack: Pack, folder: Path, store: Path) -> tuple[Path, ...]:
     """Return what an isolated target must not read: the data, the store, the files' history."""
     named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
     named += [judge.labels for judge in pack.judges.values()]
+    arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
+    for target in (*arms, *(judge.target for judge in pack.judges.values())):
+        # A recording of another arm holds its answers, and often what is expected.
+        recorded = target.get("recorded") if isinstance(target, Mapping) else None
+        named += [recorded.partition(ARM_MARK)[0]] if isinstance(recorded, str) else []
     for suite in pack.suites:
         for files in (suite.evidence, suite.baseline_evidence):
             named += files.values() if isinstance(files, dict) else ()
@@ -311,8 +323,13 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
 
 
 def open_recording(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
-    """Recorded samples of a file: our own, or another tool's log."""
+    """Recorded samples of a file: our own, or another tool's log; not one that contradicts itself.
+
+    It serves judges, whose replies are no evidence that a verdict could be held open by.
+    """
     rows, name = recorded_rows(path)
+    if (why := contradiction_of(rows)) is not None:
+        raise IncomparableError(f"{path}: {why}")
     return recording_from_samples(rows), name
 
 
@@ -328,8 +345,11 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     calls: int
     cost: float | None
     models: tuple[str, ...]
+    answered_at: datetime | None = None
+    """When the oldest answer was given; None unless every answer says when."""
     cached_count: int = 0
     """Replies that an earlier run had paid for."""
+    embedded: dict[str, Embedded] = {}
 
 
 async def answer_all(
@@ -342,11 +362,18 @@ async def answer_all(
     jobs: int,
     clock: Callable[[], float],
     limit: int | None,
+    due: Mapping[str, frozenset[str]] | None = None,
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
+    now: Callable[[], datetime],
 ) -> ArmAnswers:
-    """Every suite's items through its target; errors stay as answers without a score."""
+    """Every suite's items through its target; errors stay as answers without a score.
+
+    ``due`` names the items of each suite to ask for, when they are not all.
+    """
+    stamp = now if source.spec.recorded is None else None
     graded: dict[str, Graded] = {}
+    embedded: dict[str, Embedded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
     outcomes: list[CallOutcome] = []
@@ -354,13 +381,16 @@ async def answer_all(
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
-        rows = asked_rows(suite.kind, opened.snapshots[suite.id].rows[:limit])
+        pinned = opened.snapshots[suite.id].rows[:limit]
+        if due is not None:
+            pinned = tuple(row for row in pinned if row.id in due[suite.id])
+        rows = asked_rows(suite.kind, pinned)
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
         recorded = source.scores_for(suite.id) if identity["scorer"] == RECORDED_SCORER else {}
         # What production said is the reference of a replay, and no business of a target.
-        calls = calls_of(suite, opened.snapshots[suite.id].rows[:limit])
+        calls = calls_of(suite, pinned)
         done = await run_calls(
             source.target_for(suite.id),
             calls,
@@ -371,16 +401,24 @@ async def answer_all(
             rng=random.Random(0),  # noqa: S311 - spreads retries, guards nothing
             on_progress=None if on_progress is None else _named(on_progress, suite.id),
             spent=spent,
-            passes=None if suite.judge is not None else _keeping(found, score, by_id, recorded),
+            passes=None if suite.is_graded else _keeping(found, score, by_id, recorded),
+            now=stamp,
         )
         outcomes.extend(done)
         unasked: dict[ItemKey, CallError] = {}
-        if suite.judge is not None:
-            items = {
-                outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
-                for outcome in done
-                if outcome.reply is not None
-            }
+        items = {
+            outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
+            for outcome in done
+            if outcome.reply is not None and suite.is_graded
+        }
+        if suite.is_embedded:
+            vectors = embedded[suite.id] = await graders.embed(suite, arm, items)
+            for key, item in items.items():
+                if (lost := vectors.outage(item)) is not None:
+                    unasked[key] = lost
+                else:
+                    found[key] = score(vectors.recorded(item))
+        elif suite.judge is not None:
             graded[suite.id] = await graders.grade(suite, arm, items)
             unasked = graded[suite.id].outages()
             for key, item in items.items():
@@ -389,7 +427,13 @@ async def answer_all(
         told = [
             _unjudged(by_id[done_one.id], done_one, unasked[done_one.key])
             if done_one.key in unasked
-            else _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
+            else _scored(
+                by_id[done_one.id],
+                done_one,
+                found.get(done_one.key),
+                recorded,
+                identity["scorer"],
+            )
             for done_one in done
         ]
         answers[suite.id] = tuple(told)
@@ -406,11 +450,19 @@ async def answer_all(
         answers=answers,
         lines=lines,
         graded=graded,
+        embedded=embedded,
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
+        answered_at=oldest([o.reply.answered_at for o in outcomes if o.reply]),
         cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
+
+
+def oldest(moments: Sequence[datetime | None]) -> datetime | None:
+    """The oldest of some moments; None when one is not known: it may be older than the others."""
+    known = [moment for moment in moments if moment is not None]
+    return min(known) if known and len(known) == len(moments) else None
 
 
 def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
@@ -476,8 +528,9 @@ def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
         epoch=outcome.epoch,
         output=None if outcome.reply is None else outcome.reply.output,
         score=None,
-        reason=f"the judge could not be asked: {why.message}",
+        reason=f"the model that grades could not be asked: {why.message}",
         error=why.kind,
+        answered_at=None if outcome.reply is None else outcome.reply.answered_at,
         cluster=row.cluster,
         tags=row.tags,
     )
@@ -488,6 +541,7 @@ def _scored(
     outcome: CallOutcome,
     found: Score | None,
     recorded: Mapping[ItemKey, RecordedScores],
+    scorer_name: str,
 ) -> Answer:
     if outcome.reply is None or found is None:
         error = outcome.error
@@ -517,4 +571,6 @@ def _scored(
         scored_by=None if kept is None or found.value is None else kept.scored_by,
         cost=reply.cost,
         tokens=tokens_of(reply.usage),
+        parts=found.parts if scorer_name == COMBINED else {},
+        answered_at=reply.answered_at,
     )

@@ -65,8 +65,8 @@ def _refuse_other_tools(value: object, path: str) -> None:
     if "providers" in value or "prompts" in value:
         raise BadInputError(
             f"{path}: is a promptfoo config, not a pack; gate its results: promptfoo eval "
-            f"-c {path} -o cand.json, then gatemark compare base.json cand.json. Or write a "
-            "pack: gatemark init FOLDER"
+            f"-c {path} -o cand.json, then gatemark compare base.json cand.json. Or make a pack "
+            f"of it: gatemark init FOLDER --from promptfoo {path}"
         )
     if "evalId" in value or "results" in value:
         raise BadInputError(

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -21,8 +21,9 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
-from gatemark.core.result import AssetRef, Result
+from gatemark.core.result import AnswerTime, AssetRef, Result, answer_time_of
 from gatemark.evidence.settings_file import place_in, settings_text
+from gatemark.packs.answers import Answer
 from gatemark.packs.arms import (
     ArmAnswers,
     ArmSource,
@@ -33,7 +34,7 @@ from gatemark.packs.arms import (
     reopen_arm,
 )
 from gatemark.packs.baselines import choose_baseline, pack_of
-from gatemark.packs.conditions import ASKED, CACHED, IN_PROCESS, conditions_of
+from gatemark.packs.embeddings import embedding_options, embedding_spec
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
     Graders,
@@ -43,7 +44,7 @@ from gatemark.packs.grading import (
     labels_in,
     qualify_judges,
 )
-from gatemark.packs.judge import check_rules, title_of
+from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks, title_of
 from gatemark.packs.pack import RULES_SETTING, Pack
 from gatemark.packs.pack_file import (
     BASELINE,
@@ -54,6 +55,7 @@ from gatemark.packs.pack_file import (
     open_pack,
     scoring_of,
 )
+from gatemark.packs.policy import ASKED, CACHED, IN_PROCESS, Look, conditions_of
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
 from gatemark.targets.journal import Journals
@@ -64,6 +66,8 @@ MAX_LISTED = 20
 SET_ASIDE = ".interrupted"
 
 OnNotice = Callable[[str], None]
+Arms = dict[str, ArmAnswers]
+Qualifications = dict[str, SuiteQualification]
 
 
 class RunChoices(msgspec.Struct, frozen=True):
@@ -79,6 +83,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     """What an arm is known as, where whoever runs the pack vouches for it."""
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    answered_at: datetime | None = None
+    """When recorded answers were given, where somebody states it for answers that do not say."""
 
 
 def run_pack(
@@ -117,6 +123,10 @@ def prepare(
     waivers: Sequence[Waiver],
 ) -> RunChoices:
     """Refuse what could not be judged, before anybody is asked; find the baseline by its name."""
+    if choices.cache and opened.pack.adaptive is not None:
+        # A cache keeps no errors, so a later round would give a crash another chance.
+        raise UsageError("--cache and an adaptive pack do not go together; leave one of them out")
+    scoring_of(opened)
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
@@ -145,7 +155,8 @@ def open_session(
         folder = workspace.run_folder(_run_key(opened, arms, scoring_of(opened)))
         if not choices.resume:
             _set_aside(folder, on_notice)
-        journals = Journals(folder, workspace.cache_folder if choices.cache else None)
+        cache = workspace.cache_folder if choices.cache else None
+        journals = Journals(folder, cache, is_new=not choices.resume)
         graders = LiveGraders(
             opened.pack,
             opened.folder,
@@ -184,7 +195,15 @@ def rejudge(
         graders = RecordedGraders(earlier, workspace.blobs)
         return _finished(
             workspace,
-            Session(opened, arms, graders, _recorded_choices(earlier, arms), None, None),
+            Session(
+                opened,
+                arms,
+                graders,
+                _recorded_choices(earlier, arms),
+                None,
+                None,
+                answer_time=answer_time_of(earlier),
+            ),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -215,6 +234,8 @@ class Session(msgspec.Struct, frozen=True):
     on_progress: OnProgress | None
     folder: Path | None = None
     """Where the journals lie."""
+    answer_time: AnswerTime | None = None
+    """What an earlier result says about answers that do not say it themselves."""
 
 
 def _finished(
@@ -226,21 +247,45 @@ def _finished(
     started_at: datetime,
     judged_again: str | None = None,
 ) -> Result:
-    arm_answers, qualifications = asyncio.run(answer_session(session))
-    run = PackRun(
-        opened=session.opened,
-        arms=session.arms,
-        arm_answers=arm_answers,
-        exams=exams,
-        qualifications=qualifications,
-        judge_cost=session.graders.spent(),
-        limit=session.choices.limit,
-        conditions=arm_conditions(session.arms, arm_answers),
-        names=session.choices.names,
-        baseline_how=session.choices.baseline_how,
-        judged_again=judged_again,
-    )
+    def gathered(arm_answers: Arms, qualifications: Qualifications) -> PackRun:
+        return PackRun(
+            opened=session.opened,
+            arms=session.arms,
+            arm_answers=arm_answers,
+            exams=exams,
+            qualifications=qualifications,
+            judge_cost=session.graders.spent(),
+            limit=session.choices.limit,
+            conditions=arm_conditions(session.arms, arm_answers),
+            names=session.choices.names,
+            baseline_how=session.choices.baseline_how,
+            judged_again=judged_again,
+            answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
+        )
+
+    def settled(look: Look, arm_answers: Arms, qualifications: Qualifications) -> bool:
+        evidence = gathered(arm_answers, qualifications).evidence({})
+        return is_settled(session.opened, evidence, look, now=started_at)
+
+    run = gathered(*asyncio.run(answer_session(session, workspace.clock, settled)))
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
+
+
+def answer_time_of_run(
+    session: Session, arm_answers: Mapping[str, ArmAnswers], *, actor: str
+) -> AnswerTime | None:
+    """When the candidate answered: as its answers say, or as somebody states where they do not."""
+    candidate = arm_answers.get(CANDIDATE)
+    recorded = None if candidate is None else candidate.answered_at
+    stated = session.choices.answered_at
+    if stated is None:
+        return session.answer_time if recorded is None else AnswerTime(recorded)
+    if recorded is not None:
+        raise UsageError(
+            f"--answered-at is for answers that do not say when they were given; these are from "
+            f"{recorded:%Y-%m-%d %H:%M:%SZ}"
+        )
+    return AnswerTime(stated.astimezone(UTC), stated_by=actor)
 
 
 def arm_conditions(
@@ -304,6 +349,10 @@ def refuse_unpinned_arms(opened: OpenPack, choices: RunChoices) -> None:
     if pack.targets is not None:
         asked["targets.candidate"] = choices.candidate or pack.targets.candidate
         asked["targets.baseline"] = wanted_baseline(opened, choices)
+    for suite in pack.suites:
+        if suite.is_embedded:
+            spec = embedding_spec(embedding_options(suite))
+            refuse_unpinned(spec, f"suite {suite.id}: scorer.options")
     for place, raw in asked.items():
         if not isinstance(raw, str):
             refuse_unpinned(parse_spec(raw, f"{pack.name}: {place}"), place)
@@ -420,37 +469,65 @@ def _run_key(
 
 async def answer_session(
     session: Session,
-) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
-    """Licences first: a judge that cannot be compared with people is found out before the rest."""
-    arm_answers = {}
+    now: Callable[[], datetime],
+    settled: Callable[[Look, Arms, Qualifications], bool] | None = None,
+) -> tuple[Arms, Qualifications]:
+    """Licences first: a judge that cannot be compared with people is found out before the rest.
+
+    An adaptive pack is asked in rounds until one settles the verdict. A round asks for everything
+    that is due by then: what an earlier one asked for comes from the journals.
+    """
+    arm_answers: Arms = {}
     try:
         qualifications = await qualify_judges(
             session.opened.pack, session.graders, labels_in(session.opened.folder)
         )
-        for name, arm in session.arms.items():
-            journal = None
-            if session.journals is not None:
-                journal = session.journals.open(name, arm.identity)
-            try:
-                arm_answers[name] = await answer_all(
-                    session.opened,
-                    arm,
-                    journal,
-                    session.graders,
-                    arm=name,
-                    jobs=session.choices.jobs,
-                    clock=time.monotonic,
-                    limit=session.choices.limit,
-                    on_progress=_labelled(session.on_progress, name),
-                    reuse="resume" if session.journals is None else session.journals.reuse,
-                )
-            finally:
-                if journal is not None:
-                    journal.close()
+        looks = () if settled is None else _looks(session)
+        for look in looks or (None,):
+            due = None if look is None else look.due
+            for name in session.arms:
+                arm_answers[name] = await _answer_arm(session, name, due, now)
+            if look is None or settled is None or settled(look, arm_answers, qualifications):
+                break
     finally:
         await _close(session.arms)
         await session.graders.close()
     return arm_answers, qualifications
+
+
+def _looks(session: Session) -> tuple[Look, ...]:
+    nobody: dict[str, tuple[Answer, ...]] = {}
+    baseline = nobody if BASELINE in session.arms else None
+    return pack_looks(session.opened, PackEvidence(nobody, baseline, limit=session.choices.limit))
+
+
+async def _answer_arm(
+    session: Session,
+    name: str,
+    due: Mapping[str, frozenset[str]] | None,
+    now: Callable[[], datetime],
+) -> ArmAnswers:
+    arm, journal = session.arms[name], None
+    if session.journals is not None:
+        journal = session.journals.open(name, arm.identity)
+    try:
+        return await answer_all(
+            session.opened,
+            arm,
+            journal,
+            session.graders,
+            arm=name,
+            jobs=session.choices.jobs,
+            clock=time.monotonic,
+            limit=session.choices.limit,
+            due=due,
+            on_progress=_labelled(session.on_progress, name),
+            reuse="resume" if session.journals is None else session.journals.reuse,
+            now=now,
+        )
+    finally:
+        if journal is not None:
+            journal.close()
 
 
 def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:

@@ -16,14 +16,15 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self, cast, get_args
+from typing import Annotated, Any, BinaryIO, Final, Literal, Self, cast, get_args
 
 import msgspec
 
 from gatemark.core.atomic import make_private_folder
 from gatemark.core.canonical import DIGEST_PREFIX, digest
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.errors import BadInputError, IntegrityError, InvalidValueError, UsageError
 from gatemark.targets.port import Call, CallError, CallPart, ErrorKind, Reply, TargetError
 
 VERSION: Final = 1
@@ -274,9 +275,11 @@ def _check(body: bytes) -> bytes:
 class Journals:
     """The journals of one run."""
 
-    def __init__(self, folder: Path, cache: Path | None = None) -> None:
+    def __init__(self, folder: Path, cache: Path | None = None, *, is_new: bool = False) -> None:
         self._folder = folder
         self._cache = cache
+        self._is_new = is_new
+        self._opened: set[str] = set()
 
     @property
     def reuse(self) -> Reuse:
@@ -292,6 +295,13 @@ class Journals:
             pins = digest(dict(identity)).removeprefix(DIGEST_PREFIX)[:32]
             path = self._cache / f"{name}-{pins}.journal"
         make_private_folder(path.parent)
+        if self._is_new and self._cache is None and name not in self._opened and path.exists():
+            # A candidate that can write here could answer in the baseline's place.
+            raise IntegrityError(
+                f"{path}: was written before anybody asked; something in this run writes into the "
+                "store (isolate: true keeps a Python target out of it)"
+            )
+        self._opened.add(name)
         return Journal(path, clock=time.monotonic)
 
 
@@ -299,6 +309,7 @@ UNSCORED = "unscored"
 """The kind of error that says that there was an answer, and no score for it."""
 _OURS = frozenset(get_args(ErrorKind))
 
+UtcMoment = Annotated[datetime, msgspec.Meta(tz=True)]
 Recording = Mapping[tuple[str, int], Reply | CallError]
 
 
@@ -354,10 +365,19 @@ def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
                 confidence=row.get("confidence"),
                 cost=row.get("cost"),
                 usage=None if row.get("tokens") is None else {"total_tokens": row["tokens"]},
+                answered_at=_answered_at(row),
             )
         else:
             recording[key] = _recorded_error(error["kind"], error["message"])
     return recording
+
+
+def _answered_at(row: Mapping[str, Any]) -> datetime | None:
+    try:
+        return msgspec.convert(row.get("answered_at"), UtcMoment | None)
+    except msgspec.ValidationError as error:
+        place = f"id {row['id']!r}, epoch {row['epoch']}"
+        raise BadInputError(f"{place}: answered_at: {error}") from error
 
 
 def _recorded_error(kind: str, message: str) -> CallError:

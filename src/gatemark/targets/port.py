@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
@@ -76,6 +77,8 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     cost: float | None = None
     model: str | None = None
     usage: dict[str, Any] | None = None
+    answered_at: datetime | None = None
+    """When the answer was given; None where nobody recorded it."""
 
 
 def decode_reply(data: bytes) -> Any:
@@ -238,6 +241,7 @@ def checked(reply: Reply, *, max_bytes: int) -> Reply:
         cost=_number(reply.cost, "cost"),
         model=_model(reply.model),
         usage=_usage(reply.usage),
+        answered_at=reply.answered_at,
     )
     size = len(_encode(plain))
     if size > max_bytes:
