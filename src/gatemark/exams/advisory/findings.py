@@ -208,8 +208,8 @@ class EarlierRun(NamedTuple):
     """An earlier run, derived from its records. ``broken`` names the rules it broke, by lane.
 
     ``high_false_positives`` counts false positives of high severity by lane, in the first run of
-    a file for all of its runs. ``began`` is its first second, in UTC. Lanes go by the names that may be shown. ``shared``
-    counts the records of its file, called ``name``, that are being scored as well.
+    a file for all of its runs. ``began`` is its first second, in UTC. Lanes go by the names that
+    may be shown. ``shared`` counts the records of its file, called ``name``, that are being scored as well.
     """
 
     run: str
