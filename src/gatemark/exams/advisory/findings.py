@@ -209,7 +209,8 @@ class EarlierRun(NamedTuple):
 
     ``high_false_positives`` counts false positives of high severity by lane, in the first run of
     a file for all of its runs. ``began`` is its first second, in UTC. Lanes go by the names that
-    may be shown. ``shared`` counts the records of its file, called ``name``, that are being scored as well.
+    may be shown. ``shared`` counts the records of its file, called ``name``, that are
+    being scored as well.
     """
 
     run: str
