@@ -38,6 +38,7 @@ from gatemark.targets.port import (
     Reply,
     TargetError,
     bad_reply,
+    decode_reply,
     reply_from_fields,
     shared_fields,
 )
@@ -142,7 +143,7 @@ class CommandTarget:
 
     def _fields(self, line: bytes, call: Call) -> dict[str, Any]:
         try:
-            fields = msgspec.json.decode(line)
+            fields = decode_reply(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise bad_reply(
                 f"{self._argv[0]} printed {_excerpt(line)}: {error}; {LINE_HINT}"
