@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.measure import Line, gatemark, run
 from gatemark.core.canonical import digest
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.payloads import SYSTEM, as_payload
+from gatemark.ledger.event_kinds import SYSTEM, as_payload
 from gatemark.lifecycle.commands import GrantRoles, PauseVersion, Promote, ResumeVersion
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.events.versions import VersionAdded

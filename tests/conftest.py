@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +16,7 @@ import hypothesis
 import pytest
 
 from gatemark.cli.main import main
+from gatemark.targets.python_worker import WORKER
 
 pytest_plugins = ["pytester"]
 
@@ -27,6 +30,26 @@ hypothesis.settings.register_profile("explore", _PATIENT, derandomize=False)
 hypothesis.settings.load_profile(os.environ.get("GATEMARK_EXAMPLES", "steady"))
 
 
+MEMORY = Path("/dev/shm")
+ENOUGH_BYTES = 4 * 1024**3
+
+
+def _keep_files_in_memory() -> None:
+    """A store waits for the disk at every commit; where there is room, tests need none.
+
+    ``TMPDIR=FOLDER make test`` chooses another place.
+    """
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK):
+        return
+    room = os.statvfs(MEMORY)
+    if room.f_bavail * room.f_frsize >= ENOUGH_BYTES and not room.f_flag & os.ST_NOEXEC:
+        # The processes that tests start look here, too.
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+
+
+_keep_files_in_memory()
+
+
 class Ran(NamedTuple):
     """How a command ended and what it printed."""
 
@@ -37,6 +60,28 @@ class Ran(NamedTuple):
     @property
     def json(self) -> Any:
         return json.loads(self.out)
+
+
+def _workers_of(process: int) -> dict[int, str]:
+    """The workers of python targets that a process has started and that still run, by number."""
+    found = {}
+    for listed in Path(f"/proc/{process}/task").glob("*/children"):
+        for number in listed.read_text().split():
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+                if WORKER.encode() in command:
+                    found[int(number)] = str(Path(f"/proc/{number}/cwd").readlink())
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _every_target_is_closed() -> Iterator[None]:
+    """A worker that outlives its test is a target that nobody closed."""
+    yield
+    left = _workers_of(os.getpid())
+    for number in left:
+        os.kill(number, signal.SIGKILL)
+    assert not left, f"workers left running: {left}"
 
 
 @pytest.fixture

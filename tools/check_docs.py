@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from docs_pages.authoring import scorers_page, targets_page
+from docs_pages.authoring import (
+    judges_page,
+    pack_page,
+    probes_page,
+    scorers_page,
+    targets_page,
+)
 from docs_pages.commands import commands_page
 from docs_pages.detectors import detectors_page
 from docs_pages.formats import formats_page
@@ -22,17 +28,20 @@ from docs_pages.plugins import measures_page, schemas_page, suites_page
 from docs_pages.python_api import python_page
 from draw_imports import with_drawing
 from gatemark.cli.main import VERBS
+from gatemark.core import policy
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import ExitCode
 from gatemark.drift.detectors.registry import detectors
 from gatemark.evidence.exam import measures, schemas, suites
-from gatemark.gating import decide
 
 GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/commands.md": commands_page,
     "docs/reference/schemas.md": schemas_page,
     "docs/reference/measures.md": measures_page,
     "docs/reference/suites.md": suites_page,
+    "docs/reference/pack.md": pack_page,
+    "docs/reference/judges.md": judges_page,
+    "docs/reference/probes.md": probes_page,
     "docs/reference/scorers.md": scorers_page,
     "docs/reference/targets.md": targets_page,
     "docs/reference/detectors.md": detectors_page,
@@ -117,13 +126,13 @@ def _missing_names(root: Path) -> Iterator[str]:
 
 
 def _step_problems(root: Path) -> Iterator[str]:
-    promised = _STEP.findall(decide.__doc__ or "")
-    coded = _STEP_COMMENT.findall(Path(decide.__file__).read_text(encoding="utf-8"))
+    promised = _STEP.findall(policy.__doc__ or "")
+    coded = _STEP_COMMENT.findall(Path(policy.__file__).read_text(encoding="utf-8"))
     told = _STEP_HEADING.findall(_text(root, GATE))
     if not promised or coded != promised:
-        yield f"gate/decide.py: promises steps {promised}, marks {coded}"
+        yield f"core/policy.py: promises steps {promised}, marks {coded}"
     if told != promised:
-        yield f"{GATE}: has steps {told}, gate/decide.py has {promised}"
+        yield f"{GATE}: has steps {told}, core/policy.py has {promised}"
 
 
 def _decision_problems(root: Path) -> Iterator[str]:

@@ -41,7 +41,7 @@ LAYERS: Final = (
     ("packs",),
     ("workspace",),
     ("samples", "targets", "scorers", "ledger"),
-    ("evidence", "gating", "report"),
+    ("evidence", "report"),
     ("statistics",),
     ("core",),
 )

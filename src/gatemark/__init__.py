@@ -15,6 +15,7 @@ __all__ = [
     "InconclusiveError",
     "Result",
     "Samples",
+    "UnavailableError",
     "__version__",
     "assign",
     "compare",
@@ -29,6 +30,7 @@ __version__ = "0.2.0.dev0"
 
 _PLACES = {
     "GatemarkError": "gatemark.core.errors",
+    "UnavailableError": "gatemark.core.errors",
     "assign": "gatemark.lifecycle.routing",
     "score": "gatemark.exams.score",
 }

@@ -15,8 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, overload
 
-from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, UsageError, not_installed
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, Waiver
 from gatemark.core.result import Result as SealedResult
@@ -241,6 +240,7 @@ def compare(
     alpha: float = 0.05,
     seed: int = DEFAULT_SEED,
     resamples: int = 9_999,
+    largest_drop: float | None = None,
     tool: str = "auto",
     id_path: str | None = None,
     base_arm: str | None = None,
@@ -249,7 +249,8 @@ def compare(
     """Compare a candidate's samples with a baseline's, item by item.
 
     Both are files of samples or logs of a tool that ``gatemark import`` reads. ``margin`` is the
-    largest drop that you tolerate, for scores inside [0, 1].
+    largest drop that you tolerate, for scores inside [0, 1]. ``largest_drop`` declares how far the
+    score of one item can move: it gives graded scores a tighter bound.
     """
     request = CompareRequest(
         base=fspath(base),
@@ -260,7 +261,13 @@ def compare(
         tool=tool,
         base_arm=base_arm,
         cand_arm=cand_arm,
-        settings=CompareSettings(alpha=alpha, margin=margin, seed=seed, resamples=resamples),
+        settings=CompareSettings(
+            alpha=alpha,
+            margin=margin,
+            seed=seed,
+            resamples=resamples,
+            largest_drop=largest_drop,
+        ),
     )
     return LogComparison(compare_files(request, ReadingChoices()))
 

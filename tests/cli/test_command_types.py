@@ -46,9 +46,10 @@ def _unwrapped(function: Any) -> tuple[Any, list[OptionGroup[Any]]]:
     return function, groups
 
 
-def _value_type(parameter: click.Parameter) -> Any:
+def _value_type(kind: click.ParamType[Any]) -> Any:
     """The type of one value, as click converts it."""
-    kind = parameter.type
+    if isinstance(kind, click.Tuple):
+        return tuple[tuple(_value_type(part) for part in kind.types)]
     if isinstance(kind, click.Choice):
         return Literal[tuple(kind.choices)]
     for base, value_type in (
@@ -66,7 +67,7 @@ def _value_type(parameter: click.Parameter) -> Any:
 
 def _given_type(parameter: click.Parameter) -> Any:
     """The type of what a command gets."""
-    value_type = _value_type(parameter)
+    value_type = _value_type(parameter.type)
     if parameter.nargs == -1 or getattr(parameter, "multiple", False):
         return tuple[value_type, ...]
     has_value = parameter.required or parameter.get_default(click.Context(root)) is not None

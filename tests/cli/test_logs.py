@@ -78,7 +78,7 @@ def test_the_ledger_logs_a_check_and_nothing_by_default(gatemark: Run, tmp_path:
     granted = gatemark(
         "--log-level", "info", "role", "grant", "--actor", "ann", "ann", "admin", *store
     )
-    assert "gatemark.ledger.stores.sql_events: events appended kinds=" in granted.err
+    assert "gatemark.ledger.stores.sql: events appended kinds=" in granted.err
     checked = gatemark("--log-level", "info", "--log-format", "json", "ledger", "verify", *store)
     (report,) = records(checked.err)
     assert (report["message"], report["issues"]) == ("ledger verified", 0)

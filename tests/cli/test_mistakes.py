@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from gatemark.core.errors import UsageError
-from gatemark.targets.network_specs import OpenAISpec
-from gatemark.targets.spec import TargetSpec, build
 
 Run = Callable[..., Any]
 
@@ -161,15 +157,14 @@ def test_an_unknown_asset(gatemark: Run, pack: Callable[[], str]) -> None:
     assert "desk has no version 2 (known: 1)" in gatemark("why", "desk@2").err
 
 
-def test_a_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(name: str) -> None:
-        raise ModuleNotFoundError("No module named 'httpx'", name="httpx")
-
-    spec = TargetSpec(openai=OpenAISpec(base_url="http://127.0.0.1:9/v1", model="m"))
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(UsageError) as told:
-        build(spec, Path(), clock=float, environ={})
-    assert str(told.value) == (
-        "openai targets need httpx, which is not installed: pip install 'gatemark[http]' "
-        "(in a checkout: pip install '.[http]')"
+def test_a_missing_extra(
+    gatemark: Run, pack: Callable[[str, str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("data.parquet").write_bytes(b"PAR1")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    told = (
+        "reading Parquet needs pyarrow, which is not installed: pip install 'gatemark[parquet]' "
+        "(in a checkout: pip install '.[parquet]')"
     )
+    ran = gatemark("run", pack("data.jsonl", "data.parquet"))
+    assert (ran.code, told in ran.err) == (2, True), ran.err

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from gatemark.core.errors import BadInputError, ExitCode, GatemarkError, InvalidValueError
-from gatemark.core.figure import Figure, Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import (
     Evidence,
     EvidenceFile,
@@ -20,6 +19,7 @@ from gatemark.core.measurement import (
     unmeasured,
 )
 from gatemark.core.policy import Finding, Policy, Rule, Verdict, Waiver
+from gatemark.core.result import Figure, Matrix, Reliability, ReliabilityBin, Table
 
 RULE = Rule("r", "m", ">=", 0.5)
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from gatemark.workspace import Workspace
 
 @pytest.mark.slow
 def test_the_demo_of_drift_goes_as_planned(tmp_path: Path) -> None:
-    steps = list(demo_drift(tmp_path))
+    store = str(tmp_path / "store")
+    steps = list(demo_drift(tmp_path, store, datetime(2027, 3, 1, tzinfo=UTC)))
     assert [step.name for step in steps if step.is_astray] == []
     assert [step.found for step in steps] == [
         *("enabled", "OK", "WARN", "enabled", "BREACH", "demoted"),
@@ -19,6 +21,6 @@ def test_the_demo_of_drift_goes_as_planned(tmp_path: Path) -> None:
     ]
     assert "only a fresh full-pack result leads back" in steps[6].line
     page = (tmp_path / "drift.html").read_text(encoding="utf-8")
-    assert "parcel-mail: drift" in page
-    workspace = Workspace(store=str(tmp_path / "drift-store"))
+    assert "parcel-desk: drift" in page
+    workspace = Workspace(store=store)
     assert verify_ledger(workspace.existing_store()).troubles == ()

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from gatemark.demo.lifecycle import demo_lifecycle
@@ -11,8 +11,8 @@ from gatemark.workspace import Workspace
 def test_the_demo_promotes_with_two_people_and_shows_a_refused_self_approval(
     tmp_path: Path,
 ) -> None:
-    now = datetime(2027, 6, 1, 9, 30, tzinfo=UTC)
-    acts = list(demo_lifecycle(tmp_path, now))
+    store, start = str(tmp_path / "store"), datetime(2027, 6, 1, 9, 30, tzinfo=UTC)
+    acts = list(demo_lifecycle(tmp_path, store, start))
     assert all(act.planned for act in acts)
     refused = [act.lines[-1] for act in acts if act.was_refused]
     assert refused == [
@@ -33,8 +33,8 @@ def test_the_demo_promotes_with_two_people_and_shows_a_refused_self_approval(
         assert text.count("<h1") == 1
         assert "http://" not in text
         assert "https://" not in text
-    workspace = Workspace(store=str(tmp_path / "lifecycle-store"))
+    workspace = Workspace(store=store)
     assert verify_ledger(workspace.store).troubles == ()
     events = [(event.actor, event.kind) for event, _ in workspace.events.events()]
     assert {actor for actor, kind in events if kind == "approval"} == {"bob"}
-    assert max(event.at for event, _ in workspace.events.events()) < now
+    assert max(event.at for event, _ in workspace.events.events()) < start + timedelta(hours=36)

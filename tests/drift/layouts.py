@@ -6,7 +6,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from gatemark.ledger.stores.upgrade import migrate
+from gatemark.ledger.stores.database import migrate
 
 from .series import START
 

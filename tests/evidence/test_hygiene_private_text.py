@@ -184,3 +184,27 @@ def test_clearing_and_the_exact_rules_agree(text: str) -> None:
     assert ("secret" in found) == bool(secret_kinds(text))
     if not found:
         assert scan.kinds(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("run:12345678901", ()),
+        ("1717600000123", ()),
+        ("count=1000000000", ()),
+        ("phone:4915112345678", ("phone",)),
+        ("4915112345678", ("phone",)),
+        ("DE89370400440532013000", ("iban",)),
+        ("DE89370400440532013001", ()),
+        ("https://example.org/hook?sig=abcd1234", ("secret",)),
+        ("Authorization: Bearer abcdefgh", ("secret",)),
+    ],
+)
+def test_numbers_and_credentials_are_told_apart(text: str, kinds: tuple[str, ...]) -> None:
+    assert PrivateTextScan(PrivateTextRules()).kinds(text) == kinds
+
+
+def test_a_clean_time_does_not_make_phone_numbers_of_that_form_clean() -> None:
+    scan = PrivateTextScan(PrivateTextRules())
+    assert scan.kinds("1717600000123") == ()
+    assert not scan.all_alike(["4915112345678"])

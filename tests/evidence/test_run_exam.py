@@ -15,11 +15,10 @@ from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.result import Result, seal, verify_seal
 from gatemark.evidence import run_exam as folding
 from gatemark.evidence.engines.local import LocalEngine
-from gatemark.evidence.exam import ExamOutcome, ExamRun, measures, suites
+from gatemark.evidence.exam import ExamOutcome, ExamRun, judge_exam, measures, suites
 from gatemark.evidence.run_exam import examine_files
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.agreement.records import JudgementPair
-from gatemark.gating.decide import judge_exam
 from gatemark.testing.exams import check_exam
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")

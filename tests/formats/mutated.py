@@ -23,7 +23,7 @@ from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.signal import Episode
 from gatemark.evidence.exam import ExamInputs
 from gatemark.evidence.rows import Row
-from gatemark.ledger import payloads as governance
+from gatemark.ledger import event_kinds as governance
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import event_kinds
 from gatemark.lifecycle.model.release_policy import ReleasePolicy

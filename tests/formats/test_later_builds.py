@@ -18,10 +18,9 @@ import msgspec
 import pytest
 import zstandard
 
-from gatemark.core.figure import Table
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
-from gatemark.core.result import AssetRef
+from gatemark.core.result import AssetRef, Table
 from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
 from .mutated import (

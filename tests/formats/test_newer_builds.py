@@ -16,7 +16,7 @@ from tests.ledger.tamper import Tamperer, tampering
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import NewerFormatError
 from gatemark.core.result import read_result
-from gatemark.ledger.payloads import RULES_VERSION
+from gatemark.ledger.event_kinds import RULES_VERSION
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act
 from gatemark.workspace import Workspace

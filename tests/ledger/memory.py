@@ -10,7 +10,12 @@ from pathlib import Path
 from gatemark.core.canonical import digest_bytes, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.result import Result, read_result, verify_seal
-from gatemark.ledger.chain import (
+from gatemark.ledger.event import (
+    EMPTY,
+    Event,
+    EventDraft,
+    EventRow,
+    Head,
     checked,
     event_of,
     extend,
@@ -19,9 +24,8 @@ from gatemark.ledger.chain import (
     result_draft,
     row_of,
 )
-from gatemark.ledger.event import EMPTY, Event, EventDraft, Head
 from gatemark.ledger.merkle import Frontier, leaf_hash
-from gatemark.ledger.port import EventRow, ResultLine, line_of, wanted_prefix
+from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
 
 
 class MemoryEvents:

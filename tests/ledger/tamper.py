@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.ledger.chain import raw_digest, row_bytes
-from gatemark.ledger.event import payload_bytes
+from gatemark.ledger.event import EventRow, payload_bytes, raw_digest, row_bytes
 from gatemark.ledger.merkle import Frontier, leaf_hash
-from gatemark.ledger.port import EventRow
 
 COLUMNS = "seq, prev, kind, at, actor, subject, payload_digest, digest"
 

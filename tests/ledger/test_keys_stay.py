@@ -11,7 +11,7 @@ import pytest
 from gatemark.core.errors import BadInputError, ConflictError
 from gatemark.ledger.event import EventDraft, Head
 from gatemark.ledger.keys import keyring_of, make_key, replace_lost_key, rotate_key, sign_checkpoint
-from gatemark.ledger.stores.sql_events import SqlEvents
+from gatemark.ledger.stores.sql import SqlEvents
 from gatemark.workspace import Workspace
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from gatemark.core.canonical import digest
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import SetExam
 from gatemark.lifecycle.events.fact import Fact, LifecycleEvent
 from gatemark.lifecycle.events.versions import VersionAdded

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from gatemark.core.canonical import digest
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import AdoptPolicy, Demote, PauseVersion, RollBack, Waive
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
 from gatemark.lifecycle.events.approvals import ApprovalGiven, BreakGlassUsed, GateOverridden

@@ -24,7 +24,7 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import (
     AddVersion,

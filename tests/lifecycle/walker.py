@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import RefusedError
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import (
     AddVersion,
     Approve,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from gatemark.core.canonical import digest
-from gatemark.ledger.payloads import RULES_VERSION, SYSTEM, DecidedBy
+from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM, DecidedBy
 from gatemark.lifecycle.commands import (
     AddVersion,
     AdoptPolicy,
@@ -115,6 +115,7 @@ class World:
             sealed_at=self.now,
             suites=suites,
             excused=excused,
+            answered_at=self.now,
         )
         return result_id
 

@@ -225,6 +225,25 @@ def test_a_judge_that_cannot_be_asked_is_refused(
     assert words in ran.err
 
 
+def test_a_judge_that_cannot_be_loaded_leaves_no_other_judge_running(
+    gatemark: Run, folder: Path
+) -> None:
+    path = pack(folder)
+    suite = path.read_text().split("suites:\n")[1].split("judges:\n")[0]
+    second = suite.replace("helpful", "kind").replace("grader", "other")
+    judge = "  other: {target: {python: 'app:gone'}, labels: labels.jsonl}\n"
+    path.write_text(
+        path.read_text()
+        .replace(suite, suite + second)
+        .replace("weight: 1", "weight: 0.5")
+        .replace("targets:\n", f"{judge}targets:\n")
+    )
+    ran = run(gatemark, folder, path)
+    assert ran.code == 2
+    assert "'gone'" in ran.err
+    # The guard of every test looks for processes that are left.
+
+
 @pytest.mark.parametrize(
     ("row", "words"),
     [

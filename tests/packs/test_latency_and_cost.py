@@ -16,10 +16,10 @@ from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Measurement
 from gatemark.packs.answers import Answer
-from gatemark.packs.arms import OpenPack
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
 from gatemark.packs.pack import SuiteSpec
-from gatemark.targets.limits import tokens_of
+from gatemark.packs.pack_file import OpenPack
+from gatemark.targets.runner import tokens_of
 
 Run = Callable[..., Any]
 SIZE = 40

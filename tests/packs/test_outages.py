@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,92 @@ def test_a_judge_that_is_down_holds_the_verdict(gatemark: Run, folder: Path) -> 
     assert ran.json["blockers"][0].startswith("run.asked was not measured: unreachable: the judge")
     checked = gatemark("ledger", "verify", "--rescore", "--store", folder / "store")
     assert checked.code == 0, checked.out + checked.err
+
+
+CLAIMS = {
+    "python": (
+        '{python: "down:answer", files: [down.py]}',
+        "import gatemark\ndef answer(text):\n    if UNSURE:\n"
+        "        raise gatemark.UnavailableError('vector store is down')\n"
+        "    return text.upper()\n",
+    ),
+    "in one process": (
+        '{python: "down:answer", files: [down.py], isolate: true}',
+        "import gatemark\nasync def answer(text):\n    if UNSURE:\n"
+        "        raise gatemark.UnavailableError('vector store is down')\n"
+        "    return text.upper()\n",
+    ),
+    "command that says so": (
+        f'{{command: ["{sys.executable}", "down.py"]}}',
+        "import json, sys\nfor line in sys.stdin:\n    asked = json.loads(line)\n"
+        "    text = asked['input']\n    told = {'output': text.upper()}\n    if UNSURE:\n"
+        "        told = {'error': 'vector store is down', 'unavailable': True}\n"
+        "    print(json.dumps({'id': asked['id'], **told}), flush=True)\n",
+    ),
+    "command that exits": (
+        f'{{command: ["{sys.executable}", "down.py"]}}',
+        "import json, sys\nfor line in sys.stdin:\n    asked = json.loads(line)\n"
+        "    text = asked['input']\n    if UNSURE:\n"
+        "        sys.exit('vector store is down' and 75)\n"
+        "    print(json.dumps({'id': asked['id'], 'output': text.upper()}), flush=True)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", sorted(CLAIMS))
+def test_a_service_behind_a_function_or_command_holds_the_verdict(
+    gatemark: Run, folder: Path, how: str
+) -> None:
+    """A target that claims an outage where it would be wrong gains nothing by it."""
+    target, code = CLAIMS[how]
+    (folder / "down.py").write_text(code.replace("UNSURE", "text.endswith('7')"))
+    ran = _run(gatemark, folder, candidate=target, baseline=RIGHT)
+    assert ran.code == 3, ran.err
+    assert ran.json["blockers"][0].startswith("run.asked was not measured: unavailable: ")
+    assert f"(candidate: 6 of {ITEMS} calls)" in ran.json["blockers"][0]
+    assert not any(f["verdict"] == "fail" for f in ran.json["findings"])
+    (folder / "down.py").write_text(code.replace("UNSURE", "False"))
+    ran = _run(gatemark, folder, candidate=target, baseline=RIGHT)
+    assert ran.code == 0, ran.err
+
+
+def test_a_function_whose_service_stays_down_ends_the_run(gatemark: Run, folder: Path) -> None:
+    target, code = CLAIMS["python"]
+    (folder / "down.py").write_text(code.replace("UNSURE", "True"))
+    rows = [{"id": f"r{n}", "input": f"say {n}", "target": f"SAY {n}"} for n in range(4_000)]
+    (folder / "golden.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = _run(gatemark, folder, candidate=target, baseline="none")
+    assert ran.code == 3
+    assert "vector store is down" in ran.json["blockers"][0]
+    assert "(candidate: 4000 of 4000 calls)" in ran.json["blockers"][0]
+    # Those on their way to the worker when the tenth came back are still asked.
+    assert ran.json["cost"]["calls"] < 1_000
+
+
+def test_another_exit_code_stays_an_error_of_the_command(gatemark: Run, folder: Path) -> None:
+    target, code = CLAIMS["command that exits"]
+    (folder / "down.py").write_text(code.replace("UNSURE", "True").replace("75", "74"))
+    ran = _run(gatemark, folder, candidate=target, baseline="none")
+    assert ran.code == 1
+
+
+def test_recorded_outages_are_all_told(gatemark: Run, folder: Path) -> None:
+    """Reading a recording does not stop after ten of them: nobody waits for a service."""
+    target, code = CLAIMS["python"]
+    (folder / "down.py").write_text(code.replace("UNSURE", "int(text.split()[-1]) >= 30"))
+    ran = _run(
+        gatemark, folder, candidate=target.replace("}", ", stop_after: 100}"), baseline="none"
+    )
+    assert "(candidate: 30 of" in ran.json["blockers"][0]
+    again = gatemark("ledger", "verify", "--rescore", "--store", folder / "store")
+    assert again.code == 0, again.out + again.err
+    judged = gatemark(
+        "gate",
+        ran.json["id"],
+        "--pack",
+        folder / "pack.yaml",
+        "--store",
+        folder / "store",
+        "--json",
+    )
+    assert "(candidate: 30 of" in judged.json["blockers"][0], judged.err

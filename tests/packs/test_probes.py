@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from gatemark.packs.probes import load_probes
-from gatemark.scorers.probe.check import attack_succeeded, examine_output
+from gatemark.packs.pack_file import load_probes
+from gatemark.scorers.probe import attack_succeeded, examine_output
 
 PROBES = load_probes()
 

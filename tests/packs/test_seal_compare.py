@@ -118,3 +118,10 @@ def test_a_comparison_is_derived_again_by_the_rules_that_it_names() -> None:
     kept = msgspec.convert({**old, "rules": 2}, KeptComparison)
     second = seal_compare._judged(samples, kept, now)
     assert (second.verdict.outcome, second.policy.settings["rules"]) == ("inconclusive", 2)
+    third = seal_compare._judged(samples, msgspec.convert({**old, "rules": 3}, KeptComparison), now)
+    methods = [one.report.non_inferiority.method for one in (first, second, third)]
+    assert methods == ["melded exact", "melded exact", "score"]
+    assert all("largest_drop" not in one.policy.settings for one in (first, second, third))
+    declared = {**old, "rules": 3, "settings": {**old["settings"], "largest_drop": 0.5}}
+    fourth = seal_compare._judged(samples, msgspec.convert(declared, KeptComparison), now)
+    assert fourth.policy.settings["largest_drop"] == 0.5

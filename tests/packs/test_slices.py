@@ -16,10 +16,10 @@ from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding
 from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.arms import OpenPack
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
 from gatemark.packs.lint.rules import unsatisfiable_rules
 from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.packs.pack_file import OpenPack
 from gatemark.packs.suites.slices import slices_of
 
 Sizes = dict[str | None, int]

@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.figure import Reliability, Table
 from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Rule
+from gatemark.core.policy import Rule, judge
+from gatemark.core.result import Reliability, Table
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Row
-from gatemark.gating.decide import judge
 from gatemark.packs.answers import Answer, paired, per_item
 from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.suites.first_rules import chance_of_drop
-from gatemark.packs.suites.first_rules import first_drop as drop
+from gatemark.packs.suites.arms import chance_of_drop
+from gatemark.packs.suites.arms import first_drop as drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 from gatemark.statistics.proportion import wilson
 

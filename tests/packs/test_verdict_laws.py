@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from gatemark.core.policy import Finding
 from gatemark.evidence.rows import frozen_rows
 from gatemark.packs.answers import Answer
-from gatemark.packs.arms import OpenPack
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
 from gatemark.packs.pack import Pack
+from gatemark.packs.pack_file import OpenPack
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BETTER = ("fail", "inconclusive", "pass")

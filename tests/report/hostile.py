@@ -8,10 +8,21 @@ from typing import Any
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
 from gatemark.core.policy import Bench, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result
+from gatemark.core.result import (
+    AssetRef,
+    Blob,
+    Cost,
+    Matrix,
+    PackRef,
+    Reliability,
+    ReliabilityBin,
+    Result,
+    ShiftBin,
+    Shifts,
+    Table,
+)
 
 from .sample_results import STARTED_AT, finding, result
 

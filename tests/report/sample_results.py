@@ -6,10 +6,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from gatemark.core.canonical import digest, digest_bytes
-from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Interval, measured, unmeasured
 from gatemark.core.policy import Bench, Finding, FindingVerdict, Policy, Rule, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.core.result import (
+    AssetRef,
+    Blob,
+    Cost,
+    Matrix,
+    PackRef,
+    Reliability,
+    ReliabilityBin,
+    Result,
+    Table,
+    seal,
+)
 
 STARTED_AT = datetime(2025, 3, 14, 9, 26, 53, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.core.figure import Matrix
+from gatemark.core.result import Matrix
 from gatemark.report import charts, plane_charts
 
 from .hostile import matrices

@@ -10,9 +10,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 
-from gatemark.core.figure import Matrix, Reliability, ReliabilityBin, Table
 from gatemark.core.measurement import Measurement, measured
-from gatemark.core.result import Result
+from gatemark.core.result import Matrix, Reliability, ReliabilityBin, Result, Table
 from gatemark.report import charts, plane_charts, words
 from gatemark.report.html import render
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from gatemark.core.figure import Matrix, Table
-from gatemark.core.result import Result
+from gatemark.core.result import Matrix, Result, Table
 from gatemark.report import words
 from gatemark.report.markdown import TEXT_MAX, code, prose, render
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 
-from gatemark.core.figure import Reliability, ReliabilityBin
+from gatemark.core.result import Reliability, ReliabilityBin
 from gatemark.report import charts
 from gatemark.report.plane_charts import CHART_BINS_MAX, bar_colour, reliability_svg
 

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.figure import (
+from gatemark.core.measurement import measured
+from gatemark.core.result import (
     Curves,
     Figure,
     Forest,
@@ -20,7 +21,6 @@ from gatemark.core.figure import (
     Timeline,
     TimelineSpan,
 )
-from gatemark.core.measurement import measured
 from gatemark.report import charts, outline
 from gatemark.report.html import render
 from gatemark.report.markdown import render as render_markdown

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.figure import ShiftBin, Shifts
+from gatemark.core.result import ShiftBin, Shifts
 from gatemark.report import charts, html, markdown, outline
 from gatemark.report.plane_charts import SHIFT_BINS_MAX, shift_span, shift_svg
 

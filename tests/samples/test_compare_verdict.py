@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -127,3 +128,42 @@ def test_with_a_margin_only_evidence_beyond_it_fails(lost: int, outcome: str):
     assert (found.outcome == "fail") == (drop.lower > 0.05)
     first = judged([1.0] * 400, [0.0] * lost + [1.0] * (400 - lost), margin=0.05, rules=1)
     assert first.outcome == ("fail" if lost > 20 else outcome)
+
+
+def test_the_kind_of_score_chooses_the_bound():
+    """Right or wrong: the bound of packs. Graded: the same if its range is declared."""
+    rights = [1.0] * 500
+    binary = judged(rights, [0.0] * 4 + rights[4:], margin=0.02)
+    assert (binary.outcome, binary.non_inferiority.method) == ("pass", "score")
+    assert judged(rights, [0.0] * 5 + rights[5:], margin=0.02).outcome == "inconclusive"
+    old = judged(rights, [0.0] * 4 + rights[4:], margin=0.02, rules=2)
+    assert old.non_inferiority.method == "melded exact"
+
+    base = [0.5, 0.7] * 60
+    near = [score + (0.05 if n % 2 else -0.05) for n, score in enumerate(base)]
+    unstated = judged(base, near, margin=0.02)
+    assert (unstated.outcome, unstated.non_inferiority.method) == ("inconclusive", "gaffke")
+    declared = judged(base, near, margin=0.02, largest_drop=0.2)
+    assert (declared.outcome, declared.non_inferiority.method) == ("pass", "score")
+    assert judged(base, near, margin=0.02, largest_drop=0.2, rules=2).outcome == "inconclusive"
+
+
+def test_a_declared_range_that_does_not_hold_is_void():
+    base = [0.5, 0.7] * 60
+    near = [0.1, *(score + (0.05 if n % 2 else -0.05) for n, score in enumerate(base))][:120]
+    found = judged(base, near, margin=0.02, largest_drop=0.2)
+    assert found.outcome == "inconclusive"
+    assert found.caveats[-1] == (
+        "an item moved by more than largest_drop 0.2, so 1 is used instead"
+    )
+    assert found.non_inferiority.upper == pytest.approx(
+        judged(base, near, margin=0.02, largest_drop=1.0).non_inferiority.upper
+    )
+
+
+def test_clusters_of_right_or_wrong_items_count_as_units():
+    clusters = [f"c{n // 5}" for n in range(500)]
+    rights = [1.0] * 500
+    found = judged(rights, rights, clusters, margin=0.02)
+    assert (found.outcome, found.non_inferiority.method) == ("inconclusive", "score")
+    assert found.non_inferiority.upper == pytest.approx(-math.log(0.05) / 100)

@@ -10,7 +10,7 @@ from statsmodels.stats.contingency_tables import mcnemar
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.samples.measure import MEASURE, compare, table
-from gatemark.statistics.paired.cluster import mean_estimate
+from gatemark.statistics.clustered_means import mean_estimate
 from gatemark.testing.folds import check_fold
 
 BINARY = st.none() | st.sampled_from([0, 1])

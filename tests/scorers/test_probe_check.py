@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
-from gatemark.packs.probes import load_probes
-from gatemark.scorers.probe.check import (
+from gatemark.packs.pack_file import load_probes
+from gatemark.scorers.probe import (
     OUTPUT_CHARACTERS_MAX,
     ProbeOutcome,
     attack_succeeded,

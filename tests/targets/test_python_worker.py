@@ -6,19 +6,20 @@ import importlib.metadata
 import os
 import signal
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.targets.environment import target_environment
 from gatemark.targets.isolation import landlock_version, readable_paths
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.python_worker import MAX_DEATHS_IN_A_ROW, PythonWorkerTarget
 from gatemark.targets.runner import CallOutcome
+from gatemark.targets.spec import RunOptions, target_environment
 
 from .rigs import ask, questions, run
 
@@ -299,15 +300,21 @@ def test_nothing_about_the_judge_can_be_found_in_memory(
     assert found == ["shared-5e5e"]
 
 
+@pytest.fixture(params=["/tmp", "/dev/shm"])
+def folder(request: pytest.FixtureRequest) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=request.param, prefix="gatemark-test-") as name:
+        yield Path(name)
+
+
 @needs_landlock
 def test_an_isolated_target_cannot_read_what_is_hidden_or_write_anywhere_else(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
-    data, store = tmp_path / "golden.jsonl", tmp_path / "store"
+    data, store = folder / "golden.jsonl", folder / "store"
     data.write_text("labels")
     store.mkdir()
-    (tmp_path / "words.txt").write_text("open to all")
-    (tmp_path / "link.jsonl").symlink_to(data)
+    (folder / "words.txt").write_text("open to all")
+    (folder / "link.jsonl").symlink_to(data)
     source = """
 import os, pathlib, tempfile
 def trying(act):
@@ -331,7 +338,7 @@ def answer(q):
         trying(lambda: pathlib.Path("/dev/null").write_text("y") and "wrote"),
     ]}
 """
-    reply = ask(_target(tmp_path, source, hidden=[data, store]), CALL)
+    reply = ask(_target(folder, source, hidden=[data, store]), CALL)
     assert reply.output == ["open to all", *["PermissionError"] * 8, "wrote", "wrote"]
     assert data.read_text() == "labels"
 
@@ -351,14 +358,14 @@ def test_an_isolated_target_cannot_signal_the_judge(tmp_path: Path) -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_everything_beside_a_hidden_path_stays_readable(tmp_path: Path) -> None:
-    (tmp_path / "a" / "b").mkdir(parents=True)
+def test_everything_beside_a_hidden_path_stays_readable(folder: Path) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
     for name in ("a/one", "a/b/two", "a/b/secret", "three"):
-        (tmp_path / name).write_text("x")
+        (folder / name).write_text("x")
     listed = {
-        Path(path).relative_to(tmp_path).as_posix()
-        for path in readable_paths({tmp_path / "a" / "b" / "secret", tmp_path / "not-yet"})
-        if Path(path).is_relative_to(tmp_path)
+        Path(path).relative_to(folder).as_posix()
+        for path in readable_paths({folder / "a" / "b" / "secret", folder / "not-yet"})
+        if Path(path).is_relative_to(folder)
     }
     assert listed == {"a/one", "a/b/two", "three"}
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from gatemark.core.errors import BadInputError
+from gatemark.targets.journal import RecordedTarget, recording_from_samples
 from gatemark.targets.port import Call, CallError, Reply
-from gatemark.targets.recorded import RecordedTarget, recording_from_samples
 
 from .rigs import run
 

@@ -6,8 +6,8 @@ from collections import Counter
 import msgspec
 import pytest
 
-from gatemark.packs.probes import load_probes, probe_file
-from gatemark.scorers.probe.check import probe_of
+from gatemark.packs.pack_file import load_probes, probe_file
+from gatemark.scorers.probe import probe_of
 from gatemark.scorers.probe.criteria import ForbiddenSecret, ForbiddenText
 from make_probes import CLASSES, SEED, make_probes, probe_lines, write
 

@@ -29,10 +29,10 @@ from gatemark.ledger.event_kinds import (
     SIGN_IN_FAILED,
     SIGNED_IN,
     SIGNED_OUT,
+    SYSTEM,
     TOKEN_MADE,
     TOKEN_REVOKED,
 )
-from gatemark.ledger.payloads import SYSTEM
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
 from gatemark.lifecycle.journey import act, preview

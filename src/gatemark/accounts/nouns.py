@@ -15,7 +15,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 
 Scope = Literal["read", "run", "act"]
 """What a token may do: look, start packs, move versions. No token approves or administers."""

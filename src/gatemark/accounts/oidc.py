@@ -25,8 +25,7 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
-from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN, SYSTEM
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role

@@ -14,8 +14,7 @@ from gatemark.core.canonical import (
     join_members,
 )
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.formats import is_newer, newer_format
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import is_newer, newer_format, read_stored
 
 SCHEMA: Final = "gatemark.attribution/1"
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Final
 
 import click
 
 from gatemark.cli.options import store_option
+from gatemark.cli.results import find_result
 from gatemark.cli.screen import put, say
-from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.result import Result, result_from_json
 from gatemark.report.comment import marker, render_comment
-from gatemark.workspace import Workspace
-
-MAX_RESULT_BYTES: Final = 256 * 1024 * 1024
 
 
 @click.command("comment")
@@ -42,7 +36,7 @@ def comment_command(reference: str, key: str | None, post: str | None, store: st
       gatemark comment 3f2a9c01
       gatemark comment result.json --post github
     """
-    result = _result(reference, store)
+    result = find_result(reference, store)
     name = key or result.pack.name
     text = render_comment(result, name)
     if post is None:
@@ -51,19 +45,3 @@ def comment_command(reference: str, key: str | None, post: str | None, store: st
     from gatemark.ci.github import post_comment, pull_request_of  # noqa: PLC0415 - only to post
 
     say(post_comment(pull_request_of(os.environ), text, marker(name)))
-
-
-def _result(reference: str, store: str) -> Result:
-    path = Path(reference)
-    if not path.is_file():
-        return Workspace(store=store).existing_results().get(reference)
-    try:
-        if path.stat().st_size > MAX_RESULT_BYTES:
-            raise BadInputError(f"{path}: a result must be at most {MAX_RESULT_BYTES:,} bytes")
-        return result_from_json(path.read_bytes())
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
-    except InvalidValueError as error:
-        raise BadInputError(
-            f"{path}: {error}; 'gatemark run --json' and 'gatemark report -o result.json' write one"
-        ) from error

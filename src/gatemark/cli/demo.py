@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import click
 
 from gatemark.cli.screen import say, wants_color
 from gatemark.core.errors import ExitCode
 from gatemark.demo.drift import demo_drift
-from gatemark.demo.journey import run_demo
+from gatemark.demo.journey import new_store, run_demo
 from gatemark.demo.lifecycle import demo_lifecycle
+from gatemark.lifecycle.views.text import short
 from gatemark.report.terminal import verdict_table
+from gatemark.workspace import Workspace
+
+BEGIN: Final = timedelta(days=40)
 
 
 @click.command("demo")
@@ -21,33 +26,46 @@ from gatemark.report.terminal import verdict_table
 def demo_command(folder: str) -> int:
     """Walk through the gate on bundled synthetic data.
 
-    Writes everything into FOLDER: the data, stores with sealed results, and reports to open in a
-    browser. Runs two exams, each on a baseline that passes and on a candidate that fails for a
+    Writes everything into FOLDER: the data, one store with sealed results, and reports to open in
+    a browser. Runs two exams, each on a baseline that passes and on a candidate that fails for a
     planted reason. Two people take a change through shadow and canary, one of them is
-    refused. An enabled asset drifts, is demoted by itself, and returns on fresh evidence only.
+    refused. An enabled asset drifts, is demoted by itself, and returns on fresh evidence only. The
+    clock of the demo starts 40 days ago. Run again, it replaces its own store.
 
     \b
     Example:
       gatemark demo my-demo
     """
     place = Path(folder)
-    astray = [*_exams(place), *_lifecycle(place), *_drift(place)]
+    store = new_store(place)
+    start = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - BEGIN
+    astray = [
+        *_exams(place, store, start),
+        *_lifecycle(place, store, start + timedelta(days=1)),
+        *_drift(place, store, start + timedelta(days=4)),
+    ]
     if astray:
         say(f"gatemark: the demo went astray at {', '.join(astray)}", err=True)
-    return ExitCode.FAIL if astray else ExitCode.PASS
+        return ExitCode.FAIL
+    failed = next(one for one in Workspace(store=store).results.lines(50) if one.verdict == "fail")
+    say()
+    say(f"Everything is in one store, {store}. To look at it in a browser:")
+    say(f"  gatemark view {short(failed.id)} --store {store}    (the failed pack; no account)")
+    say(f"  gatemark serve --store {store}    (all of it; prints a link to sign in as ann)")
+    return ExitCode.PASS
 
 
-def _exams(folder: Path) -> Iterator[str]:
-    for step in run_demo(folder):
+def _exams(folder: Path, store: str, start: datetime) -> Iterator[str]:
+    for step in run_demo(folder, store, start):
         click.echo(verdict_table(step.result, color=wants_color()))
         say(f"report: {step.report}\n")
         if step.result.verdict != step.planned:
             yield step.name
 
 
-def _lifecycle(folder: Path) -> Iterator[str]:
+def _lifecycle(folder: Path, store: str, start: datetime) -> Iterator[str]:
     say("Two people, shadow and canary\n")
-    for act in demo_lifecycle(folder, datetime.now(UTC)):
+    for act in demo_lifecycle(folder, store, start):
         mark = "REFUSED  " if act.was_refused else ""
         say(f"{mark}{act.title}")
         for line in act.lines:
@@ -57,9 +75,9 @@ def _lifecycle(folder: Path) -> Iterator[str]:
     say()
 
 
-def _drift(folder: Path) -> Iterator[str]:
+def _drift(folder: Path, store: str, start: datetime) -> Iterator[str]:
     say("An enabled asset drifts\n")
-    for step in demo_drift(folder):
+    for step in demo_drift(folder, store, start):
         say(f"{step.found:<10}  {step.line}")
         if step.is_astray:
             yield step.name

@@ -26,7 +26,7 @@ State = Literal["ok", "missing", "problem"]
 EXTRAS: Final = {
     "report": "HTML reports with charts",
     "parquet": "Parquet data sets, Arrow tables",
-    "http": "targets over HTTP",
+    "http": "nothing more: targets over HTTP are in the base",
     "postgres": "a PostgreSQL store for teams",
     "server": "gatemark serve",
     "openvino": "the reference advisory gateway",

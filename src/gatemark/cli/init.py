@@ -18,32 +18,68 @@ from gatemark.packs.init import FAULTY_FILE, SOUND_LINE, write_starter
     type=click.Choice(CI_SERVICES),
     help="CI service to write a workflow file for, in this folder.",
 )
-def init_command(folder: str, ci: CiService | None) -> None:
+@click.option(
+    "--from",
+    "source",
+    nargs=2,
+    type=(click.Choice(["promptfoo", "inspect"]), str),
+    metavar="TOOL FILE",
+    help="Pack to make from what you have: a promptfoo config, or an Inspect log.",
+)
+def init_command(folder: str, ci: CiService | None, source: tuple[str, str] | None) -> None:
     """Write a pack to try, with its data and a CI snippet.
 
     The candidate of the pack fails on purpose, and the last lines say how to mend it. Existing
     files are never overwritten. With --ci, a folder that has a pack.yaml keeps it, and only the
     workflow file is written.
 
+    With --from, the pack is made from prompts, providers, tests and assertions of promptfoo, or
+    from the samples, model and scorers of an Inspect log. What cannot be converted is listed, here
+    and at the top of the pack.
+
     \b
     Examples:
       gatemark init evals
       gatemark init evals --ci github
+      gatemark init evals --from promptfoo promptfooconfig.yaml
+      gatemark init evals --from inspect logs/task.eval
     """
     pack = Path(folder) / "pack.yaml"
-    is_new = ci is None or not pack.exists()
-    written = [*write_starter(Path(folder), planted_fault=True)] if is_new else []
+    if source is not None:
+        written, told = _converted(*source, Path(folder))
+    elif ci is None or not pack.exists():
+        written, told = [*write_starter(Path(folder), planted_fault=True)], _first_steps(pack)
+    else:
+        written, told = [], (f"try: gatemark run {pack}",)
     if ci is not None:
         written.append(write_workflow(ci, pack.as_posix(), Path()))
     for path in written:
         say(path)
-    for line in _next_steps(pack, is_new=is_new):
+    for line in told:
         say(line, err=True)
 
 
-def _next_steps(pack: Path, *, is_new: bool) -> tuple[str, ...]:
-    if not is_new:
-        return (f"try: gatemark run {pack}",)
+def _converted(tool: str, file: str, folder: Path) -> tuple[list[Path], tuple[str, ...]]:
+    from gatemark.packs.convert.conversion import write_conversion  # noqa: PLC0415 - few need it
+
+    if tool == "promptfoo":
+        from gatemark.packs.convert.promptfoo import convert_config as convert  # noqa: PLC0415
+    else:
+        from gatemark.packs.convert.inspect import convert_log as convert  # noqa: PLC0415
+    made = convert(file)
+    written = [*write_conversion(made, folder)]
+    pack = folder / "pack.yaml"
+    return written, (
+        "",
+        *made.converted,
+        *(f"not converted: {line}" for line in made.left_out),
+        "",
+        f"1. Check it: gatemark lint {pack}",
+        f"2. Try it on a few items: gatemark run {pack} --limit 5",
+    )
+
+
+def _first_steps(pack: Path) -> tuple[str, ...]:
     return (
         "",
         f"1. See it fail: gatemark run {pack}",

@@ -55,6 +55,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.results",
         "Write a sealed result as JSON, Markdown, HTML, JUnit or SARIF.",
     ),
+    "view": (
+        "gatemark.cli.view",
+        "Show one result or log in a browser, without a store or an account.",
+    ),
     "comment": (
         "gatemark.cli.comment",
         "Print a result as Markdown for a pull request, or post it there.",
@@ -130,7 +134,16 @@ VERBS: dict[str, tuple[str, str]] = {
 SECTIONS: dict[str, tuple[str, ...]] = {
     "Start here": ("demo", "init", "compare", "run"),
     "Evidence": ("import", "validate", "schema", "score", "overhead", "runlog", "advisory"),
-    "Packs and results": ("lint", "gate", "list", "show", "report", "comment", "calibration"),
+    "Packs and results": (
+        "lint",
+        "gate",
+        "list",
+        "show",
+        "view",
+        "report",
+        "comment",
+        "calibration",
+    ),
     "Release": ("asset", "promote", "approve", "canary", "route", "why", "rollback", "demote"),
     "Watch": ("drift", "schedule", "review", "attribute", "serve"),
     "Audit and settings": ("ledger", "store", "role", "policy", "doctor"),

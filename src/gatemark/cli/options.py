@@ -116,8 +116,7 @@ _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | r
 def read_waivers(path: str | None) -> tuple[Waiver, ...]:
     """The waivers of ``--waivers``; none when no file is named."""
     # Other verbs that share options do without YAML.
-    from gatemark.evidence.settings_file import read_settings  # noqa: PLC0415
-    from gatemark.gating.waivers import waivers_from  # noqa: PLC0415
+    from gatemark.evidence.settings_file import read_settings, waivers_from  # noqa: PLC0415
 
     return waivers_from(read_settings(path, MAX_WAIVER_BYTES), path) if path else ()
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import click
 
 from gatemark.cli.options import json_option, output_option, store_option
 from gatemark.cli.screen import say, show, wants_color
 from gatemark.core.atomic import write_whole
-from gatemark.core.errors import UsageError
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.result import Result, result_from_json
 from gatemark.ledger.port import ResultLine
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.report.terminal import verdict_table
 from gatemark.workspace import Workspace
+
+MAX_RESULT_BYTES: Final = 256 * 1024 * 1024
 
 
 @click.command("list")
@@ -105,3 +109,25 @@ def report_command(
         write_whole(Path(sarif), [render_sarif(result, source)])
     for path in (*output, *((sarif,) if sarif else ())):
         say(path)
+
+
+def find_result(reference: str, store: str) -> Result:
+    """Return the result in a JSON file of this name, or else the one of this id in the store."""
+    path = Path(reference)
+    if path.is_file():
+        return result_in_file(path)
+    return Workspace(store=store).existing_results().get(reference)
+
+
+def result_in_file(path: Path) -> Result:
+    """Return the result in a JSON file; its seal is checked."""
+    try:
+        if path.stat().st_size > MAX_RESULT_BYTES:
+            raise BadInputError(f"{path}: a result must be at most {MAX_RESULT_BYTES:,} bytes")
+        return result_from_json(path.read_bytes())
+    except OSError as error:
+        raise BadInputError(f"{path}: {error.strerror or error}") from error
+    except InvalidValueError as error:
+        raise BadInputError(
+            f"{path}: {error}; 'gatemark run --json' and 'gatemark report -o result.json' write one"
+        ) from error

@@ -6,30 +6,35 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
 from gatemark.cli.options import (
+    MomentParam,
     OptionGroup,
     actor_option,
     engine_option,
     read_waivers,
     store_option,
 )
-from gatemark.cli.outputs import Reports, report_options
-from gatemark.cli.screen import say
-from gatemark.core.policy import Waiver
+from gatemark.cli.screen import Reports, report_options, say, show
+from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.packs.arms import OnProgress
+from gatemark.packs.pack_file import has_matrix
 from gatemark.packs.run import RunChoices, rejudge, run_pack
+from gatemark.report.outputs import write_documents
 from gatemark.targets.runner import RunProgress
 from gatemark.workspace import EngineName, Workspace
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
+
+    from gatemark.packs.matrix import MatrixRun
 
 SECONDS_BETWEEN_LINES: Final = 5.0
 
@@ -171,12 +176,32 @@ waiver_options = OptionGroup(
     type=click.IntRange(1),
     help="Maximum number of items per suite; a limited run never passes.",
 )
+@click.option(
+    "--cell",
+    "cells",
+    multiple=True,
+    metavar="NAME",
+    help="Candidate of the pack's matrix to run, such as short/small (default: all). Repeatable.",
+)
+@click.option(
+    "--need",
+    type=click.Choice(["all", "any"]),
+    default="all",
+    show_default=True,
+    help="Candidates of a matrix that must pass for exit code 0.",
+)
 @waiver_options
 @click.option(
     "--as",
     "as_version",
     metavar="ASSET@VERSION",
     help="Registered version that you vouch the candidate is; the result names it.",
+)
+@click.option(
+    "--answered-at",
+    type=MomentParam(),
+    help="Time at which recorded answers or evidence files were made, where they do not say. "
+    "The result names you as the one who states it.",
 )
 @click.option(
     "--against", metavar="ASSET@VERSION", help="Registered version that you vouch the baseline is."
@@ -196,8 +221,11 @@ def run_command(
     resume: bool,
     cache: bool,
     limit: int | None,
+    cells: tuple[str, ...],
+    need: Literal["all", "any"],
     as_version: str | None,
     against: str | None,
+    answered_at: datetime | None,
     actor: str | None,
     store: str,
 ) -> int:
@@ -206,11 +234,15 @@ def run_command(
     Both arms answer every item; errors stay in the count. Exit 0 pass, 1 fail, 2 bad input,
     3 could not be judged. Stopping with Ctrl-C seals nothing; --resume goes on.
 
+    A pack with a matrix has several candidates: each gets a result of its own, and one table shows
+    them all. Exit 0 when all of them pass (--need any: at least one).
+
     \b
     Examples:
       gatemark run packs/support-triage.yaml -j 8 -o report.html
       gatemark run packs/support-triage.yaml --resume
       gatemark run packs/support-triage.yaml --baseline last-pass
+      gatemark run packs/prompts-and-models.yaml --need any -o matrix.html
     """
     workspace = Workspace(store=store, engine=engine, actor=actor)
     choices = RunChoices(
@@ -221,30 +253,71 @@ def run_command(
         candidate=None if candidate is None else _recorded(candidate),
         baseline=_baseline(baseline),
         names=_names(workspace, candidate=as_version, baseline=against),
+        answered_at=answered_at,
     )
-    # What a Python target prints must not get between a script and the JSON document.
-    with call_progress() as progress, redirect_stdout(sys.stderr):
+    if cells or has_matrix(pack):
+        # Few packs have several candidates.
+        from gatemark.packs.matrix import run_matrix  # noqa: PLC0415
+
+        with _calls() as progress:
+            matrix = run_matrix(
+                workspace,
+                pack,
+                choices,
+                only=cells,
+                need=need,
+                waivers=waivers,
+                on_progress=progress,
+                on_notice=_notice,
+            )
+        return _show_matrix(reports, matrix)
+    with _calls() as progress:
         result = run_pack(
-            workspace,
-            pack,
-            choices,
-            waivers=waivers,
-            on_progress=progress,
-            on_notice=lambda notice: say(f"gatemark: {notice}", err=True),
+            workspace, pack, choices, waivers=waivers, on_progress=progress, on_notice=_notice
         )
     return reports.show(result)
+
+
+@contextmanager
+def _calls() -> Iterator[OnProgress]:
+    # What a Python target prints must not get between a script and the JSON document.
+    with call_progress() as progress, redirect_stdout(sys.stderr):
+        yield progress
+
+
+def _notice(notice: str) -> None:
+    say(f"gatemark: {notice}", err=True)
+
+
+def _show_matrix(reports: Reports, ran: MatrixRun) -> int:
+    """Write and print a matrix; returns the exit code of its verdict."""
+    from gatemark.packs.matrix_report import matrix_report, render_text, renderers  # noqa: PLC0415
+
+    report = matrix_report(ran)
+    write_documents(reports.files, renderers(report))
+    show(report, render_text, json=reports.json)
+    return EXIT_BY_OUTCOME[report.verdict]
 
 
 @click.command("gate")
 @click.argument("reference", metavar="RESULT")
 @click.option("--pack", required=True, help="Pack to judge by.")
 @waiver_options
+@actor_option
 @store_option
 @report_options
 def gate_command(
-    reports: Reports, waivers: Sequence[Waiver], *, reference: str, pack: str, store: str
+    reports: Reports,
+    waivers: Sequence[Waiver],
+    *,
+    reference: str,
+    pack: str,
+    actor: str | None,
+    store: str,
 ) -> int:
     """Judge recorded evidence again by a pack; calls no target.
+
+    The answers stay as old as they are: a promotion that needs fresh ones needs 'gatemark run'.
 
     The pack may differ from the one that made RESULT in rules, weights, floors and scorers, but
     not in its data: other data cannot be compared (exit 3).
@@ -253,7 +326,8 @@ def gate_command(
     Example:
       gatemark gate 3f2a9c01 --pack packs/stricter.yaml
     """
-    return reports.show(rejudge(Workspace(store=store), reference, pack, waivers=waivers))
+    workspace = Workspace(store=store, actor=actor)
+    return reports.show(rejudge(workspace, reference, pack, waivers=waivers))
 
 
 def _names(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:

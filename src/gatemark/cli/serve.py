@@ -8,12 +8,11 @@ import click
 
 from gatemark.cli.options import OptionGroup, store_option
 from gatemark.cli.screen import say
-from gatemark.core.errors import UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import UsageError, not_installed
 from gatemark.web.settings import ServerSettings
 
 NEEDED = ("argon2", "fastapi", "jinja2", "multipart", "uvicorn")
-NEEDED_FOR_OIDC = ("authlib", "httpx", "joserfc")
+NEEDED_FOR_OIDC = ("authlib", "joserfc")
 
 settings_options = OptionGroup(
     ServerSettings,

@@ -65,6 +65,15 @@ class WorkerLostError(GatemarkError):
     exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
 
 
+class UnavailableError(GatemarkError):
+    """Raise this in a function that a pack calls, when a service behind it is down.
+
+    The item could not be asked: that is no answer, so the verdict is held open.
+    """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.INCONCLUSIVE
+
+
 class RefusedError(GatemarkError):
     """A well-formed action that the rules do not allow; ``details`` has one line per reason."""
 
@@ -109,3 +118,11 @@ class IncomparableError(GatemarkError):
 
     def lines(self) -> tuple[str, ...]:
         return (str(self), *self.differences)
+
+
+def not_installed(needed_by: str, missing: str, extra: str) -> str:
+    """Say what needs which package, and how to install it."""
+    return (
+        f"{needed_by} {missing}, which is not installed: pip install 'gatemark[{extra}]' "
+        f"(in a checkout: pip install '.[{extra}]')"
+    )

@@ -1,15 +1,30 @@
-"""Rules, policies and waivers, and their results: findings and the three-way verdict."""
+"""Rules, policies and waivers, and the one function that decides by them.
+
+Its numbered steps are the ones in ``docs/explanation/gate.md``.
+
+(1) A policy without rules is refused: it would pass anything.
+(2) The evidence must be whole: an item lost, refused or set aside holds the verdict open, unless
+    the policy itself names another bound for the coverage, of all evidence or of one suite's.
+    Where not one item is usable, nothing can pass, whatever the policy and the waivers say.
+(3) Each rule meets its measurement and becomes a finding.
+(4) Waivers excuse what they name while they last; one that names no rule is an error, and so is
+    one for a rule that only judges in another's place.
+(5) The worst finding decides: fail over inconclusive over pass.
+"""
 
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from gatemark.core.canonical import digest, original_fields
-from gatemark.core.errors import ExitCode, InvalidValueError
+from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError
+from gatemark.core.measurement import COUNTED_AS_ONE, COUNTED_AS_ZERO, Evidence, Measurement, rate
 
 Operator = Literal[">=", "<=", ">", "<", "=="]
 Against = Literal["value", "lower", "upper", "interval", "non_inferiority"]
@@ -30,19 +45,41 @@ class Rule(
     fails when the drop is beyond it and surely a drop.
     ``severity`` says what a violation does: block fails, hold leaves the verdict open, warn is
     only printed. ``fallback_rules`` judge in this one's place when its metric is
-    unmeasured, or is flagged ``low_information`` and does not reach the bound.
+    unmeasured, or is flagged ``low_information`` and does not reach the bound. With
+    ``fallback_is_strict`` they also judge a flagged metric that reaches the bound, and leave one
+    that does not open at best.
     """
 
-    id: str
-    metric: str
-    op: Operator
-    bound: float
-    lane: str | None = None
-    against: Against = "value"
-    min_n: int = 1
-    on_unmeasured: OnUnmeasured = "inconclusive"
-    severity: Severity = "block"
-    fallback_rules: tuple[Rule, ...] = ()
+    id: Annotated[str, msgspec.Meta(description="Name of the rule, unique in the pack.")]
+    metric: Annotated[str, msgspec.Meta(description="Name of the measurement.")]
+    op: Annotated[Operator, msgspec.Meta(description="Comparison with the bound.")]
+    bound: Annotated[float, msgspec.Meta(description="The bound.")]
+    lane: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Suite, slice or part, such as `golden`; none for the whole pack."
+        ),
+    ] = None
+    against: Annotated[
+        Against,
+        msgspec.Meta(
+            description="What is compared: the value, an end of its interval, or the interval."
+        ),
+    ] = "value"
+    min_n: Annotated[int, msgspec.Meta(description="Minimum number of items.")] = 1
+    on_unmeasured: Annotated[
+        OnUnmeasured, msgspec.Meta(description="Outcome when there is no number.")
+    ] = "inconclusive"
+    severity: Annotated[
+        Severity, msgspec.Meta(description="What a violation does: block, hold open, or warn.")
+    ] = "block"
+    fallback_rules: Annotated[
+        tuple[Rule, ...],
+        msgspec.Meta(description="Rules that judge in its place when it has no number."),
+    ] = ()
+    fallback_is_strict: Annotated[
+        bool, msgspec.Meta(description="Whether they also judge a number that says little.")
+    ] = False
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -172,3 +209,345 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def exit_code(self) -> ExitCode:
         """The exit code of a command that reports this verdict."""
         return EXIT_BY_OUTCOME[self.outcome]
+
+
+LOW_INFORMATION = "low_information"
+MAY_BE_CHANCE = "may_be_chance_among_suites"
+MAY_BE_CHANCE_AMONG_CLAIMS = "may_be_chance_among_claims"
+"""An interval beyond its bound that is not, once all claims of the verdict are counted."""
+ITEMS_NEEDED = "_items_needed"
+"""Ends the name of the measurement of how many items would decide about another one."""
+WORST_IN = "worst in "
+"""Begins the caveat that names the part of the evidence that a worst number was found in."""
+LINE_TOLERANCE = 1e-12
+"""Numbers this close to a bound are on it: 0.90 - 0.88 must not exceed 0.02 by rounding."""
+
+Measurements = Mapping[tuple[str, str | None], Measurement]
+
+_COMPARE: dict[str, Callable[[float, float], bool]] = {
+    ">=": operator.ge,
+    "<=": operator.le,
+    ">": operator.gt,
+    "<": operator.lt,
+    "==": operator.eq,
+}
+
+
+def judge(rule: Rule, measurements: Measurements) -> tuple[Finding, ...]:
+    """The finding for one rule, followed by those of the rules that judged in its place."""
+    finding, yields = _judge_alone(rule, measurements)
+    if not (yields and rule.fallback_rules):
+        return (finding,)
+    substitutes = tuple(f for other in rule.fallback_rules for f in judge(other, measurements))
+    verdicts = {substitute.verdict for substitute in substitutes}
+    if rule.fallback_is_strict and finding.observed is not None and finding.verdict != "pass":
+        verdicts.add("inconclusive")
+    combined: FindingVerdict = "pass"
+    for worse in ("soft_pass", "inconclusive", "fail"):
+        if worse in verdicts:
+            combined = worse
+    names = " and ".join(other.id for other in rule.fallback_rules)
+    how = "judged by {} too" if finding.verdict == "pass" else "judged by {} instead"
+    reason = f"{finding.reason}; {how.format(names)}"
+    if rule.fallback_is_strict:
+        reason += "".join(f"; {s.reason}" for s in substitutes if s.verdict != "pass")
+    judged = msgspec.structs.replace(finding, verdict=combined, reason=reason)
+    return (judged, *substitutes)
+
+
+def _judge_alone(rule: Rule, measurements: Measurements) -> tuple[Finding, bool]:
+    """The finding of the rule's own comparison, and whether substitutes may speak instead."""
+    measurement = measurements.get((rule.metric, rule.lane))
+    if measurement is None:
+        # Nobody looked: a number that nobody asked for is no reason to ask another one.
+        return _without_number(rule, f"{_subject(rule)} was not measured", n=0), False
+    if measurement.value is None:
+        why = f"{_subject(rule)} was not measured: {measurement.reason}"
+        return _without_number(rule, why, n=measurement.n), True
+    if measurement.n < rule.min_n:
+        why = f"{_subject(rule)} rests on {measurement.n} items, needs {rule.min_n}"
+        return _without_number(rule, why, n=measurement.n), False
+    observed = _compared_number(rule, measurement)
+    if observed is None:
+        why = f"{_subject(rule)} has no interval to compare by its {rule.against} bound"
+        return _without_number(rule, why, n=measurement.n), False
+    held = _meets(rule.op, observed, rule.bound)
+    finding = Finding(
+        rule=rule.id,
+        metric=rule.metric,
+        severity=rule.severity,
+        op=rule.op,
+        bound=rule.bound,
+        against=rule.against,
+        observed=observed,
+        slack=_slack(rule.op, observed, rule.bound),
+        n=measurement.n,
+        verdict="pass" if held else _short_of_bound(rule, measurement),
+        reason=_comparison(rule, observed, measurement, held=held),
+    )
+    needed = measurements.get((rule.metric + ITEMS_NEEDED, rule.lane))
+    if needed is not None and rule.against == "interval" and not held:
+        reason = _interval_words(rule, measurement, needed, finding.verdict)
+        finding = msgspec.structs.replace(finding, reason=reason)
+    low_information = LOW_INFORMATION in measurement.caveats
+    return finding, low_information and (not held or rule.fallback_is_strict)
+
+
+def _compared_number(rule: Rule, measurement: Measurement) -> float | None:
+    """The number that meets the bound; a whole interval is met by its worse end."""
+    if rule.against == "value":
+        return measurement.value
+    if measurement.interval is None:
+        return None
+    low, high = measurement.interval.low, measurement.interval.high
+    if rule.against in {"interval", "non_inferiority"}:
+        return low if rule.op in {">=", ">"} else high
+    return low if rule.against == "lower" else high
+
+
+def _short_of_bound(rule: Rule, measurement: Measurement) -> FindingVerdict:
+    """Failed, or still open because the better end of the interval reaches the bound."""
+    interval = measurement.interval
+    if rule.against == "non_inferiority" and interval is not None:
+        beyond = _meets(">", measurement.value or 0.0, rule.bound)
+        surely_a_drop = interval.low > 0 and MAY_BE_CHANCE not in measurement.caveats
+        return "fail" if beyond and surely_a_drop else "inconclusive"
+    if rule.against != "interval" or interval is None:
+        return "fail"
+    better_end = interval.high if rule.op in {">=", ">"} else interval.low
+    is_open = _meets(rule.op, better_end, rule.bound)
+    return (
+        "inconclusive" if is_open or MAY_BE_CHANCE_AMONG_CLAIMS in measurement.caveats else "fail"
+    )
+
+
+def _on_the_line(observed: float, bound: float) -> bool:
+    return abs(observed - bound) <= LINE_TOLERANCE
+
+
+def _meets(op: str, observed: float, bound: float) -> bool:
+    return _COMPARE[op](bound if _on_the_line(observed, bound) else observed, bound)
+
+
+def _slack(op: str, observed: float, bound: float) -> float:
+    if _on_the_line(observed, bound):
+        return 0.0
+    if op == "==":
+        return -abs(observed - bound)
+    return observed - bound if op in {">=", ">"} else bound - observed
+
+
+def _subject(rule: Rule) -> str:
+    return rule.metric if rule.lane is None else f"{rule.lane}.{rule.metric}"
+
+
+def _comparison(rule: Rule, observed: float, measurement: Measurement, *, held: bool) -> str:
+    subject, size = _subject(rule), f"(n={measurement.n}){'' if held else _unscored(measurement)}"
+    if rule.against == "non_inferiority" and not held:
+        return (
+            f"{subject} is {measurement.value:.6g} and may be as large as {observed:.6g}, "
+            f"must be {rule.op} {rule.bound:g} {size}"
+        )
+    end = "" if rule.against == "value" else f" ({rule.against})"
+    must = "is" if held else "must be"
+    got = "" if held else f", got {observed:.6g}"
+    low = LOW_INFORMATION in measurement.caveats and not held
+    flag = "; low information: one label dominates" if low else ""
+    flag += "".join(f"; {c}" for c in measurement.caveats if c.startswith(WORST_IN) and not held)
+    return f"{subject}{end} {must} {rule.op} {rule.bound:g}{got} {size}{flag}"
+
+
+def _interval_words(
+    rule: Rule, measurement: Measurement, needed: Measurement, verdict: FindingVerdict
+) -> str:
+    """An interval against a bound, and how many items would decide where it is open."""
+    interval = measurement.interval
+    ends = "" if interval is None else f" [{interval.low:.4g}, {interval.high:.4g}]"
+    told = (
+        f"{_subject(rule)} must be {rule.op} {rule.bound:g}, got {measurement.value:.4g}{ends} "
+        f"(n={measurement.n}){_unscored(measurement)}"
+    )
+    if verdict == "fail":
+        return f"{told}; all of it is beyond the bound"
+    if MAY_BE_CHANCE_AMONG_CLAIMS in measurement.caveats:
+        return f"{told}; beyond the bound, but not when the number of comparisons is counted"
+    if needed.value is None:
+        return f"{told}; {needed.reason}"
+    return f"{told}; about {max(needed.value, measurement.n + 1):,.0f} items would decide"
+
+
+def _unscored(measurement: Measurement) -> str:
+    """Errors that went into a number: a reader must not take a crash for a wrong answer."""
+    told = ""
+    if lost := measurement.excluded.get(COUNTED_AS_ZERO):
+        told += f"; {lost} items without a score count as 0"
+    if lost := measurement.excluded.get(COUNTED_AS_ONE):
+        told += f"; {lost} that the baseline lost count as 1"
+    return told
+
+
+def _without_number(rule: Rule, reason: str, *, n: int) -> Finding:
+    return Finding(
+        rule=rule.id,
+        metric=rule.metric,
+        severity=rule.severity,
+        op=rule.op,
+        bound=rule.bound,
+        against=rule.against,
+        observed=None,
+        slack=None,
+        n=n,
+        verdict=rule.on_unmeasured,
+        reason=reason,
+    )
+
+
+COVERAGE = "evidence.coverage"
+WHOLE_EVIDENCE = Rule(id="evidence.complete", metric=COVERAGE, op=">=", bound=1.0, severity="hold")
+
+NOTHING_USABLE = Finding(
+    rule="evidence.usable",
+    metric="evidence.usable_count",
+    severity="hold",
+    op=">",
+    bound=0.0,
+    against="value",
+    observed=0.0,
+    slack=0.0,
+    n=0,
+    verdict="inconclusive",
+    reason="not one item of the evidence is usable: nothing was judged, and nothing excuses that",
+)
+
+
+def decide(
+    policy: Policy,
+    evidence: Sequence[Evidence],
+    measurements: Sequence[Measurement],
+    waivers: Sequence[Waiver],
+    *,
+    now: datetime,
+) -> Verdict:
+    """Judge measurements by a policy, at one moment, with every reason kept."""
+    # Step 1.
+    if not policy.rules:
+        raise BadInputError(f"policy {policy.name} has no rules: it would pass anything")
+
+    # Step 2.
+    rules = policy.rules
+    own_bound = {rule.lane for rule in rules if rule.metric == COVERAGE}
+    everything = [*measurements]
+    for lane in sorted(name for name in own_bound if name is not None):
+        of_lane = [part for part in evidence if part.checks.get("suite") == lane]
+        everything.append(msgspec.structs.replace(_coverage(of_lane), lane=lane))
+    rest = [part for part in evidence if part.checks.get("suite", None) not in own_bound - {None}]
+    if rest or not evidence:
+        everything.append(_coverage(rest))
+        if None not in own_bound:
+            rules = (WHOLE_EVIDENCE, *rules)
+
+    # Step 3.
+    by_key = {measurement.key: measurement for measurement in everything}
+    if len(by_key) != len(everything):
+        raise BadInputError("two measurements share a name and a lane")
+    findings = [finding for rule in rules for finding in judge(rule, by_key)]
+
+    # Step 4.
+    excused, caveats = _with_waivers(policy, findings, waivers, now)
+    if not any(part.usable for part in evidence):
+        excused.insert(0, NOTHING_USABLE)
+
+    # Step 5.
+    return _verdict(policy, excused, caveats)
+
+
+def refuse_strays(waivers: Sequence[Waiver], policy: Policy) -> None:
+    """Refuse waivers that no finding of the policy could match, before there are findings."""
+    _refuse_unknown(policy, waivers, {WHOLE_EVIDENCE.id, *_ids(policy.rules)})
+
+
+def _ids(rules: Sequence[Rule]) -> set[str]:
+    return {rule.id for rule in rules} | {name for r in rules for name in _ids(r.fallback_rules)}
+
+
+def _refuse_unknown(policy: Policy, waivers: Sequence[Waiver], known: set[str]) -> None:
+    stands_in_for = {other.id: rule.id for rule in policy.rules for other in rule.fallback_rules}
+    strays = sorted({waiver.rule for waiver in waivers} - (known - stands_in_for.keys()))
+    if strays:
+        raise BadInputError(tuple(_stray_words(rule, stands_in_for) for rule in strays))
+
+
+def _coverage(evidence: Sequence[Evidence]) -> Measurement:
+    usable = sum(part.usable for part in evidence)
+    excluded = {
+        "refused": sum(part.rejected for part in evidence),
+        "missing": sum(part.missing for part in evidence),
+        "duplicated": sum(part.duplicates for part in evidence),
+    }
+    return rate(
+        COVERAGE,
+        usable,
+        usable + sum(excluded.values()),
+        direction="higher_is_better",
+        excluded={reason: count for reason, count in excluded.items() if count},
+        empty_reason="no record arrived",
+    )
+
+
+def _with_waivers(
+    policy: Policy, findings: Sequence[Finding], waivers: Sequence[Waiver], now: datetime
+) -> tuple[list[Finding], list[str]]:
+    _refuse_unknown(policy, waivers, {finding.rule for finding in findings})
+    caveats = []
+    excused: dict[str, Waiver] = {}
+    for waiver in waivers:
+        if waiver.expired(now):
+            caveats.append(f"waiver for {waiver.rule} by {waiver.owner} has expired")
+        else:
+            excused[waiver.rule] = waiver
+    result = []
+    for finding in findings:
+        waiver_or_none = excused.get(finding.rule)
+        if waiver_or_none is None:
+            result.append(finding)
+        elif finding.verdict in {"fail", "inconclusive"}:
+            note = (
+                f"{finding.reason}; waived by {waiver_or_none.owner} until "
+                f"{waiver_or_none.expires_at.date().isoformat()}: {waiver_or_none.reason}"
+            )
+            result.append(msgspec.structs.replace(finding, verdict="waived", reason=note))
+        else:
+            caveats.append(f"waiver for {finding.rule} was not needed")
+            result.append(finding)
+    return result, caveats
+
+
+def _stray_words(rule: str, stands_in_for: Mapping[str, str]) -> str:
+    if rule in stands_in_for:
+        other = stands_in_for[rule]
+        return f"waiver for {rule}: it only judges in place of {other}; waive {other} itself"
+    return f"waiver for {rule} matches no rule of the policy"
+
+
+def _verdict(policy: Policy, findings: Sequence[Finding], caveats: list[str]) -> Verdict:
+    substitutes = {other.id for rule in policy.rules for other in rule.fallback_rules}
+    judged = {finding.rule for finding in findings}
+    deciding = [finding for finding in findings if finding.rule not in substitutes]
+    failed = [f for f in deciding if f.verdict == "fail" and f.severity == "block"]
+    held = [f for f in deciding if f.verdict == "fail" and f.severity == "hold"]
+    open_questions = [
+        f for f in deciding if f.verdict == "inconclusive" and f.severity in {"block", "hold"}
+    ]
+    outcome: Outcome = "fail" if failed else "inconclusive" if held or open_questions else "pass"
+    blockers = tuple(finding.reason for finding in (*failed, *held, *open_questions))
+    replaced = {rule.id for rule in policy.rules if {o.id for o in rule.fallback_rules} & judged}
+    for finding in deciding:
+        if finding.verdict in {"waived", "soft_pass"}:
+            caveats.append(f"{finding.rule} ({finding.verdict}): {finding.reason}")
+        elif finding.verdict == "pass" and finding.rule in replaced:
+            caveats.append(f"{finding.rule}: {finding.reason}")
+        elif finding.severity == "warn" and finding.verdict != "pass":
+            caveats.append(finding.reason)
+    return Verdict(
+        outcome=outcome, findings=tuple(findings), blockers=blockers, caveats=tuple(caveats)
+    )

@@ -2,11 +2,16 @@
 
 The stored document is what counts. Its id and its stamp are digests of members of that document,
 as the bytes they are; they never depend on how today's types would write them.
+
+Figures are typed, so that every format of a report can draw them.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Final, Literal
 
 import msgspec
@@ -20,12 +25,265 @@ from gatemark.core.canonical import (
     same_digest,
 )
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.figure import Figure
-from gatemark.core.formats import is_newer, newer_format
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Bench, Finding, Outcome, Policy, Verdict, Waiver
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import is_newer, newer_format, read_stored
 
+Cell = str | int | float | bool | None
+
+
+class Matrix(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="matrix"):
+    """Counts over two label axes, rows first."""
+
+    title: str
+    row_axis: str
+    column_axis: str
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        size = len(self.labels)
+        if len(self.counts) != size or any(len(row) != size for row in self.counts):
+            raise InvalidValueError(f"matrix {self.title!r} must be {size} by {size}")
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="table"):
+    """Rows under named columns; ``total_rows`` counts all rows, also those that were cut off."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    total_rows: int
+
+    def __post_init__(self) -> None:
+        if any(len(row) != len(self.columns) for row in self.rows):
+            raise InvalidValueError(f"table {self.title!r} has a row of another width")
+        if self.total_rows < len(self.rows):
+            raise InvalidValueError(f"table {self.title!r} shows more rows than it has")
+
+
+class ReliabilityBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The answers whose confidence is in (low, high]; their rates are null when there are none."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float | None
+    accuracy: float | None
+    interval_low: float | None
+    interval_high: float | None
+
+    def __post_init__(self) -> None:
+        name = f"reliability bin ({self.low}, {self.high}]"
+        rates = (self.confidence, self.accuracy, self.interval_low, self.interval_high)
+        if not 0 <= self.low < self.high <= 1:
+            raise InvalidValueError(f"{name} must rise and lie inside [0, 1]")
+        if self.n < 0:
+            raise InvalidValueError(f"{name} must hold >= 0 answers, got {self.n}")
+        if self.n == 0 and any(rate is not None for rate in rates):
+            raise InvalidValueError(f"{name} is empty but has a rate")
+        if self.n > 0 and (self.confidence is None or self.accuracy is None):
+            raise InvalidValueError(f"{name} has answers (n={self.n}) but no rate")
+        if any(rate is not None and not 0 <= rate <= 1 for rate in rates):
+            raise InvalidValueError(f"every rate of {name} must be inside [0, 1], got {rates}")
+        if (self.interval_low is None) != (self.interval_high is None):
+            raise InvalidValueError(f"{name} has an interval with one end")
+        if (
+            self.interval_low is not None
+            and self.interval_high is not None
+            and self.interval_low > self.interval_high
+        ):
+            raise InvalidValueError(f"{name} has an interval with low > high")
+
+
+class Reliability(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="reliability"):
+    """How often answers were right, bin by bin of the confidence they stated."""
+
+    title: str
+    bins: tuple[ReliabilityBin, ...]
+
+    def __post_init__(self) -> None:
+        if not self.bins:
+            raise InvalidValueError(f"reliability {self.title!r} must have a bin")
+        if any(later.low < bin_.high for bin_, later in pairwise(self.bins)):
+            raise InvalidValueError(
+                f"reliability {self.title!r} has bins that overlap or are out of order"
+            )
+
+
+class Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One named line through points (x, y) in rising order of x."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+
+
+class Curves(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="curves"):
+    """Several lines over one plane."""
+
+    title: str
+    x_axis: str
+    y_axis: str
+    lines: tuple[Line, ...]
+
+    def __post_init__(self) -> None:
+        if not self.lines or any(not line.points for line in self.lines):
+            raise InvalidValueError(f"curves {self.title!r} must have lines, and lines points")
+        _refuse_unfit_names(self.title, [line.name for line in self.lines])
+        for line in self.lines:
+            _refuse_endless(self.title, (number for point in line.points for number in point))
+            if any(later[0] <= earlier[0] for earlier, later in pairwise(line.points)):
+                raise InvalidValueError(f"curves {self.title!r}: {line.name} must rise in x")
+
+
+class Stack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One bar: an amount per part, none of them negative."""
+
+    name: str
+    amounts: tuple[float, ...]
+
+
+class Stacks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="stacks"):
+    """Bars that are each cut into the same parts."""
+
+    title: str
+    axis: str
+    parts: tuple[str, ...]
+    bars: tuple[Stack, ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts or not self.bars:
+            raise InvalidValueError(f"stacks {self.title!r} must have parts and bars")
+        _refuse_unfit_names(self.title, self.parts)
+        _refuse_unfit_names(self.title, [bar.name for bar in self.bars])
+        for bar in self.bars:
+            _refuse_endless(self.title, bar.amounts)
+            if len(bar.amounts) != len(self.parts) or min(bar.amounts) < 0:
+                raise InvalidValueError(
+                    f"stacks {self.title!r}: {bar.name} needs {len(self.parts)} amounts >= 0"
+                )
+
+
+class ForestRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A value between the ends of its interval."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+class ForestGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Values of one thing that stand side by side; ``note`` says how to read them."""
+
+    name: str
+    note: str
+    rows: tuple[ForestRow, ...]
+
+
+class Forest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="forest"):
+    """Values with their intervals on one scale, group by group."""
+
+    title: str
+    axis: str
+    groups: tuple[ForestGroup, ...]
+
+    def __post_init__(self) -> None:
+        if not self.groups or any(not group.rows for group in self.groups):
+            raise InvalidValueError(f"forest {self.title!r} must have groups, and groups rows")
+        _refuse_unfit_names(self.title, [group.name for group in self.groups])
+        for group in self.groups:
+            _refuse_unfit_names(self.title, [row.name for row in group.rows])
+            for row in group.rows:
+                _refuse_endless(self.title, (row.value, row.low, row.high))
+                if row.low > row.high:
+                    raise InvalidValueError(
+                        f"forest {self.title!r}: {group.name} {row.name} has low > high"
+                    )
+
+
+class TimelineSpan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A span from ``start`` to ``end`` in one lane; a single moment if both are equal."""
+
+    lane: str
+    kind: str
+    start: float
+    end: float
+    label: str = ""
+
+
+class Timeline(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="timeline"):
+    """What happened when, lane by lane."""
+
+    title: str
+    axis: str
+    lanes: tuple[str, ...]
+    spans: tuple[TimelineSpan, ...]
+
+    def __post_init__(self) -> None:
+        if not self.lanes or not self.spans:
+            raise InvalidValueError(f"timeline {self.title!r} must have lanes and spans")
+        _refuse_unfit_names(self.title, self.lanes)
+        for span in self.spans:
+            _refuse_endless(self.title, (span.start, span.end))
+            if span.lane not in self.lanes or span.end < span.start:
+                raise InvalidValueError(
+                    f"timeline {self.title!r}: {span.kind} must lie in a lane and not end before "
+                    f"it starts, got {span.lane!r} [{span.start}, {span.end}]"
+                )
+
+
+def _refuse_endless(title: str, numbers: Iterable[float]) -> None:
+    if not all(math.isfinite(number) for number in numbers):
+        raise InvalidValueError(f"{title!r} must hold finite numbers")
+
+
+def _refuse_unfit_names(title: str, names: Sequence[str]) -> None:
+    if len(set(names)) != len(names) or not all(names):
+        raise InvalidValueError(f"{title!r} needs names that differ, got {list(names)}")
+
+
+class ShiftBin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Neighbouring items, from the ``first`` to the ``last``, and the range of their shifts."""
+
+    first: int
+    last: int
+    low: float
+    middle: float
+    high: float
+
+    def __post_init__(self) -> None:
+        name = f"shift bin {self.first} to {self.last}"
+        if not 1 <= self.first <= self.last:
+            raise InvalidValueError(f"{name} must count up from 1")
+        if not all(math.isfinite(value) for value in (self.low, self.middle, self.high)):
+            raise InvalidValueError(f"{name} must have finite shifts")
+        if not self.low <= self.middle <= self.high:
+            raise InvalidValueError(f"{name} must have low <= middle <= high")
+
+
+class Shifts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="shifts"):
+    """How far each item moved between two runs, in the order of the items; up is worse.
+
+    ``mean`` is the shift of all items together, ``bound`` the most that it may be.
+    """
+
+    title: str
+    axis: str
+    bins: tuple[ShiftBin, ...]
+    mean: float
+    bound: float | None
+
+    def __post_init__(self) -> None:
+        if not self.bins:
+            raise InvalidValueError(f"shifts {self.title!r} must have a bin")
+        if any(later.first != bin_.last + 1 for bin_, later in pairwise(self.bins)):
+            raise InvalidValueError(f"shifts {self.title!r} has bins with gaps or overlaps")
+        if not all(math.isfinite(value) for value in (self.mean, self.bound or 0.0)):
+            raise InvalidValueError(f"shifts {self.title!r} must have finite lines")
+
+
+Figure = Matrix | Table | Reliability | Curves | Stacks | Forest | Timeline | Shifts
 AssetKind = Literal[
     "model", "prompt", "tool", "agent", "ontology", "extractor", "classifier", "rule_pack"
 ]
@@ -124,6 +382,43 @@ class Result(
         """The bytes of this result: as they are stored, or as a new one will be stored."""
         stored: bytes | None = self.__dict__.get(_DOCUMENT)
         return canonical_bytes(self) if stored is None else stored
+
+
+ANSWERED_AT: Final = "answered_at"
+STATED_BY: Final = "answered_at.stated_by"
+
+
+class AnswerTime(msgspec.Struct, frozen=True):
+    """When the oldest answer of the candidate was given, and who states it if no answer does.
+
+    It is kept in the runtime of a result: judging the same answers again does not renew them.
+    """
+
+    at: datetime
+    stated_by: str | None = None
+
+    def runtime(self) -> dict[str, str]:
+        """The entries of a result's runtime that say it."""
+        said = {ANSWERED_AT: self.at.isoformat().replace("+00:00", "Z")}
+        return said if self.stated_by is None else {**said, STATED_BY: self.stated_by}
+
+    @property
+    def sentence(self) -> str:
+        """Who stated the time, for a caveat."""
+        return f"{self.stated_by} states that the answers are from {self.at:%Y-%m-%d %H:%M:%SZ}"
+
+
+def answer_time_of(result: Result) -> AnswerTime | None:
+    """When the answers of a result were given; None when it does not say."""
+    said = result.runtime.get(ANSWERED_AT)
+    if said is None:
+        return None
+    try:
+        at = datetime.fromisoformat(said)
+    except ValueError:
+        return None
+    # What is not a moment says nothing, and a result of an unknown age supports no step up.
+    return AnswerTime(at, result.runtime.get(STATED_BY)) if at.tzinfo is not None else None
 
 
 def seal(**fields: Any) -> Result:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +18,7 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
+from gatemark.demo.lifecycle import ANN, ROLES
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
@@ -33,12 +34,11 @@ from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, run_pack
 from gatemark.workspace import Workspace
 
-ASSET: Final = "parcel-mail"
+ASSET: Final = "parcel-desk"
 VERSION: Final = "1.0.0"
 METRIC: Final = "golden_accuracy"
 POLICY: Final = DriftPolicy(on_breach="stop")
 """There is no earlier version to fall back to, and the demo shows a demotion all the same."""
-START: Final = datetime(2026, 3, 2, tzinfo=UTC)
 HEALTHY_DAYS: Final = 20
 ITEMS: Final = 240
 RATE: Final = 0.94
@@ -46,11 +46,9 @@ FALL: Final = 0.03
 SEED: Final = 11
 MOST_DAYS: Final = 12
 PEOPLE: Final[dict[str, tuple[Role, ...]]] = {
-    "root": ("admin",),
-    "ann": ("author",),
+    **ROLES,
     "eve": ("evaluator",),
     "pam": ("pack_owner",),
-    "bob": ("approver",),
     "olu": ("operator",),
 }
 
@@ -72,27 +70,28 @@ class DriftStep(msgspec.Struct, frozen=True):
 class _Clock:
     """A clock that only moves when it is told to."""
 
-    def __init__(self, now: datetime) -> None:
-        self.now = now
+    def __init__(self, start: datetime) -> None:
+        self.start = self.now = start
 
     def __call__(self) -> datetime:
         return self.now
 
     def to_day(self, day: int) -> None:
         """The start of a day, which is the end of the one before."""
-        self.now = max(self.now, START + timedelta(days=day))
+        self.now = max(self.now, self.start + timedelta(days=day))
 
     def on(self) -> None:
         """A minute later."""
         self.now += timedelta(minutes=1)
 
 
-def demo_drift(folder: Path) -> Iterator[DriftStep]:
-    """Enabled, drifting, warned, breached, demoted, refused, examined anew, back."""
-    folder.mkdir(parents=True, exist_ok=True)
-    clock = _Clock(START)
-    workspace = Workspace(store=str(folder / "drift-store"), actor="demo", clock=clock)
-    shutil.rmtree(folder / "drift-store", ignore_errors=True)
+def demo_drift(folder: Path, store: str, start: datetime) -> Iterator[DriftStep]:
+    """Enabled, drifting, warned, breached, demoted, refused, examined anew, back.
+
+    The days of its clock begin at ``start``, which is the start of a day.
+    """
+    clock = _Clock(start)
+    workspace = Workspace(store=store, actor="demo", clock=clock)
     pack = _write_pack(folder / "drift-pack")
     first = _enable(workspace, clock, pack)
     yield _step(workspace, "enabled", "enabled", f"{ASSET}@{VERSION} is enabled on {first.id[:19]}")
@@ -113,7 +112,7 @@ def _write_pack(folder: Path) -> Path:
 def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:
     """The first version: examined, registered, voted for, enabled."""
     for person, roles in PEOPLE.items():
-        act(workspace, GrantRoles(actor="root", person=person, roles=roles))
+        act(workspace, GrantRoles(actor=ANN, person=person, roles=roles))
     result = run_pack(workspace, str(pack), RunChoices())
     ref = parse_version_ref(f"{ASSET}@{VERSION}")
     add_version(workspace, NewVersion(ref=ref, kind="prompt", result=result.id), actor="ann")
@@ -151,8 +150,8 @@ def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: floa
     point = {
         "asset": ASSET,
         "metric": METRIC,
-        "start": START + timedelta(days=day),
-        "end": START + timedelta(days=day + 1),
+        "start": clock.start + timedelta(days=day),
+        "end": clock.start + timedelta(days=day + 1),
         "k": sum(draw.random() < rate for _ in range(ITEMS)),
         "n": ITEMS,
     }

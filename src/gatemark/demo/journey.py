@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from gatemark.core.atomic import write_whole
+from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
 from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.packs.init import write_starter
@@ -16,6 +20,7 @@ from gatemark.packs.run import RunChoices, run_pack
 from gatemark.report.outputs import write_attachments, write_reports
 from gatemark.workspace import Workspace
 
+MARK: Final = ".gatemark-demo"
 PAIRS = {
     "baseline": "Hotel help desk, prompt 6 (baseline)",
     "candidate": "Hotel help desk, prompt 7 (candidate)",
@@ -31,10 +36,33 @@ class DemoStep(msgspec.Struct, frozen=True):
     report: Path
 
 
-def run_demo(folder: Path) -> Iterator[DemoStep]:
+class DemoClock:
+    """A clock that goes when it is told to, and a little whenever it is read."""
+
+    def __init__(self, now: datetime) -> None:
+        self.now = now
+
+    def __call__(self) -> datetime:
+        self.now += timedelta(milliseconds=1)
+        return self.now
+
+
+def new_store(folder: Path) -> str:
+    """The place of an empty store in the folder; the one of an earlier demo is removed.
+
+    A store that no demo made is never touched.
+    """
+    store, mark = folder / "store", folder / MARK
+    if store.exists() and not mark.exists():
+        raise RefusedError(f"{store} was not made by the demo; choose another folder")
+    shutil.rmtree(store, ignore_errors=True)
+    write_whole(mark, [b"gatemark demo may replace the store beside this file\n"])
+    return str(store)
+
+
+def run_demo(folder: Path, store: str, start: datetime) -> Iterator[DemoStep]:
     """Two exams; each has a baseline that passes and a candidate that fails as planted."""
-    folder.mkdir(parents=True, exist_ok=True)
-    workspace = Workspace(store=str(folder / "store"), actor="demo")
+    workspace = Workspace(store=store, actor="demo", clock=DemoClock(start))
     for arm in PAIRS:
         yield _agreement(workspace, folder, arm)
     yield from _packs(workspace, folder)

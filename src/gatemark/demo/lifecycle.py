@@ -1,7 +1,6 @@
 """The demo's second half: two people take a change through shadow and canary, and one is refused.
 
-Everything happens in a store of its own, on a clock that starts a day and a half ago and runs as
-fast as it is told to.
+Everything is real, except for the clock, which runs as fast as it is told to.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
+from gatemark.demo.journey import DemoClock
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import canary_state, push_windows
 from gatemark.lifecycle.commands import Approve, Command, GrantRoles, Promote
@@ -52,28 +52,14 @@ class LifecycleAct(msgspec.Struct, frozen=True):
     planned: bool = True
 
 
-class DemoClock:
-    """A clock that goes when it is told to."""
-
-    def __init__(self, now: datetime) -> None:
-        self.now = now
-
-    def __call__(self) -> datetime:
-        self.now += timedelta(milliseconds=1)
-        return self.now
-
-
 class Stagehand:
     """Two people, one asset and a clock; knows how to say things briefly."""
 
-    def __init__(self, folder: Path, now: datetime) -> None:
-        self.clock = DemoClock(now - timedelta(hours=36))
+    def __init__(self, folder: Path, store: str, start: datetime) -> None:
+        self.clock = DemoClock(start)
         self.folder = folder
-        self.workspace = Workspace(
-            store=str(folder / "lifecycle-store"), actor=ANN, clock=self.clock
-        )
+        self.workspace = Workspace(store=store, actor=ANN, clock=self.clock)
         self.pack = folder / "lifecycle-pack"
-        shutil.rmtree(folder / "lifecycle-store", ignore_errors=True)
         shutil.rmtree(self.pack, ignore_errors=True)
         write_starter(self.pack)
 
@@ -143,13 +129,12 @@ def _arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
     }
 
 
-def demo_lifecycle(folder: Path, now: datetime) -> Iterator[LifecycleAct]:
+def demo_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[LifecycleAct]:
     """Two versions, two people: one goes live as the first, one through shadow and canary.
 
-    Leaves a store in ``folder / "lifecycle-store"`` and two pages, ``history.html`` and
-    ``why.html``. The last event lies before ``now``.
+    Leaves two pages, ``history.html`` and ``why.html``. It takes a day and a half of its clock.
     """
-    hand = Stagehand(folder, now)
+    hand = Stagehand(folder, store, start)
     yield from _first_version(hand)
     yield from _second_version(hand)
     yield _pages(hand)

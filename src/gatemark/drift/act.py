@@ -18,10 +18,9 @@ from gatemark.drift.judging.tick import TickFindings
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode, severity
 from gatemark.drift.stores.memories import EpisodeAction as KeptAct
-from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import DRIFT_SIGNAL
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import DRIFT_SIGNAL, SYSTEM
+from gatemark.ledger.port import event_moment
 from gatemark.lifecycle.commands import Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.decisions.demotion import LastLiveError
 from gatemark.lifecycle.journey import CommandResult, act

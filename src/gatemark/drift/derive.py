@@ -17,8 +17,7 @@ from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
 from gatemark.evidence.observations import ConfidenceValue, Hit, Observation, point_sources
 from gatemark.evidence.source import ReadingChoices
-from gatemark.ledger.event_kinds import RESULT_SEALED
-from gatemark.ledger.payloads import sealed_moment
+from gatemark.ledger.event_kinds import RESULT_SEALED, sealed_moment
 from gatemark.workspace import Workspace
 
 DEFAULT_WINDOW: Final = "1d"

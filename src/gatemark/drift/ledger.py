@@ -18,8 +18,7 @@ from gatemark.drift.open_stores import points_of
 from gatemark.drift.stores.batches import has_batches, is_without_points, uncovered_batch
 from gatemark.drift.stores.points import Pusher
 from gatemark.ledger.event import Event, EventDraft
-from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED
-from gatemark.ledger.payloads import SYSTEM, as_payload
+from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED, SYSTEM, as_payload
 from gatemark.workspace import Workspace
 
 MOST_ASSETS: Final = 20

@@ -17,9 +17,8 @@ from gatemark.drift.episode_check import (
 )
 from gatemark.drift.events import DriftRecorded, PointsPushed
 from gatemark.drift.open_stores import memories_of, points_of
-from gatemark.ledger.chain import checked
 from gatemark.ledger.checks.report import Check
-from gatemark.ledger.event import Event
+from gatemark.ledger.event import Event, checked
 from gatemark.ledger.event_kinds import DRIFT_SIGNAL, POINTS_PUSHED
 from gatemark.ledger.stored_rows import Finding
 from gatemark.workspace import Workspace

@@ -1,33 +1,39 @@
-"""An exam: which evidence it reads, what it measures, by which rules it is judged."""
+"""An exam: which evidence it reads, what it measures, by which rules it is judged.
+
+``judge_exam`` puts what an exam found, its findings and its verdict into one sealed result.
+"""
 
 from __future__ import annotations
 
+import mimetypes
+import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
 
-from gatemark.core.canonical import canonical_bytes, plain
+import gatemark
+from gatemark.core.canonical import canonical_bytes, digest, digest_bytes, plain
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
-from gatemark.core.figure import Figure
 from gatemark.core.fold import AnyMeasure, Measure
-from gatemark.core.formats import FORMAT, is_newer, newer_format
 from gatemark.core.measurement import Evidence, Measurement
-from gatemark.core.policy import Policy, Verdict
+from gatemark.core.policy import Policy, Verdict, Waiver, decide
 from gatemark.core.record import Problem, RecordSchema
 from gatemark.core.registry import Registry
-from gatemark.core.stored import convert_stored
+from gatemark.core.result import AssetRef, Blob, Cost, Figure, PackRef, Result, seal
+from gatemark.core.stored import FORMAT, convert_stored, is_newer, newer_format
 
 if TYPE_CHECKING:
     from gatemark.core.progress import Progress
     from gatemark.evidence.engines.port import Engine
     from gatemark.evidence.fold_cache import CachePolicy
     from gatemark.evidence.source import ReadingChoices
-
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -281,6 +287,7 @@ class ExamSuite(Suite, frozen=True):
     it. ``examine`` runs the exam over its files; without it, the records of one role are folded.
     ``role_options`` gives the options that follow from which roles have a file. ``options_of`` gets
     the options back from the policy of a result that was sealed before inputs were kept.
+    ``newest_rules`` are the options that choose the newest rules; packs set them on every run.
     """
 
     build: Callable[[Any, Registry[AnyMeasure]], AnyExam]
@@ -288,6 +295,7 @@ class ExamSuite(Suite, frozen=True):
     examine: Callable[[ExamRun], ExamOutcome] | None = None
     role_options: Callable[[Collection[str]], dict[str, object]] | None = None
     options_of: Callable[[Policy], dict[str, object]] | None = None
+    newest_rules: dict[str, object] = {}
     documents: tuple[DocumentType, ...] = ()
 
 
@@ -356,3 +364,103 @@ def suites() -> Registry[Suite]:
         plugin_type=Suite,
         name_of=lambda suite: suite.kind,
     )
+
+
+class Scored(msgspec.Struct, frozen=True):
+    """A judged exam: the result, its JSON summary and the files that belong to it.
+
+    ``kept`` goes into the store beside the attachments, so that the exam can be run again.
+    """
+
+    result: Result
+    summary: dict[str, Any]
+    attachments: dict[str, bytes]
+    kept: dict[str, bytes] = {}
+
+    @property
+    def stored_files(self) -> tuple[bytes, ...]:
+        """The files that go into the store with the result, besides its evidence."""
+        return (*self.attachments.values(), *self.kept.values())
+
+
+def judge_exam(
+    kind: str,
+    examined: ExamOutcome,
+    *,
+    actor: str,
+    started_at: datetime,
+    finished_at: datetime,
+    waivers: Sequence[Waiver] = (),
+    title: str | None = None,
+    kept: Mapping[str, bytes] | None = None,
+    about: tuple[AssetRef | None, AssetRef | None] = (None, None),
+) -> Scored:
+    """Judge one exam; ``about`` is the candidate and the baseline."""
+    policy: Policy = examined.exam.policy()
+    report = examined.report
+    verdict = decide(policy, (examined.evidence,), report.measurements, waivers, now=finished_at)
+    closing = examined.exam.closing(report, examined.evidence, verdict)
+    blobs = tuple(
+        Blob(name, digest_bytes(data), mimetypes.guess_type(name)[0] or "application/octet-stream")
+        for name, data in sorted({**report.attachments, **(kept or {})}.items())
+    )
+    result = seal(
+        title=title or f"{kind} exam",
+        pack=PackRef(
+            name=f"score-{kind}", version=1, digest=digest({"kind": kind, "policy": policy})
+        ),
+        policy=policy,
+        policy_digest=policy.digest,
+        candidate=about[0],
+        baseline=about[1],
+        snapshots=tuple(file.digest for file in examined.evidence.files),
+        runtime=runtime_versions(),
+        evidence=(examined.evidence,),
+        measurements=report.measurements,
+        findings=verdict.findings,
+        bench=verdict.bench,
+        regression=verdict.regression,
+        verdict=verdict.outcome,
+        blockers=verdict.blockers,
+        caveats=(*verdict.caveats, *closing.caveats),
+        figures=(*closing.figures, *report.figures),
+        blobs=blobs,
+        waivers=tuple(waivers),
+        started_at=started_at,
+        finished_at=finished_at,
+        actor=actor,
+        cost=Cost(calls=0),
+    )
+    summary = {
+        **examined.exam.summary(report, examined.evidence, verdict),
+        "policy_digest": policy.digest,
+        "result_id": result.id,
+    }
+    return Scored(
+        result=result,
+        summary=summary,
+        attachments=report.attachments,
+        kept=dict(kept or {}),
+    )
+
+
+PACKAGES = ("gatemark", "msgspec", "numpy", "scipy", "rfc8785")
+
+
+def runtime_versions() -> dict[str, str]:
+    """Versions of Python, the platform and the packages that numbers come from."""
+    versions = {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+    for package in PACKAGES:
+        if package == "gatemark":
+            # What runs counts, not what was installed before the source changed.
+            versions[package] = gatemark.__version__
+            continue
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions

@@ -61,6 +61,57 @@ def personal_data(reason: str) -> tuple[str, ...]:
     return tuple(kind for kind, pattern in _KINDS if pattern.search(timeless))
 
 
+_COUNTED: Final = re.compile(r"(\w*)[:=]\d{9,15}(?![\w#.-])")
+_CALLED: Final = re.compile(r"phone|tel|mobile|cell|call|sms|fax|contact|whatsapp", re.IGNORECASE)
+_CLOCK_OR_ROUND: Final = re.compile(r"(?<!\d)(?:1[5-9]\d{8}(?:\d{3})?|[1-9]\d{0,8}0{6,})(?!\d)")
+_IBAN: Final = re.compile(
+    r"(?<![0-9A-Za-z])[A-Za-z]{2}\d{2}(?:[ _-]?[0-9A-Za-z]{4}){2,7}(?:[ _-]?[0-9A-Za-z]{1,3})?"
+    r"(?![0-9A-Za-z])"
+)
+_IBAN_SIZES: Final = {
+    **dict.fromkeys(("NO",), 15),
+    **dict.fromkeys(("BE",), 16),
+    **dict.fromkeys(("DK", "FI", "FO", "GL", "NL"), 18),
+    **dict.fromkeys(("MK", "SI"), 19),
+    **dict.fromkeys(("AT", "BA", "EE", "KZ", "LT", "LU", "XK"), 20),
+    **dict.fromkeys(("CH", "HR", "LI", "LV"), 21),
+    **dict.fromkeys(("BG", "BH", "CR", "DE", "GB", "GE", "IE", "ME", "RS", "VA"), 22),
+    **dict.fromkeys(("AE", "GI", "IL", "IQ", "TL"), 23),
+    **dict.fromkeys(("AD", "CZ", "ES", "MD", "PK", "RO", "SA", "SE", "SK", "TN", "VG"), 24),
+    **dict.fromkeys(("LY", "PT", "ST"), 25),
+    **dict.fromkeys(("IS", "TR"), 26),
+    **dict.fromkeys(("FR", "GR", "IT", "MC", "MR", "SM"), 27),
+    **dict.fromkeys(("AL", "AZ", "BY", "CY", "DO", "GT", "HU", "LB", "NI", "PL", "SV"), 28),
+    **dict.fromkeys(("BR", "EG", "PS", "QA", "UA"), 29),
+    **dict.fromkeys(("JO", "KW", "MU"), 30),
+    **dict.fromkeys(("MT", "SC"), 31),
+    "LC": 32,
+}
+_CREDENTIAL: Final = re.compile(
+    r"(?:bearer|basic)[ :=]+[\w.~+/=-]{8,}|authorization['\"]?[ :=]+\S{4,}"
+    r"|[?&;#][\w.-]*(?:token|key|secret|sig|signature|passw|auth|session|credential)[\w.-]*="
+    r"[^&\s]{4,}",
+    re.IGNORECASE,
+)
+
+
+def _is_iban(text: str) -> bool:
+    """Tell whether a word is an account number: the length of its country, and the checksum."""
+    word = re.sub(r"[ _-]", "", text).upper()
+    if len(word) != _IBAN_SIZES.get(word[:2]):
+        return False
+    digits = "".join(str(int(sign, 36)) for sign in word[4:] + word[:4])
+    return int(digits) % 97 == 1
+
+
+def _without_counts(text: str) -> str:
+    """Return a text without numbers that are ids, counts or times and no phone numbers."""
+    named = _COUNTED.sub(
+        lambda found: found[0] if _CALLED.search(found[1]) else found[1] + " ", text
+    )
+    return _CLOCK_OR_ROUND.sub(" ", named)
+
+
 # Every dotted address would count as one; addresses are no secrets.
 _NOT_SECRET: Final = frozenset(("IPPublicDetector",))
 _EXPLAINED: Final = re.compile(
@@ -208,10 +259,15 @@ class PrivateTextRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PrivateTextScan:
-    """Finds private content in texts, and remembers texts that are clean."""
+    """Finds private content in texts, and remembers texts that are clean.
 
-    def __init__(self, rules: PrivateTextRules) -> None:
+    ``first`` scans as the build 0.1.0 did: account numbers and credentials in addresses are not
+    found, and long ids, counts and times count as phone numbers.
+    """
+
+    def __init__(self, rules: PrivateTextRules, *, first: bool = False) -> None:
         self._rules = rules
+        self._first = first
         self._clean: set[object] = {None, msgspec.UNSET}
         self._clean_forms: set[bytes] = {b""}
 
@@ -262,9 +318,13 @@ class PrivateTextScan:
         if _JSON.search(text):
             found.append("embedded_json")
         if _PERSONAL.search(text):
-            found.extend(kind for kind in personal_data(text) if kind != "key")
-        if may_hold_secret(text) and secret_kinds(text):
+            read = text if self._first else _without_counts(text)
+            found.extend(kind for kind in personal_data(read) if kind != "key")
+        detected = may_hold_secret(text) and secret_kinds(text)
+        if detected or (not self._first and _CREDENTIAL.search(text)):
             found.append("secret")
+        if not self._first and any(map(_is_iban, _IBAN.findall(text))):
+            found.append("iban")
         return tuple(found)
 
     @staticmethod
@@ -280,7 +340,9 @@ class PrivateTextScan:
             return
         self._clean.add(text)
         data = text.encode("utf-8", "replace")
-        if "\n" not in text and not _SINGULAR.search(data):
+        # A time or an account number is told by its digits: another number of that form is not.
+        by_digits = not self._first and (_CLOCK_OR_ROUND.search(text) or _IBAN.search(text))
+        if "\n" not in text and not by_digits and not _SINGULAR.search(data):
             self._clean_forms.add(data.translate(_ALIKE))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -11,6 +12,7 @@ import yaml
 from msgspec import inspect as types
 
 from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.core.policy import Waiver
 from gatemark.core.text import did_you_mean
 from gatemark.evidence.source import inspect_source
 
@@ -18,8 +20,6 @@ MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 MAX_NODES: Final = 1_000_000
 """Values that a file may hold once every alias is written out; a few lines can ask for billions."""
-
-
 MAX_WRITTEN: Final = 100_000
 """Values that a file may write down; each costs a kilobyte or more before it is understood."""
 _KINDS: Final = {"int": "a number", "float": "a number", "timestamp": "a date", "bool": "a boolean"}
@@ -114,6 +114,11 @@ def place_in(text: str, path: str) -> tuple[int, str | None]:
 def read_settings(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> Any:
     """Return the value of a settings file."""
     return parse_settings(settings_text(path, max_bytes), path)
+
+
+def about(text: str) -> msgspec.Meta:
+    """Say what a key is for: in an ``Annotated`` type, for the reference and the JSON Schema."""
+    return msgspec.Meta(description=text)
 
 
 def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:
@@ -259,3 +264,22 @@ def option_problems(given: object, model: type[msgspec.Struct]) -> SettingsProbl
     except (msgspec.ValidationError, GatemarkError) as error:
         return problem_in(str(error), model)
     return None
+
+
+def waivers_from(value: object, path: str) -> tuple[Waiver, ...]:
+    """The waivers in what a file holds; a file without any is a mistake."""
+    if not isinstance(value, list):
+        raise BadInputError(f"{path}: must be a list of waivers, each with a dash before it")
+    if not value:
+        raise BadInputError(f"{path}: holds no waivers")
+    for number, entry in enumerate(value):
+        end = entry.get("expires_at") if isinstance(entry, dict) else None
+        if isinstance(end, date) and not isinstance(end, datetime):
+            raise BadInputError(
+                f"{path}: expires_at needs a time and a zone, such as {end}T00:00:00Z"
+                f" - at `$[{number}].expires_at`"
+            )
+    try:
+        return msgspec.convert(value, tuple[Waiver, ...])
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"{path}: {error}") from error

@@ -27,13 +27,14 @@ from gatemark.evidence.exam import (
     EvidenceRole,
     ExamRun,
     ExamSuite,
+    Scored,
+    judge_exam,
     suites,
     write_sitting,
 )
 from gatemark.evidence.fold_cache import CachePolicy, FactsKeeper
-from gatemark.evidence.run_exam import run_exam
+from gatemark.evidence.run_exam import exam_suite, run_exam
 from gatemark.evidence.source import STDIN, ReadingChoices, read_expected_ids
-from gatemark.gating.decide import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 Feature = Literal[
@@ -133,9 +134,7 @@ def score_verb(
         help=help,
         roles=suite.roles,
         parameters=parameters or suite.options,
-        score=partial(
-            _score, kind=suite.kind, to_options=to_options, finish=finish, files_of=files_of
-        ),
+        score=partial(_score, suite=suite, to_options=to_options, finish=finish, files_of=files_of),
         features=features,
         report_files=report_files,
         writes=writes,
@@ -252,7 +251,8 @@ def score_exam(
     *,
     started_at: datetime,
 ) -> Scored:
-    """Run an exam, judge it, and seal it when asked."""
+    """Run an exam by its newest rules, judge it, and seal it when asked."""
+    options = {**options, **exam_suite(kind).newest_rules}
     # 1. Evidence that is sealed must still be there afterwards.
     if request.seal and STDIN in (path for _, path in request.files):
         raise UsageError("sealed evidence must be a file; save standard input first")
@@ -310,7 +310,7 @@ def _score(
     workspace: Workspace,
     request: ScoreRequest,
     *,
-    kind: str,
+    suite: ExamSuite,
     to_options: Callable[[object, datetime], dict[str, object]] | None,
     finish: Callable[[Scored], Scored] | None,
     files_of: Callable[[Scored], Mapping[str, bytes]] | None,
@@ -320,7 +320,7 @@ def _score(
         options: dict[str, object] = msgspec.to_builtins(request.parameters)
     else:
         options = to_options(request.parameters, started_at)
-    scored = score_exam(workspace, kind, options, request, started_at=started_at)
+    scored = score_exam(workspace, suite.kind, options, request, started_at=started_at)
     if finish is not None:
         scored = finish(scored)
     return exam_report(scored, files_of)

@@ -18,10 +18,9 @@ from gatemark.core.atomic import replacing_folder
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest
 from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.core.result import Result, read_result
-from gatemark.ledger.chain import checked
-from gatemark.ledger.event import SCHEMA, Event
+from gatemark.ledger.event import SCHEMA, Event, EventRow, checked
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, is_statement
-from gatemark.ledger.port import EventRow, Store
+from gatemark.ledger.port import Store
 from gatemark.ledger.signing.dsse import envelope_bytes, sign_envelope
 from gatemark.ledger.signing.note import SigningKey
 from gatemark.ledger.signing.statements import decision_statement, result_statement

@@ -17,11 +17,19 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.core.formats import is_newer, newer_format
 from gatemark.core.result import Result, read_result
-from gatemark.ledger.blobs import FolderBlobs
-from gatemark.ledger.chain import checked, raw_digest, row_bytes
-from gatemark.ledger.event import EMPTY, SCHEMA, Event, EventDraft, Head
+from gatemark.core.stored import is_newer, newer_format
+from gatemark.ledger.event import (
+    EMPTY,
+    SCHEMA,
+    Event,
+    EventDraft,
+    EventRow,
+    Head,
+    checked,
+    raw_digest,
+    row_bytes,
+)
 from gatemark.ledger.event_kinds import is_statement
 from gatemark.ledger.export import (
     BLOBS,
@@ -33,17 +41,16 @@ from gatemark.ledger.export import (
     RegisteredDigests,
     export_line,
 )
-from gatemark.ledger.port import EventRow, ResultLine, line_of, wanted_prefix
+from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
 from gatemark.ledger.signing.dsse import open_envelope, read_envelope
 from gatemark.ledger.signing.note import VerifierKey
 from gatemark.ledger.signing.statements import decision_statement, result_statement
+from gatemark.ledger.stores.folder import FolderBlobs
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 _CHECKPOINT: Final = re.compile(r"([0-9]{1,16})-[0-9]{1,9}\.txt\Z")
 _RESULT: Final = re.compile(r"([0-9a-f]{64})\.json\Z")
 _ENVELOPE: Final = re.compile(r"([0-9]{1,16})\.dsse\.json\Z")
-
-
 _decode: Final = msgspec.json.Decoder(ExportLine).decode
 
 

@@ -17,11 +17,18 @@ from gatemark.ledger.checks.tables import FeatureRows, FurtherLooks, TableCheck
 from gatemark.ledger.checks.verify import LedgerCheck, VerifyOptions
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event, EventDraft
-from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK, PAYLOAD_ERASED, is_kept
+from gatemark.ledger.event_kinds import (
+    BLOB_ERASED,
+    CLOCK_SET_BACK,
+    PAYLOAD_ERASED,
+    BlobErased,
+    PayloadErased,
+    as_payload,
+    is_kept,
+)
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.keys import keyring_of, read_public_key, sign_checkpoint, signing_key
-from gatemark.ledger.payloads import BlobErased, PayloadErased, as_payload
 from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
 from gatemark.ledger.stores.sql import SqlStore

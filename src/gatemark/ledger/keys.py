@@ -19,11 +19,18 @@ from gatemark.core.errors import (
     RefusedError,
     UsageError,
 )
-from gatemark.ledger.chain import checked
 from gatemark.ledger.context import LedgerContext
-from gatemark.ledger.event import EventDraft, Head
-from gatemark.ledger.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED, LEDGER_OPENED
-from gatemark.ledger.payloads import KeyAdded, KeyReplaced, KeyRotated, as_payload
+from gatemark.ledger.event import EventDraft, Head, checked
+from gatemark.ledger.event_kinds import (
+    KEY_ADDED,
+    KEY_REPLACED,
+    KEY_ROTATED,
+    LEDGER_OPENED,
+    KeyAdded,
+    KeyReplaced,
+    KeyRotated,
+    as_payload,
+)
 from gatemark.ledger.port import LedgerStore
 from gatemark.ledger.proof import root_from_events
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring, key_note, rotation_note

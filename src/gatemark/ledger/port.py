@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -14,7 +14,7 @@ from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.core.policy import Outcome
 from gatemark.core.result import Result
-from gatemark.ledger.event import Event, EventDraft, Head
+from gatemark.ledger.event import Event, EventDraft, EventRow, Head
 
 
 class ResultLine(msgspec.Struct, frozen=True):
@@ -82,20 +82,6 @@ class EventStore(Protocol):
     def payload(self, digest: str) -> Mapping[str, object] | None:
         """The payload of that digest; None when it was erased. Refuses an unknown digest."""
         ...
-
-
-class EventRow(NamedTuple):
-    """An event as it is stored, not looked into."""
-
-    seq: int
-    prev: bytes
-    kind: str
-    at: str
-    actor: str
-    subject: str | None
-    payload_digest: bytes
-    digest: bytes
-    payload: bytes | None
 
 
 class LedgerStore(EventStore, Protocol):
@@ -217,3 +203,10 @@ def line_of(seq: int, result: Result) -> ResultLine:
         verdict=result.verdict,
         finished_at=result.finished_at,
     )
+
+
+def event_moment(events: EventStore, now: datetime) -> datetime:
+    """Return the current time, or that of the last event if the clock is behind it."""
+    head = events.head()
+    last = [event.at for event, _ in events.events(head.seq - 1)] if head.seq else []
+    return max([now, *last])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.chain import checked, row_bytes
+from gatemark.ledger.event import EventRow, checked, row_bytes
 from gatemark.ledger.merkle import (
     Frontier,
     ReadNode,
@@ -21,7 +21,7 @@ from gatemark.ledger.merkle import (
     peaks_of,
     tree_root,
 )
-from gatemark.ledger.port import EventRow, LedgerStore
+from gatemark.ledger.port import LedgerStore
 from gatemark.ledger.signing.note import Checkpoint, Note, read_checkpoint
 
 T = TypeVar("T")

@@ -10,9 +10,8 @@ from typing import Annotated, Final
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
-from gatemark.ledger.chain import checked
 from gatemark.ledger.context import LedgerContext
-from gatemark.ledger.event import Event, event_bytes
+from gatemark.ledger.event import Event, checked, event_bytes
 from gatemark.ledger.keys import ledger_origin, read_public_key
 from gatemark.ledger.merkle import consistent
 from gatemark.ledger.port import LedgerStore

@@ -13,15 +13,11 @@ import sqlalchemy as sa
 from gatemark.core.atomic import replacing_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.core.progress import Advance
-from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event
 from gatemark.ledger.stores.backup import BackupManifest, BackupReader, restore_backup, write_backup
 from gatemark.ledger.stores.chain_check import check_chain
-from gatemark.ledger.stores.place import StorePlace
-from gatemark.ledger.stores.sql import upgrade_database
-from gatemark.ledger.stores.sqlite import copy_name, copy_sqlite, folder_place
-from gatemark.ledger.stores.upgrade import (
+from gatemark.ledger.stores.database import (
     NEWEST,
     OLDEST_USABLE,
     LayoutState,
@@ -30,6 +26,14 @@ from gatemark.ledger.stores.upgrade import (
     state_of,
     steps_after,
 )
+from gatemark.ledger.stores.folder import (
+    FolderBlobs,
+    StorePlace,
+    copy_name,
+    copy_sqlite,
+    folder_place,
+)
+from gatemark.ledger.stores.sql import upgrade_database
 
 ARCHIVE: Final = ".tar.zst"
 _DATABASE_NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}

@@ -9,8 +9,7 @@ import msgspec
 
 from gatemark.core.canonical import is_digest, same_digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.core.formats import FORMAT
-from gatemark.core.stored import convert_stored
+from gatemark.core.stored import FORMAT, convert_stored
 from gatemark.ledger.blobs import digest_of
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (

@@ -21,8 +21,14 @@ from gatemark.core.errors import (
     UsageError,
 )
 from gatemark.ledger.event import Event, EventDraft
-from gatemark.ledger.event_kinds import CLOCK_SET_BACK
-from gatemark.ledger.payloads import DECIDED_BY, RULES_VERSION, SYSTEM, DecidedBy, as_payload
+from gatemark.ledger.event_kinds import (
+    CLOCK_SET_BACK,
+    DECIDED_BY,
+    RULES_VERSION,
+    SYSTEM,
+    DecidedBy,
+    as_payload,
+)
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.commands import (
     AddVersion,

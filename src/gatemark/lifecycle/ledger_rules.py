@@ -11,8 +11,7 @@ from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.result import Result
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED
-from gatemark.ledger.payloads import ResultSealed
+from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED, ResultSealed
 from gatemark.ledger.port import Store
 from gatemark.lifecycle.citations import summed_up
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector

@@ -15,12 +15,17 @@ from gatemark.core.errors import (
     NewerFormatError,
     UnknownNameError,
 )
-from gatemark.core.formats import FORMAT, newer_format
-from gatemark.core.stored import convert_stored
+from gatemark.core.stored import FORMAT, convert_stored, newer_format
 from gatemark.core.text import did_you_mean
 from gatemark.ledger.event import Event, Head
-from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, check_payload_format
-from gatemark.ledger.payloads import DECIDED_BY, DecidedBy, ResultSealed
+from gatemark.ledger.event_kinds import (
+    ASSET_REGISTERED,
+    DECIDED_BY,
+    RESULT_SEALED,
+    DecidedBy,
+    ResultSealed,
+    check_payload_format,
+)
 from gatemark.ledger.port import EventStore
 from gatemark.lifecycle.events.fact import (
     WORKSPACE_SUBJECT,

@@ -1,4 +1,8 @@
-"""Letting one arm of a pack answer every item, and scoring what it said."""
+"""One arm of a pack answers every item, and what it said is scored.
+
+An arm is a target that is called, a recording (our own samples, or the log of any tool that
+``import`` reads), or the evidence of an earlier result.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,23 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.errors import UsageError
+from gatemark.core.canonical import digest_bytes
+from gatemark.core.errors import BadInputError, IncomparableError, UsageError
 from gatemark.core.result import AssetRef, Result
-from gatemark.evidence.exam import suites
-from gatemark.evidence.rows import Row, Snapshot, draw, frozen_rows, read_dataset
+from gatemark.evidence.rows import Row, names_schema
+from gatemark.evidence.source import (
+    Limits,
+    inspect_source,
+    read_blocks,
+    split_sources,
+)
 from gatemark.packs.answers import (
     Answer,
     ItemKey,
@@ -24,79 +36,163 @@ from gatemark.packs.answers import (
     sample_line,
     sample_of,
 )
-from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
+from gatemark.packs.embeddings import Embedded
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
-from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_file import read_pack_file
-from gatemark.packs.probes import load_probes
-from gatemark.packs.recordings import RecordedScores, recorded_rows, scores_of
-from gatemark.packs.suites.suite import PackSuite
+from gatemark.packs.pack import Pack
+from gatemark.packs.pack_file import (
+    BUILTIN,
+    OpenPack,
+    scorer_of,
+)
+from gatemark.packs.policy import IN_PROCESS, ISOLATED, conditions_of
+from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
+from gatemark.samples.read_samples import AUTO
+from gatemark.samples.records import SampleError, SampleOrigin
+from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
-from gatemark.scorers.scorer import Scorable, Score, ScoreFunction, scorers
-from gatemark.targets.identity import target_identity
-from gatemark.targets.journal import Journal, Reuse
-from gatemark.targets.limits import Spending, tokens_of
+from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
+from gatemark.targets.journal import Journal, RecordedTarget, Reuse, recording_from_samples
 from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
-from gatemark.targets.recorded import RecordedTarget, recording_from_samples
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
-from gatemark.targets.spec import TargetSpec, build, parse_spec
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls, tokens_of
+from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
 from gatemark.workspace import Workspace
 
-BUILTIN = "builtin:"
+ARM_MARK: Final = "#"
+MOST_LISTED: Final = 5
+UNNAMED: Final = "a tool that it does not name"
+_ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
-class OpenPack(msgspec.Struct, frozen=True):
-    """A pack with the folder it stands in and its data, frozen."""
+class RecordedScores(msgspec.Struct, frozen=True):
+    """The scores that came with an answer, and the tool that gave them."""
 
-    pack: Pack
-    folder: Path
-    snapshots: dict[str, Snapshot]
+    scores: dict[str, float | None]
+    origin: SampleOrigin | None = None
 
     @property
-    def references(self) -> tuple[str, ...]:
-        """The snapshots that a result cites."""
-        return tuple(sorted({snapshot.reference for snapshot in self.snapshots.values()}))
+    def scored_by(self) -> str:
+        """The tool that scored, for people."""
+        return UNNAMED if self.origin is None else self.origin.name
+
+    def sample(self) -> dict[str, object]:
+        """What a scorer gets to see of it."""
+        return {"scores": dict(self.scores)}
 
 
-def open_pack(path: str) -> OpenPack:
-    """The pack of a file, ready to run."""
-    pack, folder = read_pack_file(path), Path(path).resolve().parent
-    snapshots = load_snapshots(pack, folder)
-    for suite in pack.suites:
-        if suite.template is not None:
-            # What cannot be filled in is refused before anybody is asked.
-            calls_of(suite, snapshots[suite.id].rows)
-    return OpenPack(pack, folder, snapshots)
+class _RecordedRow(msgspec.Struct, frozen=True):
+    """What a recorded sample must at least be, for its answer to be used."""
+
+    id: str
+    epoch: int
+    scores: dict[str, float | None] | None = None
+    error: SampleError | None = None
+    latency_ms: float | None = None
+    confidence: float | None = None
 
 
-def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
-    """One snapshot per suite; a suite that looks at another's answers shares its snapshot."""
-    answering = [suite for suite in pack.suites if suite.dataset is not None]
-    found = {suite.id: load_snapshot(suite, folder) for suite in answering}
-    for suite in pack.suites:
-        if suite.source is not None:
-            found[suite.id] = found[suite.source]
+def recorded_rows(
+    path: Path, *, tool: str = AUTO, options: ReadOptions | None = None
+) -> tuple[list[dict[str, Any]], str]:
+    """The samples of a recording, and a digest of them.
+
+    ``log.json#ARM`` names one of several experiments in a log. A log that contradicts its own
+    aggregates is no evidence for anything.
+    """
+    file, arm = _named_arm(path)
+    options = options or ReadOptions()
+    arm = options.arm or arm
+    asked = tool != AUTO or options.columns
+    if asked or file.is_dir() or not _is_own(file):
+        return _imported(file, tool, msgspec.structs.replace(options, arm=arm))
+    if arm is not None:
+        raise BadInputError(f"{file}: is gatemark.sample/1 and has no arm {arm!r}")
+    data = _recorded_lines(file)
+    rows = read_sample_lines(data, str(file))
+    for number, row in enumerate(rows, start=1):
+        try:
+            msgspec.convert(row, _RecordedRow)
+        except msgspec.ValidationError as error:
+            raise BadInputError(f"{file}:{number}: {error}") from error
+        _refuse_contradiction(_origin(row), str(file))
+    return rows, digest_bytes(data)
+
+
+def scores_of(
+    rows: Iterable[Mapping[str, Any]], *, sealed: bool = False
+) -> dict[ItemKey, RecordedScores]:
+    """The scores of recorded samples by item and epoch.
+
+    In ``sealed`` samples the score ``recorded`` is the one that was taken from the others; a log
+    that calls a score so has it under another name.
+    """
+    found = {}
+    for row in rows:
+        scores = dict(row.get("scores") or {})
+        taken = scores.pop(RECORDED_SCORER, None)
+        if taken is not None and not sealed:
+            scores[f"log.{RECORDED_SCORER}"] = taken
+        found[row["id"], row["epoch"]] = RecordedScores(scores, _origin(row))
     return found
 
 
-def load_snapshot(suite: SuiteSpec, folder: Path) -> Snapshot:
-    """The rows that one suite asks about, drawn when it asks for a draw."""
-    dataset = str(suite.dataset)
-    if dataset.startswith(BUILTIN):
-        snapshot = _builtin(dataset.removeprefix(BUILTIN))
-    else:
-        snapshot = read_dataset(str(folder / dataset), dataset)
-    return snapshot if suite.sample is None else draw(snapshot, suite.sample)
+def _is_own(file: Path) -> bool:
+    return names_schema(inspect_source(str(file)), Limits(), SAMPLE_SCHEMA)
 
 
-def _builtin(name: str) -> Snapshot:
-    if name != "probes_v1":
-        raise UsageError(f"no built-in data set is called {name!r} (there is: probes_v1)")
-    records = [
-        {**probe, "tags": {**probe["tags"], "class": probe["class"]}} for probe in load_probes()
-    ]
-    return frozen_rows(BUILTIN + name, records)
+def _named_arm(path: Path) -> tuple[Path, str | None]:
+    if path.exists() or ARM_MARK not in path.name:
+        return path, None
+    name, _, arm = path.name.rpartition(ARM_MARK)
+    return path.with_name(name), arm or None
+
+
+def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[str, Any]], str]:
+    try:
+        (log,) = import_files([log_file(file)], tool=tool, options=options)
+    except BadInputError as error:
+        named = f"{file.name}{ARM_MARK}ARM"
+        raise BadInputError(
+            tuple(problem.replace("--arm", named) for problem in error.problems),
+            unlisted_count=error.unlisted_count,
+        ) from error
+    if log.refused:
+        raise BadInputError(
+            tuple(f"{one.place}: {one.reason}" for one in log.refused[:MOST_LISTED]),
+            unlisted_count=max(0, len(log.refused) - MOST_LISTED),
+        )
+    _refuse_contradiction(log.origin, str(file))
+    rows = [as_record(msgspec.structs.replace(one, origin=log.origin)) for one in log.samples]
+    # Two arms of one file are two candidates, so the digest is of what was read.
+    return rows, digest_bytes(b"\n".join(map(_ENCODER.encode, rows)))
+
+
+def _refuse_contradiction(origin: SampleOrigin | None, place: str) -> None:
+    if origin is not None and origin.contradictions:
+        raise IncomparableError(
+            f"{place}: the log of {origin.name} contradicts itself", origin.contradictions
+        )
+
+
+def _origin(row: Mapping[str, object]) -> SampleOrigin | None:
+    found = row.get("origin")
+    if found is None:
+        return None
+    try:
+        return msgspec.convert(found, SampleOrigin)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"sample {row.get('id')!r}: origin: {error}") from error
+
+
+def _recorded_lines(file: Path) -> bytes:
+    source = inspect_source(str(file))
+    (shard,) = split_sources((source,), parts=1, min_bytes=1)
+    blocks = []
+    for block in read_blocks(shard, Limits()):
+        if block.overlong:
+            raise BadInputError(f"{file}: has a line that is too long")
+        blocks.append(block.data)
+    return b"".join(blocks)
 
 
 RECORDED = TargetSpec(recorded="a stored result")
@@ -234,42 +330,11 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     calls: int
     cost: float | None
     models: tuple[str, ...]
+    answered_at: datetime | None = None
+    """When the oldest answer was given; None unless every answer says when."""
     cached_count: int = 0
     """Replies that an earlier run had paid for."""
-
-
-def suite_plugin(spec: SuiteSpec) -> PackSuite:
-    """The plugin behind a suite of a pack."""
-    plugin = suites().get(spec.kind)
-    if not isinstance(plugin, PackSuite):
-        raise UsageError(f"suite {spec.id}: kind {spec.kind!r} does not look at answers")
-    return plugin
-
-
-def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, str]]:
-    """The function that scores a suite's answers, and what identifies it."""
-    if isinstance(spec.scorer, str) or spec.scorer is None:
-        name, given = spec.scorer or suite_plugin(spec).scorer, {}
-    else:
-        name, given = spec.scorer.name, dict(spec.scorer.options)
-    if name is None:
-        raise UsageError(f"suite {spec.id} needs a scorer")
-    if (name == JUDGE_SCORER) != (spec.judge is not None):
-        raise UsageError(
-            f"suite {spec.id}: the scorer {JUDGE_SCORER!r} and a judge of the pack come together, "
-            f"as in scorer: {{name: {JUDGE_SCORER}, judge: NAME}}"
-        )
-    scorer = scorers().get(name)
-    if "folder" in scorer.places:
-        given = {**given, "folder": str(folder)}
-    options = scorer.options_from(given)
-    return scorer.ready(options), scorer.identity(options)
-
-
-def scoring_of(opened: OpenPack) -> dict[str, dict[str, str]]:
-    """What identifies the scoring of every suite whose items are answered."""
-    answering = [suite for suite in opened.pack.suites if suite.dataset is not None]
-    return {suite.id: scorer_of(suite, opened.folder)[1] for suite in answering}
+    embedded: dict[str, Embedded] = {}
 
 
 async def answer_all(
@@ -284,9 +349,12 @@ async def answer_all(
     limit: int | None,
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
+    now: Callable[[], datetime],
 ) -> ArmAnswers:
     """Every suite's items through its target; errors stay as answers without a score."""
+    stamp = now if source.spec.recorded is None else None
     graded: dict[str, Graded] = {}
+    embedded: dict[str, Embedded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
     outcomes: list[CallOutcome] = []
@@ -311,16 +379,24 @@ async def answer_all(
             rng=random.Random(0),  # noqa: S311 - spreads retries, guards nothing
             on_progress=None if on_progress is None else _named(on_progress, suite.id),
             spent=spent,
-            passes=None if suite.judge is not None else _keeping(found, score, by_id, recorded),
+            passes=None if suite.is_graded else _keeping(found, score, by_id, recorded),
+            now=stamp,
         )
         outcomes.extend(done)
         unasked: dict[ItemKey, CallError] = {}
-        if suite.judge is not None:
-            items = {
-                outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
-                for outcome in done
-                if outcome.reply is not None
-            }
+        items = {
+            outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
+            for outcome in done
+            if outcome.reply is not None and suite.is_graded
+        }
+        if suite.is_embedded:
+            vectors = embedded[suite.id] = await graders.embed(suite, arm, items)
+            for key, item in items.items():
+                if (lost := vectors.outage(item)) is not None:
+                    unasked[key] = lost
+                else:
+                    found[key] = score(vectors.recorded(item))
+        elif suite.judge is not None:
             graded[suite.id] = await graders.grade(suite, arm, items)
             unasked = graded[suite.id].outages()
             for key, item in items.items():
@@ -329,7 +405,13 @@ async def answer_all(
         told = [
             _unjudged(by_id[done_one.id], done_one, unasked[done_one.key])
             if done_one.key in unasked
-            else _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
+            else _scored(
+                by_id[done_one.id],
+                done_one,
+                found.get(done_one.key),
+                recorded,
+                identity["scorer"],
+            )
             for done_one in done
         ]
         answers[suite.id] = tuple(told)
@@ -346,11 +428,19 @@ async def answer_all(
         answers=answers,
         lines=lines,
         graded=graded,
+        embedded=embedded,
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
+        answered_at=oldest([o.reply.answered_at for o in outcomes if o.reply]),
         cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
+
+
+def oldest(moments: Sequence[datetime | None]) -> datetime | None:
+    """The oldest of some moments; None when one is not known: it may be older than the others."""
+    known = [moment for moment in moments if moment is not None]
+    return min(known) if known and len(known) == len(moments) else None
 
 
 def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
@@ -416,8 +506,9 @@ def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
         epoch=outcome.epoch,
         output=None if outcome.reply is None else outcome.reply.output,
         score=None,
-        reason=f"the judge could not be asked: {why.message}",
+        reason=f"the model that grades could not be asked: {why.message}",
         error=why.kind,
+        answered_at=None if outcome.reply is None else outcome.reply.answered_at,
         cluster=row.cluster,
         tags=row.tags,
     )
@@ -428,6 +519,7 @@ def _scored(
     outcome: CallOutcome,
     found: Score | None,
     recorded: Mapping[ItemKey, RecordedScores],
+    scorer_name: str,
 ) -> Answer:
     if outcome.reply is None or found is None:
         error = outcome.error
@@ -457,4 +549,6 @@ def _scored(
         scored_by=None if kept is None or found.value is None else kept.scored_by,
         cost=reply.cost,
         tokens=tokens_of(reply.usage),
+        parts=found.parts if scorer_name == COMBINED else {},
+        answered_at=reply.answered_at,
     )

@@ -20,11 +20,11 @@ import msgspec
 from gatemark.core.errors import BadInputError, IncomparableError, RefusedError, UsageError
 from gatemark.core.result import Result
 from gatemark.core.stored import convert_stored
-from gatemark.ledger.chain import event_moment
 from gatemark.ledger.event import Event, EventDraft
+from gatemark.ledger.port import event_moment
 from gatemark.packs.events import BASELINE_SET, RESULT_BLESSED, BaselineSet, ResultBlessed
 from gatemark.packs.pack import Pack, PackAsset, read_pack
-from gatemark.packs.rejudge import PACK_BLOB
+from gatemark.packs.seal import PACK_BLOB
 from gatemark.workspace import Workspace
 
 LAST_PASS: Final = "last-pass"  # noqa: S105 - a word of the command line

@@ -6,40 +6,24 @@ suites of one kind stay apart, and its score is weighed like any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Figure
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
-from gatemark.core.result import Result
+from gatemark.core.result import Figure, Result
 from gatemark.evidence.exam import ExamReport, ExamRun, ExamSuite, suites
 from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
 from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.arms import OpenPack
-from gatemark.packs.pack import SuiteSpec
+from gatemark.packs.pack import FIRST_RULES, RULES, SuiteSpec
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, SuiteFiles
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.workspace import Workspace
-
-CANDIDATE, BASELINE = "candidate", "baseline"
-
-
-class SuiteFiles(msgspec.Struct, frozen=True):
-    """Where the evidence of one suite lies, by arm and role; None when there is no baseline."""
-
-    candidate: dict[str, str]
-    baseline: dict[str, str] | None
-
-    def arms(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Each arm that there is, with its files."""
-        yield CANDIDATE, self.candidate
-        if self.baseline is not None:
-            yield BASELINE, self.baseline
 
 
 class SuiteOutcome(msgspec.Struct, frozen=True):
@@ -69,24 +53,6 @@ def evidence_name(suite: str, arm: str, role: str) -> str:
     return f"{suite}/{role}.{arm}.evidence"
 
 
-def files_of_pack(opened: OpenPack) -> dict[str, SuiteFiles]:
-    """The evidence that a pack names, found from the pack's folder."""
-    found = {}
-    for suite in opened.pack.suites:
-        if suite.evidence is None:
-            continue
-        baseline = suite.baseline_evidence
-        found[suite.id] = SuiteFiles(
-            candidate=_in_folder(opened.folder, suite.evidence),
-            baseline=_in_folder(opened.folder, baseline) if isinstance(baseline, dict) else None,
-        )
-    return found
-
-
-def _in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    return {role: str(folder / path) for role, path in files.items()}
-
-
 def files_of_result(
     result: Result, suite: SuiteSpec, blobs: BlobStore, folder: Path
 ) -> dict[str, dict[str, str]]:
@@ -107,7 +73,7 @@ def files_of_result(
 def check_exam(suite: SuiteSpec, folder: Path) -> None:
     """Refuse a suite whose kind, options or files cannot be used; reads no record."""
     _exam_plugin(suite)
-    build_exam(ExamJob(suite.kind, _exam_options(suite), ReadingChoices()))
+    build_exam(ExamJob(suite.kind, _exam_options(suite, RULES), ReadingChoices()))
     for files in (suite.evidence, suite.baseline_evidence):
         for path in files.values() if isinstance(files, dict) else ():
             inspect_source(str(folder / path), name=path)
@@ -122,30 +88,35 @@ def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
     return plugin
 
 
-def _exam_options(suite: SuiteSpec) -> dict[str, Any]:
-    """The suite's options, with what its files say about the rules."""
+def _exam_options(suite: SuiteSpec, rules: int) -> dict[str, Any]:
+    """Return the suite's options, with those that follow from its files and the pack's rules.
+
+    Results of 0.1.0 have the options that their pack names; every later one has the newest rules
+    of its exam, whatever the pack says.
+    """
     plugin = _exam_plugin(suite)
     by_role = plugin.role_options(suite.evidence or {}) if plugin.role_options else {}
-    return {**suite.options, **by_role}
+    return {**suite.options, **by_role, **({} if rules == FIRST_RULES else plugin.newest_rules)}
 
 
-def exam_rules(suite: SuiteSpec) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
-    """The rules and settings that an exam brings; they depend on the pack alone."""
-    _exam_plugin(suite)
-    exam = build_exam(ExamJob(suite.kind, _exam_options(suite), ReadingChoices()))
+def exam_rules(suite: SuiteSpec, rules: int) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
+    """Return the rules and settings that an exam brings to a pack judged by these rules."""
+    exam = build_exam(ExamJob(suite.kind, _exam_options(suite, rules), ReadingChoices()))
     policy = exam.policy()
-    rules = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
-    return rules, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
+    found = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
+    return found, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
 
 
-def examine_suite(workspace: Workspace, suite: SuiteSpec, files: SuiteFiles) -> SuiteOutcome:
+def examine_suite(
+    workspace: Workspace, suite: SuiteSpec, files: SuiteFiles, rules: int = RULES
+) -> SuiteOutcome:
     """Run one suite's exam over the evidence of every arm there is."""
-    _exam_plugin(suite)
+    options = _exam_options(suite, rules)
     found = {
         arm: run_exam(
             ExamRun(
                 kind=suite.kind,
-                options=dict(suite.options),
+                options=options,
                 files=list(by_role.items()),
                 reading=ReadingChoices(),
                 engine=workspace.engine,

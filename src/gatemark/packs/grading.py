@@ -1,7 +1,8 @@
-"""Asking a pack's judges: prompts out, replies back, and both kept for later.
+"""The judges of a pack: asking them, keeping what they said, and whether they may gate.
 
 A judge is a target like any other, so its calls are limited, retried and journaled alike. What it
-replied is evidence: it is kept with the result, and judging again reads it from there.
+replied is evidence: it is kept with the result, and judging again reads it from there. A judge may
+gate once it was asked about answers that people graded, and agrees with them.
 """
 
 from __future__ import annotations
@@ -17,19 +18,31 @@ from typing import NamedTuple, Protocol, cast
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
-from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.result import Result
+from gatemark.core.errors import BadInputError, GatemarkError, UsageError
+from gatemark.core.measurement import Measurement, measured, unmeasured
+from gatemark.core.policy import Rule
+from gatemark.core.result import Result, Table
+from gatemark.evidence.rows import Row, Snapshot, read_dataset
 from gatemark.ledger.port import BlobStore
+from gatemark.packs.embeddings import (
+    Embedded,
+    EmbeddingTarget,
+    embedding_calls,
+    embedding_options,
+    embedding_spec,
+    kept_vector,
+    read_embedded,
+    vectors_name,
+)
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
-from gatemark.scorers.judge.grading import JudgeOptions
+from gatemark.packs.suites.suite import ArmsReport
+from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.judge.prompt import JudgeReply
-from gatemark.scorers.scorer import Scorable, scorers
-from gatemark.targets.identity import target_identity
+from gatemark.scorers.scorer import JudgeQualification, Scorable, scorers
 from gatemark.targets.journal import Journals, Reuse
-from gatemark.targets.limits import Spending
 from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
-from gatemark.targets.spec import TargetSpec, build, parse_spec
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
+from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
 
 JUDGE_SCORER = "judge"
 LICENCE = "licence"
@@ -112,8 +125,11 @@ class Graders(Protocol):
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         """The judge's replies about the items of an arm, or about those that people labelled."""
 
-    def spent(self) -> tuple[int, float | None]:
-        """Calls made and money spent; None when some call did not tell its cost."""
+    async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
+        """The vectors of the items' texts, for a suite that scores by an embedding model."""
+
+    def spent(self, *places: str) -> tuple[int, float | None]:
+        """Calls made and money spent, on these places or on all; None for an unknown cost."""
 
     async def close(self) -> None:
         """Let go of what was opened."""
@@ -145,20 +161,23 @@ class LiveGraders:
         self._journals = journals
         self._on_progress = on_progress
         self._judges: dict[str, _Judge] = {}
-        self._outcomes: list[CallOutcome] = []
-        for name, judge in pack.judges.items():
-            spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
-            target = build(
-                spec,
-                folder,
-                clock=time.monotonic,
-                environ=os.environ,
-                concurrency=jobs,
-                open_recording=open_recording,
-            )
-            self._judges[name] = _Judge(
-                spec, target, target_identity(spec, target, folder), Spending()
-            )
+        self._outcomes: dict[str, list[CallOutcome]] = {}
+        try:
+            for name, judge in pack.judges.items():
+                spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
+                target = build(
+                    spec,
+                    folder,
+                    clock=time.monotonic,
+                    environ=os.environ,
+                    concurrency=jobs,
+                    open_recording=open_recording,
+                )
+                identity = target_identity(spec, target, folder)
+                self._judges[name] = _Judge(spec, target, identity, Spending())
+        except GatemarkError:
+            asyncio.run(self.close())
+            raise
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         options = judge_options(suite)
@@ -168,15 +187,29 @@ class LiveGraders:
         asked = {key: _Votes(options, item, key) for key, item in items.items()}
         calls = [call for votes in asked.values() for call in votes.calls]
         done = await self._run(asked_judge, calls, f"{suite.id} {place}")
+        self._outcomes.setdefault(place, []).extend(done)
         by_call = {outcome.key: outcome for outcome in done}
         replies = {key: votes.replies(by_call) for key, votes in asked.items()}
         return Graded(judge, replies)
+
+    async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
+        spec = embedding_spec(embedding_options(suite))
+        assert spec.openai is not None  # noqa: S101
+        target = EmbeddingTarget(spec.openai, clock=time.monotonic, environ=os.environ)
+        identity = target_identity(spec, target, Path())
+        asked = _Judge(spec, target, identity, Spending())
+        try:
+            done = await self._run(asked, embedding_calls(items.values()), f"{suite.id} {place}")
+        finally:
+            await target.close()
+        self._outcomes.setdefault(place, []).extend(done)
+        return Embedded(digest(identity), {outcome.id: kept_vector(outcome) for outcome in done})
 
     async def _run(self, judge: _Judge, calls: list[Call], name: str) -> tuple[CallOutcome, ...]:
         on_progress, journal = self._on_progress, None
         reuse: Reuse = "resume"
         if self._journals is not None:
-            journal = self._journals.open(f"judge-{name.replace(' ', '-')}", judge.identity)
+            journal = self._journals.open(f"judge-{name}", judge.identity)
             reuse = self._journals.reuse
         try:
             done = await run_calls(
@@ -195,14 +228,15 @@ class LiveGraders:
         finally:
             if journal is not None:
                 journal.close()
-        self._outcomes.extend(done)
         return done
 
-    def spent(self) -> tuple[int, float | None]:
-        paid = [outcome.reply for outcome in self._outcomes if outcome.reply and outcome.attempts]
-        costs = [reply.cost for reply in paid]
+    def spent(self, *places: str) -> tuple[int, float | None]:
+        chosen = [
+            one for place in places or self._outcomes for one in self._outcomes.get(place, [])
+        ]
+        costs = [outcome.reply.cost for outcome in chosen if outcome.reply and outcome.attempts]
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
-        return sum(outcome.attempts for outcome in self._outcomes), money
+        return sum(outcome.attempts for outcome in chosen), money
 
     async def close(self) -> None:
         for judge in self._judges.values():
@@ -284,7 +318,15 @@ class RecordedGraders:
         kept = read_graded(self._blobs.get(self._digests[name]), name)
         return Graded(kept.judge, {key: kept.replies.get(key, ()) for key in items})
 
-    def spent(self) -> tuple[int, float | None]:
+    async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
+        name = vectors_name(suite.id, place)
+        if name not in self._digests:
+            raise UsageError(f"result {self._id} holds no vectors of the answers to {suite.id!r}")
+        kept = read_embedded(self._blobs.get(self._digests[name]), name)
+        asked = {call.id for call in embedding_calls(items.values())}
+        return Embedded(kept.model, {key: kept.vectors[key] for key in asked & set(kept.vectors)})
+
+    def spent(self, *_places: str) -> tuple[int, float | None]:
         return 0, 0.0
 
     async def close(self) -> None:
@@ -294,3 +336,189 @@ class RecordedGraders:
 def judge_spec(pack: Pack, suite: SuiteSpec) -> JudgeSpec:
     """The judge that a suite asks."""
     return pack.judges[str(suite.judge)]
+
+
+METRIC = "judge_licence"
+ONCE = 1
+GATING = frozenset({"score", "baseline_score", "regression", "newly_broken_count"})
+"""What an unlicensed judge may not say; the rest is printed for people."""
+
+
+class LabelledSet(msgspec.Struct, frozen=True):
+    """Answers that people graded: what the judge is shown, and what they said."""
+
+    reference: str
+    items: dict[tuple[str, int], Scorable]
+    labels: dict[str, str]
+
+
+class SuiteQualification(msgspec.Struct, frozen=True):
+    """A judge's qualification in one suite, with the replies it rests on."""
+
+    suite: str
+    labels: str
+    qualification: JudgeQualification
+    graded: Graded
+
+
+Labels = Callable[[str, JudgeSpec, JudgeOptions], LabelledSet]
+"""Finds what people said, by the judge's name and spec, for a rubric."""
+
+
+def labels_in(folder: Path) -> Labels:
+    """Labels in the files that a pack names, found from its folder."""
+    return lambda _name, judge, options: read_labels(folder / judge.labels, judge.labels, options)
+
+
+def read_labels(path: Path, name: str, options: JudgeOptions) -> LabelledSet:
+    """The labelled answers of a file."""
+    return labelled_set(read_dataset(str(path), name), options)
+
+
+def labelled_set(snapshot: Snapshot, options: JudgeOptions) -> LabelledSet:
+    """Rows as labelled answers: each with an ``output`` and a ``label`` of the rubric."""
+    name = snapshot.name
+    known = {grade.label for grade in options.rubric}
+    problems = [problem for row in snapshot.rows if (problem := _problem(row, known)) is not None]
+    if problems:
+        raise BadInputError(tuple(f"{name}: item {problem}" for problem in problems[:20]))
+    return LabelledSet(
+        reference=snapshot.reference,
+        items={
+            (row.id, ONCE): Scorable(row.id, row.input, row.target, row.extra["output"])
+            for row in snapshot.rows
+        },
+        labels={row.id: str(row.extra["label"]) for row in snapshot.rows},
+    )
+
+
+def _problem(row: Row, known: set[str]) -> str | None:
+    if row.extra.get("output") is None:
+        return f"{row.id!r} has no output to grade"
+    label = row.extra.get("label")
+    if label not in known:
+        return f"{row.id!r} has label {label!r}, the rubric has {', '.join(sorted(known))}"
+    return None
+
+
+async def qualify_judges(
+    pack: Pack, graders: Graders, labels: Labels
+) -> dict[str, SuiteQualification]:
+    """The qualification of every suite's judge."""
+    found = {}
+    for suite in pack.suites:
+        if suite.judge is not None:
+            found[suite.id] = await _license(judge_spec(pack, suite), suite, graders, labels)
+    return found
+
+
+async def _license(
+    judge: JudgeSpec, suite: SuiteSpec, graders: Graders, labels: Labels
+) -> SuiteQualification:
+    # Needs numpy, and only packs with a judge should pay for it.
+    from gatemark.scorers.judge.qualification import judge_agreement  # noqa: PLC0415
+
+    options = judge_options(suite)
+    labelled = labels(str(suite.judge), judge, options)
+    graded = await graders.grade(suite, LICENCE, labelled.items)
+    qualification = judge_agreement(
+        _labels_given(options, labelled.items, graded),
+        labelled.labels,
+        judge=graded.judge,
+        gate=judge.licence_min,
+        min_items=judge.min_items,
+    )
+    return SuiteQualification(suite.id, labelled.reference, qualification, graded)
+
+
+def _labels_given(options: JudgeOptions, items: Items, graded: Graded) -> dict[str, str | None]:
+    by_majority = msgspec.structs.replace(options, aggregate="majority")
+    given: dict[str, str | None] = {}
+    for key, item in items.items():
+        score = grade_replies(by_majority, item, graded.replies[key])
+        given[key[0]] = score.detail.get("grade")
+    return given
+
+
+def qualification_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
+    """The rule that holds a verdict open while a judge has no qualification."""
+    return Rule(
+        id=f"{suite.id}.judge",
+        metric=METRIC,
+        lane=suite.id,
+        op=">=",
+        bound=judge.licence_min,
+        min_n=judge.min_items,
+        severity="hold",
+    )
+
+
+def with_qualification(
+    report: ArmsReport, suite: str, found: SuiteQualification, graded: Graded
+) -> ArmsReport:
+    """A report by a judge: without numbers that need a qualification it lacks.
+
+    A suite over another's answers depends on the other's judge, whose qualification is shown there.
+    """
+    unasked = found.graded.outages()
+    if unasked:
+        objection = f"the judge could not be asked about {len(unasked)} labelled answers"
+    elif found.qualification.covers(graded.judge):
+        objection = None
+    elif found.qualification.judge != graded.judge:
+        objection = "another judge graded than the one that was compared with people"
+    else:
+        objection = f"the judge may not gate: {found.qualification.reason}"
+    own = suite == found.suite
+    numbers = (*report.measurements, *((_measurement(found, objection),) if own else ()))
+    return ArmsReport(
+        score=_held(report.score, objection),
+        baseline_score=_held(report.baseline_score, objection),
+        measurements=tuple(
+            _held(number, objection) if number.name in GATING else number for number in numbers
+        ),
+        figures=(*report.figures, *((_table(found),) if own else ())),
+        delta_error=None if objection else report.delta_error,
+    )
+
+
+def _held(number: Measurement, objection: str | None) -> Measurement:
+    if objection is None:
+        return number
+    return unmeasured(
+        number.name, objection, direction=number.direction, n=number.n, lane=number.lane
+    )
+
+
+def _measurement(found: SuiteQualification, objection: str | None) -> Measurement:
+    qualification = found.qualification
+    lows = [low for low in (qualification.kappa_low, qualification.ac1_low) if low is not None]
+    reached = len(lows) == 2 and min(lows) >= qualification.gate
+    if len(lows) < 2 or found.graded.outages() or (objection is not None and reached):
+        reason = objection or f"no lower bound of the judge's agreement (n={qualification.n})"
+        return unmeasured(
+            METRIC, reason, direction="higher_is_better", n=qualification.n, lane=found.suite
+        )
+    return measured(
+        METRIC, min(lows), n=qualification.n, direction="higher_is_better", lane=found.suite
+    )
+
+
+def _table(found: SuiteQualification) -> Table:
+    qualification = found.qualification
+    rows = (
+        ("may gate", "yes" if qualification.allowed else f"no: {qualification.reason}"),
+        ("answers graded by people", qualification.n),
+        ("kappa", _rounded(qualification.kappa)),
+        ("kappa, lower bound", _rounded(qualification.kappa_low)),
+        ("AC1", _rounded(qualification.ac1)),
+        ("AC1, lower bound", _rounded(qualification.ac1_low)),
+        ("needed", qualification.gate),
+        ("judge", qualification.judge),
+        ("labels", found.labels),
+    )
+    return Table(f"{found.suite}: the judge and people", ("fact", "value"), rows, len(rows))
+
+
+def _rounded(number: float | None) -> float | None:
+    return None if number is None else round(number, 4)

@@ -15,30 +15,34 @@ import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
-from gatemark.core.policy import Bench, Finding, Policy, Rule, Setting, Verdict, Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
-from gatemark.evidence.rows import Snapshot
-from gatemark.gating.decide import decide, refuse_strays, runtime_versions
-from gatemark.packs.answers import Answer, asked_rows
-from gatemark.packs.arms import OpenPack, suite_plugin
-from gatemark.packs.conditions import (
-    ASKED,
-    CACHED,
-    Conditions,
-    condition_measurements,
-    refuse_waived_conditions,
+from gatemark.core.policy import (
+    Bench,
+    Finding,
+    Policy,
+    Rule,
+    Setting,
+    Verdict,
+    Waiver,
+    decide,
+    refuse_strays,
 )
+from gatemark.core.result import AssetRef, Blob, Cell, Cost, Figure, PackRef, Result, Table, seal
+from gatemark.evidence.exam import runtime_versions
+from gatemark.evidence.rows import Snapshot
+from gatemark.packs.answers import (
+    Answer,
+    asked_rows,
+    latency_and_cost_numbers,
+    latency_and_cost_table,
+)
+from gatemark.packs.embeddings import embedding_options
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
-from gatemark.packs.grading import Graded
-from gatemark.packs.latency_and_cost import latency_and_cost_numbers, latency_and_cost_table
-from gatemark.packs.outages import (
-    asked,
-    held_report,
-    outage_condition,
-    outage_objection,
-    without_outages,
+from gatemark.packs.grading import (
+    Graded,
+    SuiteQualification,
+    qualification_rule,
+    with_qualification,
 )
 from gatemark.packs.pack import (
     EXAM_SETTING,
@@ -48,20 +52,33 @@ from gatemark.packs.pack import (
     RegressionMode,
     SuiteSpec,
 )
+from gatemark.packs.pack_file import OpenPack, suite_plugin
+from gatemark.packs.part_scores import part_numbers
 from gatemark.packs.policy import (
+    ASKED,
     BENCH_RULE,
+    CACHED,
     POOLED,
     POOLED_RULE,
+    Conditions,
+    asked,
     bench,
     bench_delta,
     bound_of,
+    condition_measurements,
+    held_report,
     limited_run,
+    outage_condition,
+    outage_objection,
     pack_policy,
+    pooled_numbers,
+    pooled_suites,
+    refuse_waived_conditions,
     refuse_waived_limit,
     regression_mode,
+    with_chance,
+    without_outages,
 )
-from gatemark.packs.qualification import SuiteQualification, qualification_rule, with_qualification
-from gatemark.packs.regression import pooled_numbers, pooled_suites, with_chance
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.proportion import two_sided_z
 from gatemark.workspace import Workspace
@@ -165,7 +182,7 @@ def judge_pack(
     )
     taken = [] if rules == FIRST_RULES else _latency_and_cost(pack, gathered)
     found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled)]
-    numbers = (*with_chance(found, pack.alpha, rules), *taken)
+    numbers = (*with_chance(found, pack.level, rules), *taken)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return PackDecision(
         policy=policy,
@@ -223,7 +240,7 @@ def _policy(
     settings: dict[str, Setting] = {}
     for suite in pack.suites:
         if suite.evidence is not None:
-            rules[suite.id], of_exam = exam_rules(suite)
+            rules[suite.id], of_exam = exam_rules(suite, version)
             settings.update(of_exam)
             continue
         plugin = suite_plugin(suite)
@@ -274,15 +291,20 @@ def _examined(
         candidate=gathered.candidate[suite.id],
         baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
         margin=bound_of(opened.pack, suite, pooled),
-        alpha=opened.pack.alpha,
+        alpha=opened.pack.level,
         rules=rules,
     )
     objection = outage_objection(evidence)
     heard = evidence if objection is None else without_outages(evidence)
     report = plugin.examine(heard, _options(suite, plugin.options))
+    if suite.dataset is not None and any(answer.parts for answer in heard.candidate):
+        parts = part_numbers(heard, plugin, _options(suite, plugin.options))
+        report = msgspec.structs.replace(report, measurements=(*report.measurements, *parts))
     if objection is not None:
         report = held_report(report, objection)
     report = _scored_elsewhere(report, evidence.candidate)
+    if suite.is_embedded:
+        report = _scored_by_model(report, suite)
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
@@ -303,6 +325,14 @@ def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsRepo
     told = scored_by(answers)
     if told is None:
         return report
+    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
+    return msgspec.structs.replace(report, score=score)
+
+
+def _scored_by_model(report: ArmsReport, suite: SuiteSpec) -> ArmsReport:
+    """A report that says which embedding model gave the scores; nobody compares it with people."""
+    model = embedding_options(suite).model
+    told = f"similarity by {model}, which was not compared with people's judgement"
     score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
     return msgspec.structs.replace(report, score=score)
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+from itertools import product
 from typing import Annotated, Any, Literal
 
 import msgspec
 
 from gatemark.core.canonical import digest_document, original_fields
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError
-from gatemark.core.formats import newer_format
 from gatemark.core.policy import Rule
 from gatemark.core.result import AssetKind
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
+from gatemark.evidence.settings_file import about
 
 WEIGHT_TOLERANCE = 1e-9
 PACK_VERSION = 1
@@ -29,23 +31,27 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Z
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RegressionMode = Literal["point", "non_inferiority"]
+EMBEDDING = "embedding"
+"""The scorer that compares vectors, which are asked for while a pack runs."""
+MAX_CELLS = 100
+"""How many candidates a matrix may have."""
 
 
 @original_fields("kind name")
 class PackAsset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the pack examines."""
 
-    kind: AssetKind
-    name: Name
+    kind: Annotated[AssetKind, about("Kind of thing that changes, such as `prompt` or `model`.")]
+    name: Annotated[Name, about("Its name, as promotions know it.")]
 
 
 @original_fields("name options judge")
 class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A scorer by name, with its options; ``judge`` names the pack's judge that it asks."""
 
-    name: str
-    options: dict[str, Any] = {}
-    judge: Name | None = None
+    name: Annotated[str, about("Name of the scorer.")]
+    options: Annotated[dict[str, Any], about("Options of the scorer.")] = {}
+    judge: Annotated[Name | None, about("Judge of the pack that the scorer `judge` asks.")] = None
 
 
 @original_fields("target labels licence_min min_items")
@@ -56,10 +62,18 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bounds of at least ``licence_min``, over ``min_items`` or more answers, may gate.
     """
 
-    target: dict[str, Any]
-    labels: str
-    licence_min: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
-    min_items: Annotated[int, msgspec.Meta(ge=20, le=1_000_000)] = 50
+    target: Annotated[dict[str, Any], about("Target that is asked.")]
+    labels: Annotated[
+        str, about("File of answers that people graded, with `id`, `input`, `output` and `label`.")
+    ]
+    licence_min: Annotated[
+        Annotated[float, msgspec.Meta(gt=0, le=1)],
+        about("Minimum lower bound of the agreement with people."),
+    ] = 0.6
+    min_items: Annotated[
+        Annotated[int, msgspec.Meta(ge=20, le=1_000_000)],
+        about("Minimum number of answers that people graded."),
+    ] = 50
 
 
 Bound = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
@@ -88,8 +102,10 @@ class LatencyBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
     percentile is the smallest latency observed that so many answers do not exceed.
     """
 
-    p50_ms_max: Bound | None = None
-    p95_ms_max: Bound | None = None
+    p50_ms_max: Annotated[Bound | None, about("Maximum median latency, in milliseconds.")] = None
+    p95_ms_max: Annotated[
+        Bound | None, about("Maximum latency of 95 of 100 answers, in milliseconds.")
+    ] = None
 
 
 @original_fields("money_max money_per_item_max tokens_max tokens_per_item_max")
@@ -99,10 +115,12 @@ class CostBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
     Money is in the unit of the target's costs; tokens are those that went in and came out.
     """
 
-    money_max: Bound | None = None
-    money_per_item_max: Bound | None = None
-    tokens_max: Bound | None = None
-    tokens_per_item_max: Bound | None = None
+    money_max: Annotated[Bound | None, about("Maximum cost of all answers.")] = None
+    money_per_item_max: Annotated[Bound | None, about("Maximum mean cost of an answer.")] = None
+    tokens_max: Annotated[Bound | None, about("Maximum number of tokens of all answers.")] = None
+    tokens_per_item_max: Annotated[
+        Bound | None, about("Maximum mean number of tokens of an answer.")
+    ] = None
 
 
 @original_fields(
@@ -128,32 +146,58 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     ``slice_min_items`` (20 when it is not given) are judged together.
     """
 
-    id: Name
-    kind: Name
-    weight: Share
-    min: Share | None = None
-    dataset: str | None = None
-    source: str | None = None
-    evidence: dict[Name, str] | None = None
-    baseline_evidence: dict[Name, str] | Literal["none"] | None = None
-    scorer: str | ScorerSpec | None = None
-    sample: Sampling | None = None
-    epochs: Positive = 1
-    reruns: Positive = 1
-    fails_at: Positive = 1
-    regression: RegressionMode | None = None
-    regression_max: Share | None = None
-    errors_max: Share = 0.0
-    slices: tuple[str, ...] = ()
-    options: dict[str, Any] = {}
-    template: Any = None
-    severity: Literal["block", "warn"] | None = None
-    largest_drop: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
-    latency: LatencyBounds | None = None
-    cost: CostBounds | None = None
-    slice_min: Share | None = None
-    slice_regression_max: Share | None = None
-    slice_min_items: Positive | None = None
+    id: Annotated[Name, about("Name of the suite, which rules use as the lane.")]
+    kind: Annotated[Name, about("Kind of suite, such as `golden`.")]
+    weight: Annotated[Share, about("Share in the bench score; the weights of all suites sum to 1.")]
+    min: Annotated[Share | None, about("Floor: minimum score of the suite.")] = None
+    dataset: Annotated[str | None, about("File of items, or `builtin:probes_v1`.")] = None
+    source: Annotated[str | None, about("Suite whose answers this one looks at again.")] = None
+    evidence: Annotated[
+        dict[Name, str] | None, about("Files that an exam over records reads, by their role.")
+    ] = None
+    baseline_evidence: Annotated[
+        dict[Name, str] | Literal["none"] | None,
+        about("The same files of the baseline, or `none`."),
+    ] = None
+    scorer: Annotated[
+        str | ScorerSpec | None, about("Scorer of the answers: a name, or a mapping with options.")
+    ] = None
+    sample: Annotated[Sampling | None, about("Seeded draw from the data set.")] = None
+    epochs: Annotated[Positive, about("How often every item is answered, for the mean.")] = 1
+    reruns: Annotated[Positive, about("How often every probe is tried.")] = 1
+    fails_at: Annotated[Positive, about("Failed tries that make a probe count as broken.")] = 1
+    regression: Annotated[
+        RegressionMode | None,
+        about("How a drop is judged: with its uncertainty, or by the point alone."),
+    ] = None
+    regression_max: Annotated[
+        Share | None, about("Maximum drop of this suite. Default: the pack's `guard_max`.")
+    ] = None
+    errors_max: Annotated[
+        Share, about("Share of items that may end in an error without holding the verdict open.")
+    ] = 0.0
+    slices: Annotated[tuple[str, ...], about("Tags whose values are measured on their own.")] = ()
+    options: Annotated[dict[str, Any], about("Options of the kind of suite.")] = {}
+    template: Annotated[
+        Any, about("What the target gets as its input, with placeholders such as `{{input.user}}`.")
+    ] = None
+    severity: Annotated[
+        Literal["block", "warn"] | None,
+        about("Whether the floor of a suite that is not required blocks."),
+    ] = None
+    largest_drop: Annotated[
+        Annotated[float, msgspec.Meta(gt=0, le=1)] | None,
+        about("How far the score of one item can move, for graded scores."),
+    ] = None
+    latency: Annotated[
+        LatencyBounds | None, about("Bounds on the latency of the candidate's answers.")
+    ] = None
+    cost: Annotated[CostBounds | None, about("Bounds on what the candidate's answers cost.")] = None
+    slice_min: Annotated[Share | None, about("Minimum score of every slice.")] = None
+    slice_regression_max: Annotated[Share | None, about("Maximum drop of every slice.")] = None
+    slice_min_items: Annotated[
+        Positive | None, about("Items that a slice needs to be judged alone. Default: 20.")
+    ] = None
 
     def __post_init__(self) -> None:
         if not self.slices and (self.slice_min, self.slice_regression_max) != (None, None):
@@ -188,9 +232,23 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else None
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether an embedding model is asked for the vectors of this suite's answers."""
+        return isinstance(self.scorer, ScorerSpec) and self.scorer.name == EMBEDDING
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether a model is asked about the answers before they can be scored."""
+        return self.judge is not None or self.is_embedded
+
+    @property
     def repeats(self) -> int:
         """How often every item is answered."""
         return max(self.epochs, self.reruns)
+
+
+WORST_SLICE_SCORE = "worst_slice_score"
+WORST_SLICE_DROP = "worst_slice_regression"
 
 
 @original_fields("candidate baseline")
@@ -200,8 +258,31 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     The form of a target is the targets' business.
     """
 
-    candidate: dict[str, Any]
-    baseline: dict[str, Any] | Literal["none"]
+    candidate: Annotated[dict[str, Any], about("What is examined.")]
+    baseline: Annotated[
+        dict[str, Any] | Literal["none"], about("What it would replace, or `none`.")
+    ]
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One candidate of a matrix: a value of every axis, and the target that they make."""
+
+    values: dict[str, str]
+    target: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What people and options call it, such as ``short/small``."""
+        return "/".join(self.values.values())
+
+
+def _merged(base: Any, changes: Any) -> Any:
+    """Return a mapping with changes laid over it, key by key; null takes a key away."""
+    if not isinstance(base, dict) or not isinstance(changes, dict):
+        return changes
+    left = {key: value for key, value in base.items() if changes.get(key, value) is not None}
+    added = {key: _merged(base.get(key), value) for key, value in changes.items()}
+    return {**left, **{key: value for key, value in added.items() if value is not None}}
 
 
 @original_fields(
@@ -214,23 +295,44 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``regression_max`` is how far the bench may drop, ``guard_max`` how far any one suite may
     (twice as far when it is not given). ``latency`` and ``cost`` bound what the candidate's answers
     to all suites take together.
+
+    ``matrix`` makes several candidates of one: axes such as ``prompt`` and ``model``, each with
+    named changes to ``targets.candidate``; every combination is a candidate. ``candidates`` is how
+    many were tried where not all of them are in the matrix: whoever picks the best of several is
+    held to ``alpha`` divided by their number.
     """
 
-    gatemark: Literal[1]
-    name: Name
-    version: Positive
-    asset: PackAsset
-    score_min: Share
-    regression_max: Share
-    suites: tuple[SuiteSpec, ...]
-    targets: Arms | None = None
-    judges: dict[Name, JudgeSpec] = {}
-    required_suites: tuple[str, ...] = ()
-    alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
-    rules: tuple[Rule, ...] = ()
-    guard_max: Share | None = None
-    latency: LatencyBounds | None = None
-    cost: CostBounds | None = None
+    gatemark: Annotated[Literal[1], about("Version of the format.")]
+    name: Annotated[Name, about("Name of the pack.")]
+    version: Annotated[
+        Positive, about("Version of the pack; raise it when rules, suites or data change.")
+    ]
+    asset: Annotated[PackAsset, about("What the pack examines.")]
+    score_min: Annotated[Share, about("Minimum bench score.")]
+    regression_max: Annotated[Share, about("Maximum drop of the bench score.")]
+    suites: Annotated[tuple[SuiteSpec, ...], about("The suites, in the order of reports.")]
+    targets: Annotated[
+        Arms | None, about("Who answers; a pack of evidence files alone has none.")
+    ] = None
+    judges: Annotated[dict[Name, JudgeSpec], about("Models that grade, by name.")] = {}
+    required_suites: Annotated[tuple[str, ...], about("Suites whose floors block.")] = ()
+    alpha: Annotated[Annotated[float, msgspec.Meta(gt=0, lt=0.5)], about("Significance level.")] = (
+        0.05
+    )
+    rules: Annotated[tuple[Rule, ...], about("Rules of your own.")] = ()
+    guard_max: Annotated[
+        Share | None, about("Maximum drop of any one suite. Default: twice `regression_max`.")
+    ] = None
+    latency: Annotated[LatencyBounds | None, about("Bounds on the latency of all answers.")] = None
+    cost: Annotated[CostBounds | None, about("Bounds on the cost of all answers.")] = None
+    matrix: Annotated[
+        dict[Name, dict[Name, dict[str, Any]]],
+        about("Axes with named changes to `targets.candidate`; every combination is a candidate."),
+    ] = {}
+    candidates: Annotated[
+        Positive | None,
+        about("Number of candidates that were tried, where not all are in the matrix."),
+    ] = None
 
     def __post_init__(self) -> None:
         problems = self.problems()
@@ -264,6 +366,20 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if not self._answering() and (self.latency is not None or self.cost is not None):
             found.append("latency and cost need a suite with a dataset, whose items are answered")
         found.extend(self._judge_problems())
+        found.extend(self._matrix_problems())
+        return found
+
+    def _matrix_problems(self) -> list[str]:
+        if not self.matrix:
+            return []
+        if self.targets is None:
+            return ["a matrix needs targets.candidate, which its values change"]
+        found = [
+            f"matrix axis {axis!r} has no values" for axis in self.matrix if not self.matrix[axis]
+        ]
+        count = math.prod(len(values) for values in self.matrix.values())
+        if count > MAX_CELLS:
+            found.append(f"the matrix has {count} candidates, at most {MAX_CELLS} are allowed")
         return found
 
     def _judge_problems(self) -> list[str]:
@@ -276,6 +392,29 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _answering(self) -> set[str]:
         return {suite.id for suite in self.suites if suite.dataset is not None}
+
+    def cells(self) -> tuple[Cell, ...]:
+        """Return every candidate of the matrix; none without one."""
+        if not self.matrix or self.targets is None:
+            return ()
+        found = []
+        for names in product(*self.matrix.values()):
+            target: Any = self.targets.candidate
+            values = dict(zip(self.matrix, names, strict=True))
+            for axis, name in values.items():
+                target = _merged(target, self.matrix[axis][name])
+            found.append(Cell(values, target))
+        return tuple(found)
+
+    @property
+    def tried(self) -> int:
+        """How many candidates the one that is judged may have been picked from."""
+        return max(self.candidates or 1, math.prod(map(len, self.matrix.values())))
+
+    @property
+    def level(self) -> float:
+        """The significance level of one candidate's tests."""
+        return self.alpha / self.tried
 
     @property
     def has_baseline(self) -> bool:

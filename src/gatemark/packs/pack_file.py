@@ -1,14 +1,20 @@
-"""Reading a pack file: every mistake in it is named with its line before anything runs."""
+"""From a pack file to a pack that can run: its keys, its data, its suites' plugins and scorers.
+
+Every mistake in the file is named with its line before anything runs.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.evidence.exam import suites
+from gatemark.evidence.rows import Snapshot, draw, frozen_rows, read_dataset
 from gatemark.evidence.settings_file import (
     SettingsProblem,
     option_problems,
@@ -16,10 +22,16 @@ from gatemark.evidence.settings_file import (
     problem_in,
     settings_text,
 )
+from gatemark.packs.answers import calls_of
+from gatemark.packs.grading import JUDGE_SCORER
 from gatemark.packs.pack import Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import PackSuite
-from gatemark.scorers.scorer import scorers
+from gatemark.scorers.scorer import ScoreFunction, scorers
 from gatemark.targets.spec import TargetSpec
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+from collections.abc import Mapping
 
 WRITTEN_KEYS: Final = ("api_key", "apiKey", "key", "token")
 """What people call the key of an endpoint when they write it into a pack."""
@@ -40,6 +52,12 @@ def read_pack_file(path: str) -> Pack:
     return pack
 
 
+def has_matrix(path: str) -> bool:
+    """Tell whether a pack file has several candidates; other mistakes are found when it is read."""
+    value = parse_settings(settings_text(path), path)
+    return isinstance(value, dict) and bool(value.get("matrix"))
+
+
 def _refuse_other_tools(value: object, path: str) -> None:
     """Say what to do with a file of promptfoo in place of a pack."""
     if not isinstance(value, dict) or "gatemark" in value:
@@ -47,8 +65,8 @@ def _refuse_other_tools(value: object, path: str) -> None:
     if "providers" in value or "prompts" in value:
         raise BadInputError(
             f"{path}: is a promptfoo config, not a pack; gate its results: promptfoo eval "
-            f"-c {path} -o cand.json, then gatemark compare base.json cand.json. Or write a "
-            "pack: gatemark init FOLDER"
+            f"-c {path} -o cand.json, then gatemark compare base.json cand.json. Or make a pack "
+            f"of it: gatemark init FOLDER --from promptfoo {path}"
         )
     if "evalId" in value or "results" in value:
         raise BadInputError(
@@ -64,6 +82,10 @@ def _problems(pack: Pack) -> Iterator[SettingsProblem]:
         yield from _target_problems(pack.targets.candidate, "$.targets.candidate")
         if pack.targets.baseline != "none":
             yield from _target_problems(pack.targets.baseline, "$.targets.baseline")
+    for cell in pack.cells():
+        axis, value = list(cell.values.items())[-1]
+        for problem in _target_problems(cell.target, f"$.matrix.{axis}.{value}"):
+            yield problem._replace(message=f"matrix {cell.name}: {problem.message}")
     for name, judge in pack.judges.items():
         yield from _target_problems(judge.target, f"$.judges.{name}.target")
 
@@ -111,3 +133,137 @@ def _target_problems(given: object, path: str) -> Iterator[SettingsProblem]:
         )
         problem = problem._replace(message=told)
     yield problem.below(path)
+
+
+BUILTIN = "builtin:"
+
+
+class OpenPack(msgspec.Struct, frozen=True):
+    """A pack with the folder it stands in and its data, frozen."""
+
+    pack: Pack
+    folder: Path
+    snapshots: dict[str, Snapshot]
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The snapshots that a result cites."""
+        return tuple(sorted({snapshot.reference for snapshot in self.snapshots.values()}))
+
+
+def open_pack(path: str) -> OpenPack:
+    """The pack of a file, ready to run."""
+    pack, folder = read_pack_file(path), Path(path).resolve().parent
+    snapshots = load_snapshots(pack, folder)
+    for suite in pack.suites:
+        if suite.template is not None:
+            # What cannot be filled in is refused before anybody is asked.
+            calls_of(suite, snapshots[suite.id].rows)
+    return OpenPack(pack, folder, snapshots)
+
+
+def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
+    """One snapshot per suite; a suite that looks at another's answers shares its snapshot."""
+    answering = [suite for suite in pack.suites if suite.dataset is not None]
+    found = {suite.id: load_snapshot(suite, folder) for suite in answering}
+    for suite in pack.suites:
+        if suite.source is not None:
+            found[suite.id] = found[suite.source]
+    return found
+
+
+def load_snapshot(suite: SuiteSpec, folder: Path) -> Snapshot:
+    """The rows that one suite asks about, drawn when it asks for a draw."""
+    dataset = str(suite.dataset)
+    if dataset.startswith(BUILTIN):
+        snapshot = _builtin(dataset.removeprefix(BUILTIN))
+    else:
+        snapshot = read_dataset(str(folder / dataset), dataset)
+    return snapshot if suite.sample is None else draw(snapshot, suite.sample)
+
+
+def _builtin(name: str) -> Snapshot:
+    if name != "probes_v1":
+        raise UsageError(f"no built-in data set is called {name!r} (there is: probes_v1)")
+    records = [
+        {**probe, "tags": {**probe["tags"], "class": probe["class"]}} for probe in load_probes()
+    ]
+    return frozen_rows(BUILTIN + name, records)
+
+
+def suite_plugin(spec: SuiteSpec) -> PackSuite:
+    """The plugin behind a suite of a pack."""
+    plugin = suites().get(spec.kind)
+    if not isinstance(plugin, PackSuite):
+        raise UsageError(f"suite {spec.id}: kind {spec.kind!r} does not look at answers")
+    return plugin
+
+
+def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, str]]:
+    """The function that scores a suite's answers, and what identifies it."""
+    if isinstance(spec.scorer, str) or spec.scorer is None:
+        name, given = spec.scorer or suite_plugin(spec).scorer, {}
+    else:
+        name, given = spec.scorer.name, dict(spec.scorer.options)
+    if name is None:
+        raise UsageError(f"suite {spec.id} needs a scorer")
+    if (name == JUDGE_SCORER) != (spec.judge is not None):
+        raise UsageError(
+            f"suite {spec.id}: the scorer {JUDGE_SCORER!r} and a judge of the pack come together, "
+            f"as in scorer: {{name: {JUDGE_SCORER}, judge: NAME}}"
+        )
+    scorer = scorers().get(name)
+    if "folder" in scorer.places:
+        given = {**given, "folder": str(folder)}
+    options = scorer.options_from(given)
+    return scorer.ready(options), scorer.identity(options)
+
+
+def scoring_of(opened: OpenPack) -> dict[str, dict[str, str]]:
+    """What identifies the scoring of every suite whose items are answered."""
+    answering = [suite for suite in opened.pack.suites if suite.dataset is not None]
+    return {suite.id: scorer_of(suite, opened.folder)[1] for suite in answering}
+
+
+def probe_file() -> Traversable:
+    """The shipped file of probes."""
+    return files("gatemark.packs.probes") / "probes_v1.jsonl"
+
+
+def load_probes() -> list[dict[str, Any]]:
+    """The shipped probes as plain records, in the order of the file."""
+    return [msgspec.json.decode(line) for line in probe_file().read_bytes().splitlines()]
+
+
+CANDIDATE, BASELINE = "candidate", "baseline"
+
+
+class SuiteFiles(msgspec.Struct, frozen=True):
+    """Where the evidence of one suite lies, by arm and role; None when there is no baseline."""
+
+    candidate: dict[str, str]
+    baseline: dict[str, str] | None
+
+    def arms(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Each arm that there is, with its files."""
+        yield CANDIDATE, self.candidate
+        if self.baseline is not None:
+            yield BASELINE, self.baseline
+
+
+def files_of_pack(opened: OpenPack) -> dict[str, SuiteFiles]:
+    """The evidence that a pack names, found from the pack's folder."""
+    found = {}
+    for suite in opened.pack.suites:
+        if suite.evidence is None:
+            continue
+        baseline = suite.baseline_evidence
+        found[suite.id] = SuiteFiles(
+            candidate=_in_folder(opened.folder, suite.evidence),
+            baseline=_in_folder(opened.folder, baseline) if isinstance(baseline, dict) else None,
+        )
+    return found
+
+
+def _in_folder(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+    return {role: str(folder / path) for role, path in files.items()}

@@ -1,24 +1,177 @@
-"""The rules that every pack implies, whatever its suites: floors, regressions, errors, bench."""
+"""What a pack demands over all its suites and of the run itself, and the numbers for it.
+
+The rules that every pack implies: floors, regressions, errors, the bench score. The drop over all
+suites, and how sure one can be of several drops at once.
+
+Conditions are rules that exist only when they apply: what a run was like, where that bears on its
+verdict. One that holds keeps a run from passing and cannot be waived; one that warns is a caveat on
+the first page. Each is kept among the settings of the sealed policy, so that judging the same
+evidence again comes to the same rules.
+
+One condition is that everything could be asked. Counting an outage as a wrong answer would fail a
+candidate for somebody else's network; leaving the items out would let a number rest on those that
+happened to arrive. So a suite with such items has no score, and the verdict is held open, whichever
+arm or judge could not be asked. What was answered still counts where more answers cannot mend it: a
+probe that broke stays broken.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
+from typing import Final
+
+import msgspec
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Against, Policy, Rule, Setting, SuiteShare, Waiver
-from gatemark.gating.decide import LINE_TOLERANCE
-from gatemark.packs.conditions import Conditions, condition_rules
-from gatemark.packs.latency_and_cost import latency_and_cost_rules
+from gatemark.core.policy import (
+    ITEMS_NEEDED,
+    LINE_TOLERANCE,
+    MAY_BE_CHANCE,
+    MAY_BE_CHANCE_AMONG_CLAIMS,
+    Against,
+    Policy,
+    Rule,
+    Setting,
+    Severity,
+    SuiteShare,
+    Waiver,
+)
+from gatemark.core.result import Result
+from gatemark.packs.answers import Answer, asked_rows, latency_and_cost_rules
 from gatemark.packs.pack import (
     FIRST_RULES,
     RULES,
     RULES_SETTING,
+    WORST_SLICE_DROP,
+    WORST_SLICE_SCORE,
     Pack,
     RegressionMode,
     SuiteSpec,
 )
+from gatemark.packs.pack_file import OpenPack, suite_plugin
+from gatemark.packs.suites.arms import HARM_P, MEASURE_VERSION, PairedItems, drop_numbers
+from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
+from gatemark.statistics.significance import holm
+from gatemark.targets.port import OUTAGES
+
+ASKED: Final = "run.asked"
+IN_PROCESS: Final = "run.in_process"
+ISOLATED: Final = "run.isolated"
+CACHED: Final = "run.cached"
+
+SEVERITIES: Final[Mapping[str, Severity]] = {
+    ASKED: "hold",
+    IN_PROCESS: "hold",
+    ISOLATED: "warn",
+    CACHED: "warn",
+}
+"""In the order in which they are spoken of."""
+
+Conditions = Mapping[str, str]
+"""Why each condition that applies does so."""
+
+
+def condition_rules(conditions: Conditions) -> tuple[Rule, ...]:
+    """Return one rule per condition; none of them can be met."""
+    return tuple(
+        Rule(id=name, metric=name, op=">=", bound=1.0, severity=severity)
+        for name, severity in SEVERITIES.items()
+        if name in conditions
+    )
+
+
+def condition_measurements(conditions: Conditions) -> tuple[Measurement, ...]:
+    """Return what the rules of the conditions look at: no number, and the reason."""
+    return tuple(
+        unmeasured(name, conditions[name], direction="higher_is_better")
+        for name in SEVERITIES
+        if name in conditions
+    )
+
+
+def conditions_of(result: Result) -> dict[str, str]:
+    """Return the conditions under which a sealed result was made."""
+    settings = result.policy.settings
+    return {name: str(settings[name]) for name in SEVERITIES if name in settings}
+
+
+def refuse_waived_conditions(waivers: Sequence[Waiver]) -> None:
+    """Refuse waivers for conditions that nobody can excuse."""
+    for waiver in waivers:
+        if SEVERITIES.get(waiver.rule) == "hold":
+            raise BadInputError(f"{waiver.rule} cannot be waived: such a run never passes")
+
+
+BROKEN_PROBES = "newly_broken_count"
+SHOWN_LENGTH = 300
+
+
+def asked(answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    """Return the answers to what could be asked."""
+    return tuple(answer for answer in answers if answer.error not in OUTAGES)
+
+
+def outage_condition(arms: Mapping[str, Mapping[str, Sequence[Answer]]]) -> dict[str, str]:
+    """Return the condition that holds a verdict open when something could not be asked."""
+    told = []
+    for arm, suites in arms.items():
+        # A suite that looks at another's answers has the very same ones.
+        told_once = {id(answers): answers for answers in suites.values()}.values()
+        lost = [answer for answers in told_once for answer in _lost(answers)]
+        total = sum(len(answers) for answers in told_once)
+        if lost:
+            reason = " ".join((lost[0].reason or "no reason was given").split())[:SHOWN_LENGTH]
+            told.append(f"{lost[0].error}: {reason} ({arm}: {len(lost)} of {total} calls)")
+    return {ASKED: "; ".join(told)} if told else {}
+
+
+def without_outages(evidence: ArmsEvidence) -> ArmsEvidence:
+    """Return the evidence without what could not be asked, of either arm."""
+    baseline = None if evidence.baseline is None else asked(evidence.baseline)
+    return msgspec.structs.replace(evidence, candidate=asked(evidence.candidate), baseline=baseline)
+
+
+def outage_objection(evidence: ArmsEvidence) -> str | None:
+    """Say why a suite has no score, when something in it could not be asked."""
+    counts = {
+        "candidate": len(_lost(evidence.candidate)),
+        "baseline": len(_lost(evidence.baseline or ())),
+    }
+    told = [f"{count} calls of the {arm}" for arm, count in counts.items() if count]
+    return f"{' and '.join(told)} could not be asked" if told else None
+
+
+def held_report(report: ArmsReport, objection: str) -> ArmsReport:
+    """Return a report without numbers that the missing answers could change."""
+    return ArmsReport(
+        score=_held(report.score, objection),
+        baseline_score=_held(report.baseline_score, objection),
+        measurements=tuple(
+            number if number.name == BROKEN_PROBES and number.value else _held(number, objection)
+            for number in report.measurements
+        ),
+        figures=report.figures,
+        delta_error=None,
+    )
+
+
+def _lost(answers: Sequence[Answer]) -> list[Answer]:
+    return [answer for answer in answers if answer.error in OUTAGES]
+
+
+def _held(number: Measurement, objection: str) -> Measurement:
+    return unmeasured(
+        number.name,
+        objection,
+        direction=number.direction,
+        unit=number.unit,
+        n=number.n,
+        version=number.version,
+        lane=number.lane,
+    )
+
 
 BENCH_RULE = "bench.score_min"
 POOLED_RULE = "bench.regression"
@@ -26,8 +179,6 @@ POOLED = "bench_regression"
 DEFAULT_GUARD = 2.0
 """How many times ``regression_max`` one suite may drop by when the pack says nothing."""
 WHOLE_RUN = "run.whole"
-WORST_SLICE_SCORE = "worst_slice_score"
-WORST_SLICE_DROP = "worst_slice_regression"
 
 
 def regression_mode(
@@ -114,7 +265,7 @@ def pack_policy(
         score_min=pack.score_min,
         regression_max=pack.regression_max,
         settings={
-            "alpha": pack.alpha,
+            "alpha": pack.alpha if rules_version == FIRST_RULES else pack.level,
             "line_tolerance": LINE_TOLERANCE,
             "baseline": "given" if compared else "none",
             **({} if rules_version == FIRST_RULES else {RULES_SETTING: rules_version}),
@@ -237,4 +388,98 @@ def bench_delta(
         n=candidate.n,
         direction="higher_is_better",
         interval=Interval(low=value - half, high=value + half, level=0.95, method="normal"),
+    )
+
+
+FEWEST_POOLED = 2
+
+
+def pooled_suites(
+    pack: Pack, modes: Mapping[str, RegressionMode], compared: frozenset[str], rules: int
+) -> frozenset[str]:
+    """The suites that one test judges together: compared item by item, and with a weight.
+
+    A pool of one would say the same twice; then that suite is judged on its own.
+    """
+    if rules == FIRST_RULES:
+        return frozenset()
+    found = frozenset(
+        suite.id
+        for suite in pack.suites
+        if suite.id in compared
+        and suite.dataset is not None
+        and suite.weight > 0
+        and modes[suite.id] == "non_inferiority"
+        and suite_plugin(suite).is_paired
+    )
+    return found if len(found) >= FEWEST_POOLED else frozenset()
+
+
+def pooled_numbers(
+    opened: OpenPack, reports: Mapping[str, ArmsReport], pooled: frozenset[str]
+) -> list[Measurement]:
+    """The weighted drop over the pooled suites; one without a drop of its own leaves none."""
+    if not pooled:
+        return []
+    pack = opened.pack
+    suites = [suite for suite in pack.suites if suite.id in pooled]
+    for suite in suites:
+        missing = next(
+            (n for n in reports[suite.id].measurements if n.name == "regression" and n.reason), None
+        )
+        if missing is not None:
+            reason = f"{suite.id}: {missing.reason}"
+            return [
+                unmeasured(HARM_P, reason, direction="neutral"),
+                unmeasured(POOLED, reason, direction="lower_is_better", version=MEASURE_VERSION),
+                unmeasured(POOLED + ITEMS_NEEDED, reason, direction="neutral", unit="count"),
+            ]
+    items = [
+        PairedItems(
+            lane=suite.id,
+            weight=suite.weight,
+            pairs=reports[suite.id].pairs,
+            rows=asked_rows(suite.kind, opened.snapshots[suite.id].rows),
+            largest_drop=suite.largest_drop or 1.0,
+        )
+        for suite in sorted(suites, key=lambda suite: suite.id)
+    ]
+    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=pack.level)
+
+
+def with_chance(
+    numbers: Sequence[Measurement], alpha: float, rules: int
+) -> tuple[Measurement, ...]:
+    """Mark the drops that are no longer sure once one counts how many were looked at.
+
+    Passing needs no such care: every drop must pass. Failing does, or a pack of many suites would
+    fail good candidates ever more often.
+    """
+    if rules == FIRST_RULES:
+        return _first_with_chance(numbers, alpha)
+    claims = [n for n in numbers if n.name == HARM_P and n.value is not None]
+    adjusted = holm([claim.value or 0.0 for claim in claims])
+    doubtful = {
+        claim.lane
+        for claim, p in zip(claims, adjusted, strict=True)
+        if p > alpha >= (claim.value or 0.0)
+    }
+    return _marked(numbers, {"regression", POOLED}, doubtful, MAY_BE_CHANCE_AMONG_CLAIMS)
+
+
+def _first_with_chance(numbers: Sequence[Measurement], alpha: float) -> tuple[Measurement, ...]:
+    claims = [n for n in numbers if n.name == "drop_p" and n.value is not None]
+    adjusted = holm([claim.value or 0.0 for claim in claims])
+    doubtful = {claim.lane for claim, p in zip(claims, adjusted, strict=True) if p > alpha}
+    return _marked(numbers, {"regression"}, doubtful, MAY_BE_CHANCE)
+
+
+def _marked(
+    numbers: Sequence[Measurement], names: set[str], lanes: set[str | None], caveat: str
+) -> tuple[Measurement, ...]:
+    return tuple(
+        msgspec.structs.replace(number, caveats=(*number.caveats, caveat))
+        if number.name in names and number.lane in lanes and (number.value or 0.0) > 0
+        else number
+        for number in numbers
     )

@@ -10,24 +10,33 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
+from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
-from gatemark.evidence.rows import Row, Snapshot, read_dataset, stored_snapshot, write_rows
+from gatemark.evidence.rows import Row, Snapshot, stored_snapshot
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.answers import Answer, ItemKey, asked_rows, read_sample_lines, sample_of
-from gatemark.packs.arms import OpenPack, scorer_of, suite_plugin, with_recorded, with_replies
-from gatemark.packs.conditions import conditions_of
-from gatemark.packs.exam_suites import (
-    BASELINE,
-    CANDIDATE,
-    SuiteFiles,
-    SuiteOutcome,
-    examine_suite,
-    files_of_result,
+from gatemark.packs.answers import (
+    PART_MARK,
+    Answer,
+    ItemKey,
+    asked_rows,
+    read_sample_lines,
+    sample_of,
 )
-from gatemark.packs.grading import Graded, RecordedGraders, read_graded, replies_name
+from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
+from gatemark.packs.embeddings import Embedded, read_embedded, vectors_name
+from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
+from gatemark.packs.grading import (
+    Graded,
+    LabelledSet,
+    RecordedGraders,
+    SuiteQualification,
+    labelled_set,
+    qualify_judges,
+    read_graded,
+    replies_name,
+)
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
 from gatemark.packs.pack import (
     FIRST_RULES,
@@ -38,21 +47,23 @@ from gatemark.packs.pack import (
     SuiteSpec,
     read_pack,
 )
-from gatemark.packs.qualification import (
-    LabelledSet,
-    SuiteQualification,
-    labelled_set,
-    qualify_judges,
+from gatemark.packs.pack_file import (
+    BASELINE,
+    CANDIDATE,
+    OpenPack,
+    SuiteFiles,
+    scorer_of,
+    suite_plugin,
 )
-from gatemark.packs.recordings import RecordedScores, scores_of
+from gatemark.packs.policy import conditions_of
+from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
+from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.judge.grading import JudgeOptions
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, scorers
-from gatemark.targets.recorded import UNSCORED
+from gatemark.targets.journal import UNSCORED
 from gatemark.workspace import Workspace
 
-PACK_BLOB: Final = "pack.json"
-ROWS_SUFFIX: Final = ".rows.jsonl"
 MOST_LISTED: Final = 20
 
 
@@ -62,23 +73,6 @@ class JudgedAgain(msgspec.Struct, frozen=True):
     judged: PackDecision
     differences: tuple[str, ...]
     unjudged: tuple[str, ...]
-
-
-def kept_definition(opened: OpenPack) -> dict[str, bytes]:
-    """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
-    pack = opened.pack
-    kept = {PACK_BLOB: canonical_bytes(pack)}
-    for suite in pack.suites:
-        if suite.dataset is not None:
-            kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
-    for name, judge in pack.judges.items():
-        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
-        kept[_labels_name(name)] = write_rows(labels)
-    return kept
-
-
-def _labels_name(judge: str) -> str:
-    return f"labels/{judge}{ROWS_SUFFIX}"
 
 
 def limit_of(result: Result) -> int | None:
@@ -148,7 +142,8 @@ def _arm(
         recorded = scores_of(samples, sealed=True) if _is_recorded(suite) else {}
         told[suite.id] = _answers(samples, name, rows, recorded)
         graded = _kept_replies(suite, arm, data)
-        found, open_items = _scored_again(suite, told[suite.id], rows, graded, recorded)
+        vectors = _kept_vectors(suite, arm, data)
+        found, open_items = _scored_again(suite, told[suite.id], rows, graded or vectors, recorded)
         differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
         unjudged.extend(f"{name}: {why}" for why in open_items)
     for suite in opened.pack.suites:
@@ -177,6 +172,11 @@ def _kept_replies(suite: SuiteSpec, place: str, data: Mapping[str, bytes]) -> Gr
     return read_graded(data[name], name) if name in data else None
 
 
+def _kept_vectors(suite: SuiteSpec, arm: str, data: Mapping[str, bytes]) -> Embedded | None:
+    name = vectors_name(suite.id, arm)
+    return read_embedded(data[name], name) if name in data else None
+
+
 def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
     """Every exam over evidence files, sat again over what was kept."""
     sat = {}
@@ -185,7 +185,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files)
+                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files, _rules_of(result))
     return sat
 
 
@@ -258,7 +258,13 @@ def _answers(
         kind = None if error is None else error["kind"]
         scores = sample["scores"]
         kept = recorded.get((row.id, sample["epoch"])) if scores else None
-        score = scores.get(RECORDED_SCORER) if kept else next(iter(scores.values()), None)
+        parts = {
+            name.partition(PART_MARK)[2]: value
+            for name, value in scores.items()
+            if name.startswith(COMBINED + PART_MARK)
+        }
+        name = RECORDED_SCORER if kept else COMBINED if parts else next(iter(scores), "")
+        score = scores.get(name)
         answers.append(
             Answer(
                 id=row.id,
@@ -274,6 +280,7 @@ def _answers(
                 scored_by=None if kept is None else kept.scored_by,
                 cost=sample.get("cost"),
                 tokens=sample.get("tokens"),
+                parts=parts if name == COMBINED else {},
             )
         )
     return tuple(answers)
@@ -283,7 +290,7 @@ def _scored_again(
     suite: SuiteSpec,
     answers: tuple[Answer, ...],
     rows: Mapping[str, Row],
-    graded: Graded | None,
+    graded: Graded | Embedded | None,
     recorded: Mapping[ItemKey, RecordedScores],
 ) -> tuple[list[str], list[str]]:
     """Scores that their answers do not give, and what could not be scored again."""
@@ -298,7 +305,9 @@ def _scored_again(
             continue
         row = rows[answer.id]
         item = Scorable(row.id, row.input, row.target, answer.output, sample_of(row))
-        if graded is not None:
+        if isinstance(graded, Embedded):
+            item = graded.recorded(item)
+        elif graded is not None:
             item = with_replies(item, graded, (answer.id, answer.epoch))
         found = function(with_recorded(item, recorded.get((answer.id, answer.epoch))))
         if found.value == answer.score:

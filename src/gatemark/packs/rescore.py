@@ -17,24 +17,26 @@ import msgspec
 from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import Evidence, Measurement
-from gatemark.core.policy import Verdict
+from gatemark.core.policy import Verdict, decide
 from gatemark.core.result import Result, read_result
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import (
     EXPECTED_IDS,
+    PACKAGES,
     SITTING,
     ExamInputs,
     ExamOutcome,
     ExamRun,
     ExamSuite,
     read_sitting,
+    runtime_versions,
     suites,
 )
 from gatemark.evidence.run_exam import exam_suite, run_exam
 from gatemark.evidence.source import ReadingChoices, read_expected_ids
-from gatemark.gating.decide import PACKAGES, decide, runtime_versions
 from gatemark.ledger.port import BlobStore, Store
-from gatemark.packs.rejudge import PACK_BLOB, rejudge_pack
+from gatemark.packs.rejudge import rejudge_pack
+from gatemark.packs.seal import PACK_BLOB
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
 
 SCORE_PACK: Final = "score-"

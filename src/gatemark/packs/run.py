@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -21,39 +21,44 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
-from gatemark.core.result import AssetRef, Result
+from gatemark.core.result import AnswerTime, AssetRef, Result, answer_time_of
+from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.arms import (
     ArmAnswers,
     ArmSource,
     OnProgress,
-    OpenPack,
     answer_all,
     open_arm,
-    open_pack,
     open_recording,
     reopen_arm,
-    scoring_of,
 )
-from gatemark.packs.baselines import choose_baseline
-from gatemark.packs.conditions import ASKED, CACHED, conditions_of
-from gatemark.packs.exam_suites import (
+from gatemark.packs.baselines import choose_baseline, pack_of
+from gatemark.packs.embeddings import embedding_options, embedding_spec
+from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
+from gatemark.packs.grading import (
+    Graders,
+    LiveGraders,
+    RecordedGraders,
+    SuiteQualification,
+    labels_in,
+    qualify_judges,
+)
+from gatemark.packs.judge import check_rules, title_of
+from gatemark.packs.pack import RULES_SETTING, Pack
+from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
+    OpenPack,
     SuiteFiles,
-    SuiteOutcome,
-    examine_suite,
     files_of_pack,
-    files_of_result,
+    open_pack,
+    scoring_of,
 )
-from gatemark.packs.frozen_version import refuse_changed_version
-from gatemark.packs.grading import Graders, LiveGraders, RecordedGraders
-from gatemark.packs.judge import check_rules
-from gatemark.packs.qualification import SuiteQualification, labels_in, qualify_judges
+from gatemark.packs.policy import ASKED, CACHED, IN_PROCESS, conditions_of
 from gatemark.packs.rejudge import limit_of
-from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PackRun, seal_run
-from gatemark.targets.identity import refuse_unpinned
+from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
 from gatemark.targets.journal import Journals
-from gatemark.targets.spec import parse_spec
+from gatemark.targets.spec import parse_spec, refuse_unpinned
 from gatemark.workspace import Workspace
 
 MAX_LISTED = 20
@@ -75,6 +80,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     """What an arm is known as, where whoever runs the pack vouches for it."""
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    answered_at: datetime | None = None
+    """When recorded answers were given, where somebody states it for answers that do not say."""
 
 
 def run_pack(
@@ -89,6 +96,31 @@ def run_pack(
     """Run a pack's targets and seal what came out."""
     started_at = workspace.clock()
     opened = open_pack(path)
+    if opened.pack.matrix and choices.candidate is None:
+        raise UsageError(f"{path}: has a matrix of candidates; run it with: gatemark run {path}")
+    choices = prepare(workspace, opened, path, choices, waivers)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
+        if choices.cache:
+            refuse_unpinned_arms(opened, choices)
+        arms = open_arms(workspace, opened, choices)
+        session = open_session(
+            workspace, opened, arms, choices, on_progress=on_progress, on_notice=on_notice
+        )
+        result = _finished(workspace, session, exams, waivers=waivers, started_at=started_at)
+    forget_session(session, [result], on_notice)
+    return result
+
+
+def prepare(
+    workspace: Workspace,
+    opened: OpenPack,
+    path: str,
+    choices: RunChoices,
+    waivers: Sequence[Waiver],
+) -> RunChoices:
+    """Refuse what could not be judged, before anybody is asked; find the baseline by its name."""
+    scoring_of(opened)
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
@@ -96,41 +128,46 @@ def run_pack(
         choices = msgspec.structs.replace(choices, baseline=chosen.result, baseline_how=chosen.how)
     check_rules(
         opened.pack,
-        has_baseline=_wanted_baseline(opened, choices) != "none",
+        has_baseline=wanted_baseline(opened, choices) != "none",
         limit=choices.limit,
         waivers=waivers,
     )
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = _sit(workspace, opened, _exam_files(workspace, opened, choices, Path(folder)))
-        scoring = scoring_of(opened)
-        if choices.cache:
-            _refuse_unpinned(opened, choices)
-        arms = _open_arms(workspace, opened, choices)
-        with _let_go_on_error(arms):
-            journals = workspace.run_folder(_run_key(opened, arms, scoring))
-            if not choices.resume:
-                _set_aside(journals, on_notice)
-            kept = Journals(journals, workspace.cache_folder if choices.cache else None)
-            graders = LiveGraders(
-                opened.pack,
-                opened.folder,
-                jobs=choices.jobs,
-                journals=kept,
-                open_recording=open_recording,
-                on_progress=on_progress,
-            )
-        result = _finished(
-            workspace,
-            _Session(opened, arms, graders, choices, kept, on_progress),
-            exams,
-            waivers=waivers,
-            started_at=started_at,
+    return choices
+
+
+def open_session(
+    workspace: Workspace,
+    opened: OpenPack,
+    arms: Mapping[str, ArmSource],
+    choices: RunChoices,
+    *,
+    on_progress: OnProgress | None,
+    on_notice: OnNotice | None,
+) -> Session:
+    """Open journals and judges for arms that are open; the arms are closed when that fails."""
+    with let_go_on_error(arms):
+        folder = workspace.run_folder(_run_key(opened, arms, scoring_of(opened)))
+        if not choices.resume:
+            _set_aside(folder, on_notice)
+        journals = Journals(folder, workspace.cache_folder if choices.cache else None)
+        graders = LiveGraders(
+            opened.pack,
+            opened.folder,
+            jobs=choices.jobs,
+            journals=journals,
+            open_recording=open_recording,
+            on_progress=on_progress,
         )
-    if ASKED not in conditions_of(result):
-        _forget(journals)
+        return Session(opened, arms, graders, choices, journals, on_progress, folder)
+
+
+def forget_session(session: Session, results: Sequence[Result], on_notice: OnNotice | None) -> None:
+    """Remove the journals of a run that asked everything; otherwise say how to go on."""
+    if not any(ASKED in conditions_of(result) for result in results):
+        if session.folder is not None:
+            _forget(session.folder)
     elif on_notice is not None:
         on_notice("some calls could not be asked; --resume asks those again and keeps the others")
-    return result
 
 
 def rejudge(
@@ -147,11 +184,19 @@ def rejudge(
         if opened.pack.has_baseline:
             arms[BASELINE] = reopen_arm(earlier, BASELINE, workspace)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        exams = _sit(workspace, opened, _kept_files(workspace, opened, earlier, Path(folder)))
+        exams = sit_exams(workspace, opened, _kept_files(workspace, opened, earlier, Path(folder)))
         graders = RecordedGraders(earlier, workspace.blobs)
         return _finished(
             workspace,
-            _Session(opened, arms, graders, _recorded_choices(earlier, arms), None, None),
+            Session(
+                opened,
+                arms,
+                graders,
+                _recorded_choices(earlier, arms),
+                None,
+                None,
+                answer_time=answer_time_of(earlier),
+            ),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -171,7 +216,7 @@ def _recorded_choices(earlier: Result, arms: Mapping[str, ArmSource]) -> RunChoi
     return RunChoices(limit=limit_of(earlier), baseline_how=how)
 
 
-class _Session(msgspec.Struct, frozen=True):
+class Session(msgspec.Struct, frozen=True):
     """Who answers, who grades, and where the journals lie."""
 
     opened: OpenPack
@@ -180,18 +225,22 @@ class _Session(msgspec.Struct, frozen=True):
     choices: RunChoices
     journals: Journals | None
     on_progress: OnProgress | None
+    folder: Path | None = None
+    """Where the journals lie."""
+    answer_time: AnswerTime | None = None
+    """What an earlier result says about answers that do not say it themselves."""
 
 
 def _finished(
     workspace: Workspace,
-    session: _Session,
+    session: Session,
     exams: dict[str, SuiteOutcome],
     *,
     waivers: Sequence[Waiver],
     started_at: datetime,
     judged_again: str | None = None,
 ) -> Result:
-    arm_answers, qualifications = asyncio.run(_answer(session))
+    arm_answers, qualifications = asyncio.run(answer_session(session, workspace.clock))
     run = PackRun(
         opened=session.opened,
         arms=session.arms,
@@ -200,15 +249,33 @@ def _finished(
         qualifications=qualifications,
         judge_cost=session.graders.spent(),
         limit=session.choices.limit,
-        conditions=_conditions(session.arms, arm_answers),
+        conditions=arm_conditions(session.arms, arm_answers),
         names=session.choices.names,
         baseline_how=session.choices.baseline_how,
         judged_again=judged_again,
+        answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
     )
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
-def _conditions(
+def answer_time_of_run(
+    session: Session, arm_answers: Mapping[str, ArmAnswers], *, actor: str
+) -> AnswerTime | None:
+    """When the candidate answered: as its answers say, or as somebody states where they do not."""
+    candidate = arm_answers.get(CANDIDATE)
+    recorded = None if candidate is None else candidate.answered_at
+    stated = session.choices.answered_at
+    if stated is None:
+        return session.answer_time if recorded is None else AnswerTime(recorded)
+    if recorded is not None:
+        raise UsageError(
+            f"--answered-at is for answers that do not say when they were given; these are from "
+            f"{recorded:%Y-%m-%d %H:%M:%SZ}"
+        )
+    return AnswerTime(stated.astimezone(UTC), stated_by=actor)
+
+
+def arm_conditions(
     arms: Mapping[str, ArmSource], arm_answers: Mapping[str, ArmAnswers]
 ) -> dict[str, str]:
     """What the way the arms are called means for the verdict, the candidate's part first."""
@@ -223,13 +290,14 @@ def _conditions(
     return {name: "; ".join(reasons) for name, reasons in told.items()}
 
 
-def _sit(
+def sit_exams(
     workspace: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
 ) -> dict[str, SuiteOutcome]:
+    """Examine the suites over evidence files."""
     return {name: examine_suite(workspace, opened.pack.suite(name), files[name]) for name in files}
 
 
-def _exam_files(
+def exam_files(
     workspace: Workspace, opened: OpenPack, choices: RunChoices, folder: Path
 ) -> dict[str, SuiteFiles]:
     """The evidence that the pack names; a result as baseline brings its own."""
@@ -259,7 +327,7 @@ def _kept_files(
     return files
 
 
-def _refuse_unpinned(opened: OpenPack, choices: RunChoices) -> None:
+def refuse_unpinned_arms(opened: OpenPack, choices: RunChoices) -> None:
     """Refuse to reuse answers of an arm or a judge that may have changed without a trace."""
     pack = opened.pack
     asked: dict[str, object] = {
@@ -267,7 +335,11 @@ def _refuse_unpinned(opened: OpenPack, choices: RunChoices) -> None:
     }
     if pack.targets is not None:
         asked["targets.candidate"] = choices.candidate or pack.targets.candidate
-        asked["targets.baseline"] = _wanted_baseline(opened, choices)
+        asked["targets.baseline"] = wanted_baseline(opened, choices)
+    for suite in pack.suites:
+        if suite.is_embedded:
+            spec = embedding_spec(embedding_options(suite))
+            refuse_unpinned(spec, f"suite {suite.id}: scorer.options")
     for place, raw in asked.items():
         if not isinstance(raw, str):
             refuse_unpinned(parse_spec(raw, f"{pack.name}: {place}"), place)
@@ -323,13 +395,14 @@ def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
         )
 
 
-def _wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
+def wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
     """What the candidate is compared with; the word ``none`` when there is nothing."""
     targets = opened.pack.targets
     return choices.baseline or ("none" if targets is None else targets.baseline)
 
 
-def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
+def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
+    """Open the candidate and, where there is one, the baseline."""
     pack, folder = opened.pack, opened.folder
     if pack.targets is None:
         if choices.candidate is not None or isinstance(choices.baseline, Mapping):
@@ -338,8 +411,8 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
     raw = choices.candidate or pack.targets.candidate
     store = workspace.local_folder
     arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, jobs=choices.jobs, store=store)}
-    wanted = _wanted_baseline(opened, choices)
-    with _let_go_on_error(arms):
+    wanted = wanted_baseline(opened, choices)
+    with let_go_on_error(arms):
         if isinstance(wanted, str) and wanted != "none":
             earlier = workspace.existing_results().get(wanted)
             _refuse_other_data(earlier, opened)
@@ -353,7 +426,7 @@ def _open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> d
 
 
 @contextmanager
-def _let_go_on_error(arms: Mapping[str, ArmSource]) -> Iterator[None]:
+def let_go_on_error(arms: Mapping[str, ArmSource]) -> Iterator[None]:
     """Close arms that were opened for a run that cannot start."""
     try:
         yield
@@ -381,7 +454,9 @@ def _run_key(
     )
 
 
-async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
+async def answer_session(
+    session: Session, now: Callable[[], datetime]
+) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
     """Licences first: a judge that cannot be compared with people is found out before the rest."""
     arm_answers = {}
     try:
@@ -404,6 +479,7 @@ async def _answer(session: _Session) -> tuple[dict[str, ArmAnswers], dict[str, S
                     limit=session.choices.limit,
                     on_progress=_labelled(session.on_progress, name),
                     reuse="resume" if session.journals is None else session.journals.reuse,
+                    now=now,
                 )
             finally:
                 if journal is not None:
@@ -418,3 +494,85 @@ def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
     if on_progress is None:
         return None
     return lambda suite, progress: on_progress(f"{arm} {suite}", progress)
+
+
+# The name and version of a pack stand for one content, for as long as a store remembers them.
+# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
+# The content is everything that decides: rules, suites, judges and data. Who answers (targets, a
+# matrix of them, evidence files) is what a pack examines, and may change; only a baseline must not
+# go missing.
+
+_EXAMINED = ("evidence", "baseline_evidence")
+_REPLAY = "replay"
+"""A suite over recent traffic, whose data is newer every time."""
+_LISTED = 5
+
+
+def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
+    """Refuse a pack whose name and version have a sealed result with other content."""
+    earlier = _last_whole_result(workspace, opened.pack)
+    if earlier is None:
+        return
+    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
+    if not changed:
+        return
+    pack = opened.pack
+    listed = ", ".join(changed[:_LISTED]) + (" and more" if len(changed) > _LISTED else "")
+    line, _ = place_in(settings_text(path), "$.version")
+    raise BadInputError(
+        f"{path}:{line}: version {pack.version} of pack {pack.name} already has a result with "
+        f"other content ({earlier.id[7:19]} of {earlier.finished_at:%Y-%m-%d %H:%MZ}); changed "
+        f"since: {listed}. Set version: {pack.version + 1}; to try changes first, use --limit or "
+        "another --store"
+    )
+
+
+def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
+    """Return the newest result that a run of this pack sealed over all its items.
+
+    Runs for debugging, runs that could not ask, and old evidence judged again freeze nothing; nor
+    do results of builds that let a version change, which did not mark evidence judged again.
+    """
+    if not workspace.has_store:
+        return None
+    title, results = title_of(pack), workspace.store.results
+    for identity in reversed(results.ids_by_title(title).get(title, [])):
+        result = results.get(identity)
+        if (
+            any(blob.name == PACK_BLOB for blob in result.blobs)
+            and RULES_SETTING in result.policy.settings
+            and limit_of(result) is None
+            and not {ASKED, IN_PROCESS} & set(conditions_of(result))
+            and JUDGED_AGAIN not in result.runtime
+        ):
+            return result
+    return None
+
+
+def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
+    """Name the keys and data sets that differ."""
+    old, new = _content(before), _content(opened.pack)
+    yield from (key for key in new if new[key] != old.get(key))
+    if before.has_baseline and not opened.pack.has_baseline:
+        yield "targets.baseline"
+    replayed = {
+        evidence.checks.get("snapshot")
+        for evidence in earlier.evidence
+        if evidence.checks.get("kind") == _REPLAY
+    }
+    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
+    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
+    yield from sorted({name.partition("@")[0] for name in differing})
+
+
+def _content(pack: Pack) -> dict[str, object]:
+    """Return what decides in a pack, by the keys of its file."""
+    fields: dict[str, object] = msgspec.to_builtins(pack)
+    for examined in ("targets", "suites", "matrix", "candidates"):
+        del fields[examined]
+    for suite in pack.suites:
+        values = msgspec.to_builtins(suite)
+        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
+        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
+    fields["suites"] = [suite.id for suite in pack.suites]
+    return fields

@@ -1,4 +1,4 @@
-"""From everything a run gathered to a sealed result in the store."""
+"""From everything a run gathered to a sealed result in the store, with all that is kept for it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, Result
-from gatemark.packs.arms import ArmAnswers, ArmSource, OpenPack, scoring_of
-from gatemark.packs.exam_suites import BASELINE, CANDIDATE, SuiteOutcome
-from gatemark.packs.grading import LICENCE, replies_name
-from gatemark.packs.judge import PackEvidence, judge_pack, result_of
-from gatemark.packs.qualification import SuiteQualification
-from gatemark.packs.rejudge import kept_definition
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
+from gatemark.evidence.rows import read_dataset, write_rows
+from gatemark.packs.arms import ArmAnswers, ArmSource
+from gatemark.packs.embeddings import vectors_name
+from gatemark.packs.exam_suites import SuiteOutcome
+from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
+from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scoring_of
 from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
 JUDGED_AGAIN = "judged_again"
 """In the runtime of a result: the earlier result whose evidence ``gatemark gate`` judged."""
+CELL = "matrix.cell"
+"""In the runtime of a result: which candidate of a matrix it judges."""
 EVIDENCE_TYPE = "application/octet-stream"
 _MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
 
@@ -44,8 +48,11 @@ class PackRun(msgspec.Struct, frozen=True):
     names: dict[str, AssetRef] = {}
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    answer_time: AnswerTime | None = None
     judged_again: str | None = None
     """The result whose evidence is judged by another pack."""
+    cell: str | None = None
+    """Which candidate of a matrix was judged."""
 
     def written(self) -> dict[str, bytes]:
         """The files that this run wrote itself, by name."""
@@ -59,6 +66,11 @@ class PackRun(msgspec.Struct, frozen=True):
             for arm, answers in self.arm_answers.items()
             for suite, graded in answers.graded.items()
         }
+        vectors = {
+            vectors_name(suite, arm): embedded.lines()
+            for arm, answers in self.arm_answers.items()
+            for suite, embedded in answers.embedded.items()
+        }
         qualifications = {
             replies_name(suite, LICENCE): found.graded.lines()
             for suite, found in self.qualifications.items()
@@ -66,7 +78,45 @@ class PackRun(msgspec.Struct, frozen=True):
         attachments = {
             name: data for exam in self.exams.values() for name, data in exam.attachments.items()
         }
-        return {**lines, **replies, **qualifications, **attachments}
+        return {**lines, **replies, **vectors, **qualifications, **attachments}
+
+
+def judge_run(
+    run: PackRun, written: Mapping[str, bytes], *, waivers: Sequence[Waiver], now: datetime
+) -> PackDecision:
+    """Judge what a run gathered; ``written`` are the files that it wrote itself."""
+    arm_answers = run.arm_answers
+    gathered = PackEvidence(
+        candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
+        baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
+        files=tuple(
+            EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
+        ),
+        exams=run.exams,
+        qualifications=run.qualifications,
+        graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
+        limit=run.limit,
+        conditions=run.conditions,
+    )
+    return judge_pack(run.opened, gathered, waivers=waivers, now=now)
+
+
+def _first_page(run: PackRun) -> list[str]:
+    """What a reader must know before the numbers: who chose the baseline, who else was tried."""
+    told = []
+    if run.baseline_how is not None:
+        told.append(f"baseline {run.baseline_how}")
+    pack = run.opened.pack
+    if pack.tried > 1:
+        which = "" if run.cell is None else f" ({run.cell})"
+        told.append(
+            f"one of {pack.tried} candidates{which}: drops are tested at level {pack.level:.3g} in "
+            f"place of {pack.alpha:g}; scores are not corrected, so the best of several looks "
+            "better than it is"
+        )
+    if run.answer_time is not None and run.answer_time.stated_by is not None:
+        told.append(run.answer_time.sentence)
+    return told
 
 
 def seal_run(
@@ -84,26 +134,12 @@ def seal_run(
             for name, data in definition.items()
         ),
     ]
-    arm_answers = run.arm_answers
-    gathered = PackEvidence(
-        candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
-        baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
-        files=tuple(
-            EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
-        ),
-        exams=run.exams,
-        qualifications=run.qualifications,
-        graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
-        limit=run.limit,
-        conditions=run.conditions,
-    )
     finished_at = workspace.clock()
-    judged = judge_pack(run.opened, gathered, waivers=waivers, now=finished_at)
-    if run.baseline_how is not None:
-        # A baseline decides what counts as a regression, so the first page says who chose it.
-        caveat = f"baseline {run.baseline_how}"
-        verdict = msgspec.structs.replace(judged.verdict, caveats=(*judged.verdict.caveats, caveat))
-        judged = msgspec.structs.replace(judged, verdict=verdict)
+    judged = judge_run(run, written, waivers=waivers, now=finished_at)
+    caveats = (*judged.verdict.caveats, *_first_page(run))
+    verdict = msgspec.structs.replace(judged.verdict, caveats=caveats)
+    judged = msgspec.structs.replace(judged, verdict=verdict)
+    arm_answers = run.arm_answers
     references = _references(run)
     result = result_of(
         run.opened,
@@ -119,8 +155,10 @@ def seal_run(
             **_cached(arm_answers),
             **_scoring(run),
             **_identities(run),
+            **({} if run.answer_time is None else run.answer_time.runtime()),
             **({BASELINE_CHOSEN: run.baseline_how} if run.baseline_how is not None else {}),
             **({JUDGED_AGAIN: run.judged_again} if run.judged_again is not None else {}),
+            **({CELL: run.cell} if run.cell is not None else {}),
         },
         waivers=waivers,
         started_at=started_at,
@@ -224,3 +262,24 @@ def _git(git: str, folder: Path, *arguments: str) -> str | None:
         [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
     )
     return done.stdout.strip() if done.returncode == 0 else None
+
+
+PACK_BLOB: Final = "pack.json"
+ROWS_SUFFIX: Final = ".rows.jsonl"
+
+
+def kept_definition(opened: OpenPack) -> dict[str, bytes]:
+    """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
+    pack = opened.pack
+    kept = {PACK_BLOB: canonical_bytes(pack)}
+    for suite in pack.suites:
+        if suite.dataset is not None:
+            kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
+    for name, judge in pack.judges.items():
+        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
+        kept[_labels_name(name)] = write_rows(labels)
+    return kept
+
+
+def _labels_name(judge: str) -> str:
+    return f"labels/{judge}{ROWS_SUFFIX}"

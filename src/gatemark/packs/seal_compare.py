@@ -17,12 +17,12 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, Verdict
+from gatemark.core.policy import Policy, Rule, Verdict, decide
 from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.source import ReadingChoices
-from gatemark.gating.decide import decide, runtime_versions
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.recordings import recorded_rows, scores_of
+from gatemark.packs.arms import recorded_rows, scores_of
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import FIRST_RULES, RULES, CompareSettings
 from gatemark.samples.importer import ReadOptions
@@ -121,8 +121,11 @@ def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> 
         )
         report = compare_files(request, ReadingChoices())
     settings = msgspec.structs.asdict(chosen)
+    # A policy keeps the settings that it had when its rules were new.
     if kept.rules == FIRST_RULES:
         del settings["rules"]
+    if chosen.largest_drop is None:
+        del settings["largest_drop"]
     policy = Policy(
         name=NAME,
         rules=(Rule(id="comparison", metric="comparison", op=">=", bound=1.0),),

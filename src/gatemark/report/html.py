@@ -10,19 +10,19 @@ from typing import Final, TypeVar
 import msgspec
 
 from gatemark import __version__
-from gatemark.core.figure import (
+from gatemark.core.measurement import Measurement
+from gatemark.core.policy import Finding
+from gatemark.core.result import (
     Curves,
     Figure,
     Forest,
     Matrix,
     Reliability,
+    Result,
     Shifts,
     Stacks,
     Timeline,
 )
-from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Finding
-from gatemark.core.result import Result
 from gatemark.report import outline, plane_charts, series_charts, words
 from gatemark.report.charts import Theme
 from gatemark.report.pages import page_environment

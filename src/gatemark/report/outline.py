@@ -7,10 +7,9 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.figure import Figure, Matrix, Reliability, ReliabilityBin, Shifts, Table
 from gatemark.core.measurement import Direction, Evidence, Measurement
 from gatemark.core.policy import Finding, Rule
-from gatemark.core.result import Result
+from gatemark.core.result import Figure, Matrix, Reliability, ReliabilityBin, Result, Shifts, Table
 from gatemark.report import words
 from gatemark.report.picture_cells import Pictured, picture_cells
 

@@ -13,8 +13,7 @@ import msgspec
 
 from gatemark.core.atomic import write_together, write_whole
 from gatemark.core.canonical import json_file
-from gatemark.core.errors import UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import UsageError, not_installed
 from gatemark.core.result import Result, verify_seal
 
 

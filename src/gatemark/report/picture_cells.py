@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from gatemark.core.figure import Curves, Forest, Stacks, Timeline
+from gatemark.core.result import Curves, Forest, Stacks, Timeline
 from gatemark.report import words
 
 Pictured = Curves | Stacks | Forest | Timeline

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 import altair as alt
 
-from gatemark.core.figure import Matrix, Reliability, Shifts
+from gatemark.core.result import Matrix, Reliability, Shifts
 from gatemark.report import charts
 
 CHART_LABELS_MAX: Final = 40

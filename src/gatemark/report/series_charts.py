@@ -8,7 +8,7 @@ from typing import Final
 
 import altair as alt
 
-from gatemark.core.figure import Curves, Forest, Stacks, Timeline
+from gatemark.core.result import Curves, Forest, Stacks, Timeline
 from gatemark.report import charts, words
 
 LINES_MAX: Final = 7

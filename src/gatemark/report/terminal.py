@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gatemark.core.figure import Table as TableExhibit
 from gatemark.core.policy import FindingVerdict
 from gatemark.core.result import Result
+from gatemark.core.result import Table as TableExhibit
 from gatemark.report import outline, words
 
 _STYLES: Final[dict[FindingVerdict, str]] = {

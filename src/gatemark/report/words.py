@@ -6,10 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from gatemark.core.figure import Cell
 from gatemark.core.measurement import Direction, Interval
 from gatemark.core.policy import Finding, FindingVerdict
-from gatemark.core.result import Cost, Result
+from gatemark.core.result import Cell, Cost, Result
 
 VERDICT_WORDS: Final[dict[FindingVerdict, str]] = {
     "pass": "PASS",

@@ -20,10 +20,17 @@ from gatemark.core.canonical import same_digest
 from gatemark.core.errors import IntegrityError, NotAllowedError, RefusedError, UsageError
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Outcome
-from gatemark.evidence.exam import EXPECTED_IDS, SITTING, ExamOutcome, ExamRun, write_sitting
+from gatemark.evidence.exam import (
+    EXPECTED_IDS,
+    SITTING,
+    ExamOutcome,
+    ExamRun,
+    Scored,
+    judge_exam,
+    write_sitting,
+)
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
-from gatemark.gating.decide import Scored, judge_exam
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
 from gatemark.lifecycle.decisions.decision import roles_of

@@ -14,11 +14,10 @@ import msgspec
 import numpy as np
 
 from gatemark.core.measurement import Measurement
-from gatemark.core.policy import Finding, Outcome
+from gatemark.core.policy import Finding, Outcome, judge
 from gatemark.evidence.exam import measures
 from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices
-from gatemark.gating.decide import judge
 from gatemark.review.create import lookers
 from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided

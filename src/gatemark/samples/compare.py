@@ -94,6 +94,11 @@ def compare_files(
             f"--margin needs scores inside [0, 1], {score} goes from "
             f"{pairing.lowest:g} to {pairing.highest:g}"
         )
+    if settings.largest_drop is not None and not pairing.is_bounded:
+        raise UsageError(
+            f"--largest-drop needs scores inside [0, 1], {score} goes from "
+            f"{pairing.lowest:g} to {pairing.highest:g}"
+        )
     judged = judge_comparison(
         measures(), pairing, base, cand, settings, clustered=request.cluster is not None
     )

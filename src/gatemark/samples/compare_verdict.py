@@ -19,20 +19,30 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
+from gatemark.core.canonical import original_fields
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.policy import Outcome
 from gatemark.core.registry import Registry
 from gatemark.samples.pairing import SamplePairing, sample_names
 from gatemark.samples.read_samples import DOC_HASH, TASK_HASH, Key, SampleSet
+from gatemark.statistics.clustered_means import (
+    RANGE_TOLERANCE,
+    PooledDrop,
+    Stratum,
+    cluster_totals,
+    drop_of_counts,
+    pooled_drop,
+)
 from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS, Comparison
 from gatemark.statistics.paired.noninferiority import (
     POINT_TOLERANCE,
     NonInferiority,
+    non_inferiority_by_score,
     non_inferiority_of_counts,
     non_inferiority_of_deltas,
 )
 from gatemark.statistics.paired.permutation import sign_flip
-from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, cluster_totals
+from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES
 
 if TYPE_CHECKING:
     from gatemark.samples.measure import PairedTable
@@ -43,13 +53,19 @@ MIN_DRAWS: Final = 199
 _FEW: Final = 5
 FIRST_RULES: Final = 1
 """Those before 0.2.0: with a margin, a drop above it failed when its lower bound was above 0."""
-RULES: Final = 2
+SECOND_RULES: Final = 2
+"""Fail is evidence beyond the margin; all scores have the bounds of the first rules."""
+RULES: Final = 3
+"""The kind of score chooses the bound: right-or-wrong scores, and graded ones with a declared
+``largest_drop``, have the score bound that packs use."""
 
 
+@original_fields("alpha margin seed resamples rules")
 class CompareSettings(msgspec.Struct, frozen=True):
     """The numbers that decide; all of them are in the document.
 
-    ``rules`` is the version of the steps that judge.
+    ``rules`` is the version of the steps that judge; ``largest_drop`` declares how far the score of
+    one item can move.
     """
 
     alpha: float = 0.05
@@ -57,6 +73,7 @@ class CompareSettings(msgspec.Struct, frozen=True):
     seed: int = DEFAULT_SEED
     resamples: int = DEFAULT_RESAMPLES
     rules: int = RULES
+    largest_drop: float | None = None
 
 
 class ComparisonVerdict(msgspec.Struct, frozen=True):
@@ -107,7 +124,7 @@ def judge_comparison(
         outcome=outcome,
         reason=reasons[0],
         blockers=() if outcome == "pass" else tuple(reasons),
-        caveats=found.caveats if found else (),
+        caveats=(*(found.caveats if found else ()), *_exceeded(table, settings)),
     )
 
 
@@ -117,6 +134,9 @@ def _non_inferiority(
     if not pairing.is_bounded or table.n == 0:
         return None
     margin = UNSTATED_MARGIN if settings.margin is None else settings.margin
+    has_score_bound = table.is_binary or settings.largest_drop is not None
+    if settings.rules > SECOND_RULES and has_score_bound:
+        return non_inferiority_by_score(_drop(table, settings), margin=margin, alpha=settings.alpha)
     if table.is_binary and table.clusters is None:
         return non_inferiority_of_counts(
             table.state.lost, table.state.gained, table.n, margin=margin, alpha=settings.alpha
@@ -129,6 +149,24 @@ def _non_inferiority(
         clusters=table.clusters,
         draws=max(MIN_DRAWS, min(settings.resamples, MAX_DRAWN_CELLS // table.n)),
     )
+
+
+def _drop(table: PairedTable, settings: CompareSettings) -> PooledDrop:
+    if table.clusters is None and settings.largest_drop is None:
+        return drop_of_counts(table.state.lost, table.state.gained, table.n)
+    units = None if table.clusters is None else [str(name) for name in table.clusters]
+    stratum = Stratum(1.0, -table.deltas, units, settings.largest_drop or 1.0)
+    return pooled_drop((stratum,))
+
+
+def _exceeded(table: PairedTable, settings: CompareSettings) -> tuple[str, ...]:
+    """A declared range that the items contradict is void, and the report says so."""
+    declared = settings.largest_drop
+    if declared is None or table.n == 0:
+        return ()
+    if float(np.abs(table.deltas).max()) <= declared + RANGE_TOLERANCE:
+        return ()
+    return (f"an item moved by more than largest_drop {declared:g}, so 1 is used instead",)
 
 
 def _evidence_beyond(

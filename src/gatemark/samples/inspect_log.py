@@ -197,6 +197,7 @@ class InspectSample(msgspec.Struct):
     metadata: dict[str, object] = {}
     error_retries: list[msgspec.Raw] | None = None
     total_time: float | None = None
+    model_usage: dict[str, dict[str, object]] = {}
 
 
 class Config(msgspec.Struct):
@@ -255,6 +256,18 @@ class Results(msgspec.Struct):
     headline: Headline | None = None
 
 
+class Step(msgspec.Struct):
+    """One solver of a task."""
+
+    solver: str = ""
+
+
+class Plan(msgspec.Struct):
+    """What was done with every sample before it was scored."""
+
+    steps: list[Step] = []
+
+
 class Log(msgspec.Struct):
     """A log; samples lie beside it in an archive and inside it in JSON."""
 
@@ -262,6 +275,7 @@ class Log(msgspec.Struct):
     status: str = "started"
     results: Results | None = None
     samples: list[msgspec.Raw] | None = None
+    plan: Plan = msgspec.field(default_factory=Plan)
 
 
 def load(

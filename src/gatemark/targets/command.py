@@ -8,8 +8,9 @@ The process is kept alive and asked one call at a time, one line each way:
 ``sample`` is sent only when the pack lists ``fields`` of the item, or says ``send_sample`` for all
 of them; the expected answer is never among them. Only ``id`` and ``output`` are required in a
 reply; ``epoch`` is checked when given. ``{"id": "q1", "error": "why", "retryable": true}``
-reports a failure. Anything else on stdout is a bad reply: log to stderr. At the end
-stdin is closed, and the command should exit.
+reports a failure, and ``"unavailable": true`` in its place that a service behind the command is
+down, as does an exit with code 75. Anything else on stdout is a bad reply: log to stderr. At the
+end stdin is closed, and the command should exit.
 
 Each concurrency slot has its own process, in its own process group. A process that crashed,
 timed out or lost step with its calls is killed with its children and replaced.
@@ -31,6 +32,7 @@ from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.targets.child import Child, start_child
 from gatemark.targets.port import (
+    UNAVAILABLE_EXIT,
     Call,
     CallPart,
     Reply,
@@ -39,7 +41,7 @@ from gatemark.targets.port import (
     reply_from_fields,
     shared_fields,
 )
-from gatemark.targets.workers.worker_process import signal_name
+from gatemark.targets.python_worker import signal_name
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
@@ -213,7 +215,9 @@ class _Worker:
         words = self._said.decode(errors="replace").strip()
         stderr = f"; stderr ends: {words}" if words else "; stderr is empty"
         return TargetError(
-            "crash", f"{self._name} {ending} instead of answering{stderr}", retryable=True
+            "unavailable" if code == UNAVAILABLE_EXIT else "crash",
+            f"{self._name} {ending} instead of answering{stderr}",
+            retryable=True,
         )
 
     async def _listen(self, stderr: asyncio.StreamReader) -> None:
@@ -224,8 +228,12 @@ class _Worker:
 
 def _reply(fields: dict[str, Any], latency_ms: float) -> Reply:
     if "error" in fields:
-        retryable = fields.get("retryable") is True
-        raise TargetError("refused", f"the command says: {fields['error']}", retryable=retryable)
+        is_down = fields.get("unavailable") is True
+        raise TargetError(
+            "unavailable" if is_down else "refused",
+            f"the command says: {fields['error']}",
+            retryable=is_down or fields.get("retryable") is True,
+        )
     return reply_from_fields(fields, latency_ms, ignored=_ENVELOPE)
 
 

@@ -79,12 +79,14 @@ def restrict(hidden: Sequence[str], writable: Sequence[str]) -> None:
         "landlock_create_ruleset",
     )
     _allow(libc, rules, "/", _READ_DIR)
+    kept_from_it = {Path(path).resolve() for path in hidden}
     others = {path for path in Path("/proc").glob("[0-9]*") if path.name != str(os.getpid())}
     # Landlock itself keeps only the memory of other processes closed, not their environment.
-    for path in readable_paths({*map(Path, hidden), *others}):
+    for path in readable_paths(kept_from_it | others):
         _allow(libc, rules, path, _READ & handled)
-    for name in _DEVICES:
-        for device in Path("/dev").glob(name):
+    for device in _devices():
+        # Shared memory is a folder like any other, in which a store can lie.
+        if not any(path.is_relative_to(device) for path in kept_from_it):
             _allow(libc, rules, str(device), handled)
     for path in writable:
         _allow(libc, rules, path, handled)
@@ -93,11 +95,18 @@ def restrict(hidden: Sequence[str], writable: Sequence[str]) -> None:
     os.close(rules)
 
 
+def _devices() -> list[Path]:
+    return [device.resolve() for name in _DEVICES for device in Path("/dev").glob(name)]
+
+
 def readable_paths(hidden: set[Path]) -> Iterator[str]:
-    """Yield the largest files and folders that hold nothing hidden; devices are left out."""
+    """Yield the largest files and folders that hold nothing hidden.
+
+    Devices are left out, except what lies beside something hidden in shared memory.
+    """
     hidden = {path.resolve() for path in hidden} | {Path("/dev")}
     above = {parent for path in hidden for parent in path.parents}
-    waiting = [Path("/")]
+    waiting = [Path("/"), *(device for device in _devices() if device in above)]
     while waiting:
         folder = waiting.pop()
         try:

@@ -1,6 +1,7 @@
-"""An append-only file of finished calls, safe against a kill at any moment.
+"""Calls that were answered before: the journal of a run, and recordings that answer by themselves.
 
-JSON lines; each ends in a ``check`` over the bytes before it. One line is one write, so a killed
+A journal is an append-only file of finished calls, safe against a kill at any moment: JSON lines,
+each of which ends in a ``check`` over the bytes before it. One line is one write, so a killed
 process leaves at most one torn line, at the end; reopening cuts it. A line damaged in another
 way is set aside and reported, and its call is simply made again. The file serves two ends:
 ``resume`` finds a call by content, pins, id and epoch; ``cache`` finds it without the id.
@@ -13,17 +14,18 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self
+from typing import Annotated, Any, BinaryIO, Final, Literal, Self, cast, get_args
 
 import msgspec
 
 from gatemark.core.atomic import make_private_folder
 from gatemark.core.canonical import DIGEST_PREFIX, digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.targets.port import Call, CallError, CallPart, Reply
+from gatemark.targets.port import Call, CallError, CallPart, ErrorKind, Reply, TargetError
 
 VERSION: Final = 1
 MAX_LINE_BYTES: Final = 256 * 1024 * 1024
@@ -284,6 +286,7 @@ class Journals:
 
     def open(self, name: str, identity: Mapping[str, Any]) -> Journal:
         """The journal of an arm or a judge; ``identity`` is that of the target behind it."""
+        name = name.replace(" ", "-").replace("/", "+")
         if self._cache is None:
             path = self._folder / f"{name}.journal"
         else:
@@ -291,3 +294,84 @@ class Journals:
             path = self._cache / f"{name}-{pins}.journal"
         make_private_folder(path.parent)
         return Journal(path, clock=time.monotonic)
+
+
+UNSCORED = "unscored"
+"""The kind of error that says that there was an answer, and no score for it."""
+_OURS = frozenset(get_args(ErrorKind))
+
+UtcMoment = Annotated[datetime, msgspec.Meta(tz=True)]
+Recording = Mapping[tuple[str, int], Reply | CallError]
+
+
+class RecordedTarget:
+    """Replies by (id, epoch). ``digest`` names the bytes they were read from."""
+
+    reads: frozenset[CallPart] = frozenset()
+
+    def __init__(self, recording: Recording, *, digest: str) -> None:
+        self._recording = recording
+        self._digest = digest
+        first = next(iter(recording), None)
+        self._example = (
+            "the recording is empty"
+            if first is None
+            else f"ids in the recording look like {first[0]!r}"
+        )
+
+    async def call(self, call: Call) -> Reply:
+        found = self._recording.get(call.key)
+        if found is None:
+            raise TargetError(
+                "missing",
+                f"nothing was recorded for id {call.id!r}, epoch {call.epoch}; {self._example}",
+            )
+        if isinstance(found, CallError):
+            raise TargetError(found.kind, found.message)
+        return found
+
+    async def close(self) -> None:
+        return None
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "recorded", "digest": self._digest}
+
+
+def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Any]:
+    """Replies from ``gatemark.sample/1`` rows; an errored row stays an error, a double is refused.
+
+    A row that was answered but not scored is an answer: the scorer of today may do better. An
+    error of a kind that is not ours keeps its kind in the message.
+    """
+    recording: dict[tuple[str, int], Reply | CallError] = {}
+    for row in rows:
+        key = (row["id"], row["epoch"])
+        if key in recording:
+            raise BadInputError(f"id {key[0]!r}, epoch {key[1]} was recorded twice")
+        error = row.get("error")
+        if error is None or error["kind"] == UNSCORED:
+            recording[key] = Reply(
+                output=row.get("output"),
+                latency_ms=row.get("latency_ms"),
+                confidence=row.get("confidence"),
+                cost=row.get("cost"),
+                usage=None if row.get("tokens") is None else {"total_tokens": row["tokens"]},
+                answered_at=_answered_at(row),
+            )
+        else:
+            recording[key] = _recorded_error(error["kind"], error["message"])
+    return recording
+
+
+def _answered_at(row: Mapping[str, Any]) -> datetime | None:
+    try:
+        return msgspec.convert(row.get("answered_at"), UtcMoment | None)
+    except msgspec.ValidationError as error:
+        place = f"id {row['id']!r}, epoch {row['epoch']}"
+        raise BadInputError(f"{place}: answered_at: {error}") from error
+
+
+def _recorded_error(kind: str, message: str) -> CallError:
+    if kind in _OURS:
+        return CallError(cast("ErrorKind", kind), message)
+    return CallError("recorded", f"{kind}: {message}")

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.evidence.settings_file import about
+from gatemark.targets.aws_signature import AwsSignature
 from gatemark.targets.paths import parse_path
 from gatemark.targets.request_shapes import (
     SHAPES,
@@ -32,10 +34,6 @@ _TEXT_NAME: Final = re.compile(r"\{\{\s*(prompt|system|messages)\s*\}\}")
 _DEFAULT_BODY: Final = {"input": "{{input}}"}
 
 
-def _about(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
-
-
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What every endpoint has: plain headers, where its key comes from, and what it is told.
 
@@ -43,36 +41,34 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     and may be a placeholder for a whole conversation. Each of them can be in a file of its own.
     """
 
-    headers: Annotated[dict[str, str], _about("Headers of every request; never a secret.")] = {}
-    api_key_env: Annotated[str | None, _about("Environment variable that holds the API key.")] = (
-        None
-    )
+    headers: Annotated[dict[str, str], about("Headers of every request; never a secret.")] = {}
+    api_key_env: Annotated[str | None, about("Environment variable that holds the API key.")] = None
     api_key_header: Annotated[
         str | None,
-        _about("Header that carries the key. Default: `Authorization`, or the preset's."),
+        about("Header that carries the key. Default: `Authorization`, or the preset's."),
     ] = None
     api_key_prefix: Annotated[
-        str | None, _about("Text before the key. Default: `Bearer `, or the preset's.")
+        str | None, about("Text before the key. Default: `Bearer `, or the preset's.")
     ] = None
     prompt: Annotated[
-        str | None, _about("The user's message, with placeholders such as `{{input}}`.")
+        str | None, about("The user's message, with placeholders such as `{{input}}`.")
     ] = None
-    prompt_file: Annotated[str | None, _about("File with the prompt, relative to the pack.")] = None
-    system: Annotated[str | None, _about("The system message; may have placeholders.")] = None
+    prompt_file: Annotated[str | None, about("File with the prompt, relative to the pack.")] = None
+    system: Annotated[str | None, about("The system message; may have placeholders.")] = None
     system_file: Annotated[
-        str | None, _about("File with the system message, relative to the pack.")
+        str | None, about("File with the system message, relative to the pack.")
     ] = None
     messages: Annotated[
         list[dict[str, Any]] | str | None,
-        _about("Whole conversation, in place of prompt and system; or a placeholder for one."),
+        about("Whole conversation, in place of prompt and system; or a placeholder for one."),
     ] = None
     messages_file: Annotated[
-        str | None, _about("YAML or JSON file with the messages, relative to the pack.")
+        str | None, about("YAML or JSON file with the messages, relative to the pack.")
     ] = None
-    temperature: Annotated[float | None, _about("Sampling temperature.")] = None
-    max_tokens: Annotated[int | None, _about("Maximum number of tokens of a reply.")] = None
+    temperature: Annotated[float | None, about("Sampling temperature.")] = None
+    max_tokens: Annotated[int | None, about("Maximum number of tokens of a reply.")] = None
     parameters: Annotated[
-        dict[str, Any], _about("Further keys of the request, sent as they are.")
+        dict[str, Any], about("Further keys of the request, sent as they are.")
     ] = msgspec.field(default_factory=dict)
 
     later_fields: ClassVar[frozenset[str]] = _FILES
@@ -135,6 +131,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             name: value
             for name, value in fields.items()
             if not name.startswith("api_key_")
+            and name != "aws_signature"
             and not (name in self.later_fields and value in (None, {}))
         }
 
@@ -153,24 +150,28 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A service with JSON of its own (``body``, ``response``), or a known one (``preset``)."""
 
     url: Annotated[
-        str, _about("Address to ask. With a preset, the address of the service is enough.")
+        str, about("Address to ask. With a preset, the address of the service is enough.")
     ]
     preset: Annotated[
-        Preset | None, _about("Service whose requests and replies are known, such as `anthropic`.")
+        Preset | None, about("Service whose requests and replies are known, such as `anthropic`.")
     ] = None
-    model: Annotated[str | None, _about("Name of the model, for a preset.")] = None
+    model: Annotated[str | None, about("Name of the model, for a preset.")] = None
     response: Annotated[
         str | ReplyPaths | None,
-        _about("Path of the output in the reply, or `{output, confidence, cost, model, usage}`."),
+        about("Path of the output in the reply, or `{output, confidence, cost, model, usage}`."),
     ] = None
     body: Annotated[
         Any,
-        _about(
+        about(
             "The request; `{{input}}`, `{{sample.KEY}}`, `{{prompt}}`, `{{system}}` and "
             "`{{messages}}` are filled in."
         ),
     ] = msgspec.field(default_factory=lambda: dict(_DEFAULT_BODY))
-    method: Annotated[Literal["POST", "PUT"], _about("HTTP method.")] = "POST"
+    method: Annotated[Literal["POST", "PUT"], about("HTTP method.")] = "POST"
+    aws_signature: Annotated[
+        AwsSignature | None,
+        about("Sign requests with an AWS access key, with keys of its own (below)."),
+    ] = None
 
     later_fields: ClassVar[frozenset[str]] = _FILES | {
         *TEXTS, "preset", "model", "temperature", "max_tokens", "parameters"
@@ -179,6 +180,10 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_url("http.url", self.url)
+        if self.aws_signature is not None:
+            if self.api_key_env is not None:
+                raise InvalidValueError("http: give api_key_env or aws_signature, not both")
+            self.aws_signature.region_for(self.url)
         if self.preset is None:
             self._check_own_form()
         else:
@@ -256,10 +261,10 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class OpenAISpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An OpenAI-compatible service: ``prompt`` and ``system``, or ``messages``, to one model."""
 
-    base_url: Annotated[str, _about("Address before `/chat/completions`, mostly ending in `/v1`.")]
-    model: Annotated[str, _about("Name of the model.")]
+    base_url: Annotated[str, about("Address before `/chat/completions`, mostly ending in `/v1`.")]
+    model: Annotated[str, about("Name of the model.")]
     seed: Annotated[
-        int | None, _about("Random seed. Repeats of an item get the seeds that follow.")
+        int | None, about("Random seed. Repeats of an item get the seeds that follow.")
     ] = None
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
-from gatemark.core.errors import GatemarkError
+from gatemark.core.errors import GatemarkError, UnavailableError
 
 ErrorKind = Literal[
     "timeout",
@@ -35,6 +36,9 @@ OUTAGES: Final[frozenset[str]] = frozenset(
     {"unreachable", "no_reply", "unavailable", "unauthorized"}
 )
 """The kinds of error that say that a target could not be asked, which is no answer of its own."""
+
+UNAVAILABLE_EXIT: Final = 75
+"""The exit code of a program whose own service is down; ``EX_TEMPFAIL`` of sysexits.h."""
 
 MAX_MESSAGE_CHARS = 2_000
 ANSWER_FIELDS: Final = frozenset(
@@ -72,6 +76,8 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     cost: float | None = None
     model: str | None = None
     usage: dict[str, Any] | None = None
+    answered_at: datetime | None = None
+    """When the answer was given; None where nobody recorded it."""
 
 
 class CallError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,6 +159,10 @@ class ForeignCode:
     ) -> None:
         if error is None or isinstance(error, self._let_through):
             return
+        if isinstance(error, UnavailableError):
+            raise TargetError(
+                "unavailable", f"{self._name} says that it is unavailable: {error}", retryable=True
+            ) from error
         raise TargetError(
             "crash",
             f"{self._name} raised {type(error).__name__}: {error}{_place(trace)}",
@@ -215,6 +225,7 @@ def checked(reply: Reply, *, max_bytes: int) -> Reply:
         cost=_number(reply.cost, "cost"),
         model=_model(reply.model),
         usage=_usage(reply.usage),
+        answered_at=reply.answered_at,
     )
     size = len(_encode(plain))
     if size > max_bytes:

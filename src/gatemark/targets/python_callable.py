@@ -9,22 +9,29 @@ optionally ``confidence``, ``cost``, ``model`` and ``usage``.
 
 Plain functions run in daemon threads, because a hanging function can be abandoned but not
 stopped; with one call at a time and no time limit they run in place, which costs nothing.
+
+What a function is made of is its module and every module beside it that this one imports; digests
+of their files belong to its identity.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import hashlib
 import importlib
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from importlib.machinery import PathFinder
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
 from typing import Any, Final
 
+from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.text import did_you_mean
 from gatemark.targets.port import (
@@ -37,7 +44,6 @@ from gatemark.targets.port import (
     reply_from_fields,
     shared_fields,
 )
-from gatemark.targets.sources import source_digests
 
 MAX_ABANDONED_THREADS: Final = 32
 _PASSED_BY_NAME: Final = ("id", "epoch", "sample", "variables")
@@ -312,3 +318,97 @@ def _reply(value: Any, latency_ms: float, reference: str) -> Reply:
         value.close()
         raise bad_reply(f"{reference} returned a coroutine; declare it with async def")
     return Reply(output=value, latency_ms=latency_ms)
+
+
+MAX_SOURCE_BYTES = 16 * 1024 * 1024
+
+
+def source_digests(source: Path, folder: Path) -> dict[str, str]:
+    """Digests of a module and of every module in the folder that it imports, however far.
+
+    Follows ``import`` statements, also those inside functions; modules named only by text at
+    run time and data files are not seen.
+    """
+    folder = folder.resolve()
+    digests: dict[str, str] = {}
+    waiting = [source.resolve()]
+    while waiting:
+        path = waiting.pop()
+        inside = path.is_relative_to(folder)
+        name = path.relative_to(folder).as_posix() if inside else path.name
+        if name in digests:
+            continue
+        if path.stat().st_size > MAX_SOURCE_BYTES:
+            raise BadInputError(f"{name} must be at most {MAX_SOURCE_BYTES} bytes of source")
+        text = path.read_bytes()
+        digests[name] = digest_bytes(text)
+        if inside and path.suffix == ".py":
+            waiting.extend(_imported_files(text, path, folder))
+    return dict(sorted(digests.items()))
+
+
+def _imported_files(text: bytes, path: Path, folder: Path) -> Iterator[Path]:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError):
+        return  # it cannot be imported either
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield from _files_of(folder, alias.name)
+        elif isinstance(node, ast.ImportFrom):
+            if node.level > len(path.parents):
+                continue
+            base = path.parents[node.level - 1] if node.level else folder
+            module = node.module or ""
+            yield from _files_of(base, module)
+            for alias in node.names:
+                yield from _files_of(base, f"{module}.{alias.name}".lstrip("."))
+
+
+def _files_of(base: Path, dotted: str) -> Iterator[Path]:
+    """The files that importing ``a.b.c`` runs: each package on the way, then the module."""
+    place = base
+    for step in dotted.split("."):
+        if not step:
+            continue
+        place = place / step
+        for candidate in (place / "__init__.py", place.with_name(f"{step}.py")):
+            if candidate.is_file():
+                yield candidate.resolve()
+                break
+
+
+def module_file(module_name: str, folder: Path) -> Path | None:
+    """Return the file of a module as a worker will find it, without running any of its code."""
+    importlib.invalidate_caches()
+    places: list[str] | None = [str(folder), *sys.path]
+    found = None
+    steps = module_name.split(".")
+    for count in range(1, len(steps) + 1):
+        found = PathFinder.find_spec(".".join(steps[:count]), places)
+        if found is None:
+            return None
+        places = found.submodule_search_locations
+    return Path(found.origin) if found and found.has_location and found.origin else None
+
+
+def declared_digests(patterns: Iterable[str], folder: Path) -> dict[str, str]:
+    """Return the digests of the files that a pack declares, by path; each pattern must match."""
+    folder = folder.resolve()
+    digests: dict[str, str] = {}
+    for pattern in patterns:
+        if Path(pattern).is_absolute() or ".." in Path(pattern).parts:
+            raise UsageError(f"files: {pattern!r} must stay inside the pack's folder")
+        matched = [path for path in sorted(folder.glob(pattern)) if path.is_file()]
+        if not matched:
+            raise UsageError(f"files: no file matches {pattern!r} in {folder}")
+        for path in matched:
+            digests[path.relative_to(folder).as_posix()] = file_digest(path)
+    return dict(sorted(digests.items()))
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a file of any size."""
+    with path.open("rb") as file:
+        return DIGEST_PREFIX + hashlib.file_digest(file, "sha256").hexdigest()

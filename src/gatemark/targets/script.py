@@ -1,7 +1,8 @@
 """A target that is a script: started once per call, input on stdin, the answer on stdout.
 
 The whole of stdout must be one JSON value, which is the output. An exit code other than 0 is a
-failure; stderr is for the script's own words and is kept out of what is recorded.
+failure, and 75 says that a service behind the script is down; stderr is for the script's own words
+and is kept out of what is recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,14 @@ import msgspec
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import UsageError
 from gatemark.targets.child import start_child
-from gatemark.targets.port import Call, CallPart, Reply, TargetError, bad_reply
+from gatemark.targets.port import (
+    UNAVAILABLE_EXIT,
+    Call,
+    CallPart,
+    Reply,
+    TargetError,
+    bad_reply,
+)
 
 Clock = Callable[[], float]
 
@@ -71,7 +79,11 @@ class ScriptTarget:
             await child.end()
         latency_ms = (self._clock() - started) * 1000.0
         if code != 0:
-            raise TargetError("crash", f"{self._argv[0]} exited with code {code}", retryable=True)
+            raise TargetError(
+                "unavailable" if code == UNAVAILABLE_EXIT else "crash",
+                f"{self._argv[0]} exited with code {code}",
+                retryable=True,
+            )
         try:
             output = msgspec.json.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -1,27 +1,33 @@
-"""The ``targets:`` part of a pack: which kind, with which limits, and how to build it."""
+"""The ``targets:`` part of a pack: which kind, with which limits, how to build it, what it is.
+
+What is examined must not see the judge's credentials or where results are stored. So a process
+starts with what programs need to run at all (paths, locale, certificates, proxies without a
+password) and with the variables that the pack names under ``env``, and with nothing else.
+
+A digest over a target's own pins, the files it declares and the version that people give it names
+what was judged. A target whose replies can change while its identity stays the same is not pinned:
+answers of it must not be reused in another run.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.evidence.settings_file import about
 from gatemark.targets.command import CommandTarget
-from gatemark.targets.environment import check_names, target_environment
-from gatemark.targets.journal import Reuse
-from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES, Budget, Prices, RunOptions
+from gatemark.targets.journal import RecordedTarget, Recording, Reuse
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
-from gatemark.targets.port import ANSWER_FIELDS, Target
+from gatemark.targets.port import ANSWER_FIELDS, Reply, Target
 from gatemark.targets.prompt_files import with_prompt_files
-from gatemark.targets.python_callable import PythonTarget, split_reference
+from gatemark.targets.python_callable import PythonTarget, declared_digests, split_reference
 from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
-from gatemark.targets.recorded import RecordedTarget, Recording
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
 # Kinds with a client library behind them are loaded when a pack names them.
@@ -31,62 +37,203 @@ _PROCESS_TIMEOUT_S: Final = 60.0
 _STOP_AFTER: Final = 10
 
 Clock = Callable[[], float]
+OWN_PREFIX: Final = "GATEMARK_"
+PASSED: Final = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "TZ", "LANG", "LANGUAGE"),
+        *("TMPDIR", "TMP", "TEMP", "SYSTEMROOT", "NO_COLOR"),
+        *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"),
+    }
+)
+PASSED_PREFIXES: Final = ("LC_", "PYTHON", "XDG_")
+PROXIES: Final = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse names that no target may receive."""
+    for name in names:
+        if not name or "=" in name or "\0" in name:
+            raise InvalidValueError(f"env must list names of variables, got {name!r}")
+        if name.upper().startswith(OWN_PREFIX):
+            raise InvalidValueError(
+                f"env must not list {name!r}: a target never receives Gatemark's own settings"
+            )
+
+
+def target_environment(environ: Mapping[str, str], named: Iterable[str]) -> dict[str, str]:
+    """Return the variables for a target's process; ``named`` are those the pack lists."""
+    wanted = set(named)
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.upper().startswith(OWN_PREFIX) and (name in wanted or _is_passed(name, value))
+    }
+
+
+def _is_passed(name: str, value: str) -> bool:
+    if name.lower() in PROXIES:
+        # A proxy with a password in its address is a credential.
+        return "@" not in value
+    return name in PASSED or name.startswith(PASSED_PREFIXES)
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The most a run may spend; None is no limit. ``calls`` counts retries too."""
+
+    calls: Annotated[
+        int | None, msgspec.Meta(description="Maximum number of calls, with retries.")
+    ] = None
+    cost: Annotated[float | None, msgspec.Meta(description="Maximum amount of money.")] = None
+    wall_s: Annotated[float | None, msgspec.Meta(description="Maximum time in seconds.")] = None
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "cost", "wall_s"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise InvalidValueError(f"budget.{name} must be >= 0, got {value}")
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a call costs, for targets that do not say so themselves."""
+
+    per_call: Annotated[float, msgspec.Meta(description="Price of one call.")] = 0.0
+    input_per_million: Annotated[
+        float | None, msgspec.Meta(description="Price of a million input tokens.")
+    ] = None
+    output_per_million: Annotated[
+        float | None, msgspec.Meta(description="Price of a million output tokens.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        for name in ("per_call", "input_per_million", "output_per_million"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise InvalidValueError(f"cost.{name} must be >= 0, got {value}")
+
+    def cost_of(self, reply: Reply) -> float | None:
+        """The reply's price; None when it is priced by tokens and told no token counts."""
+        cost = self.per_call
+        for price, names in (
+            (self.input_per_million, INPUT_TOKENS),
+            (self.output_per_million, OUTPUT_TOKENS),
+        ):
+            if price is None:
+                continue
+            told = [(reply.usage or {}).get(name) for name in names]
+            counts = [count for count in told if isinstance(count, int | float)]
+            if not counts:
+                return None
+            cost += price * counts[0] / 1e6
+        return cost
+
+
+INPUT_TOKENS: Final = ("prompt_tokens", "input_tokens")
+OUTPUT_TOKENS: Final = ("completion_tokens", "output_tokens")
+DEFAULT_MAX_REPLY_BYTES = 4 * 1024 * 1024
+
+
+class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything the runner needs to know besides the calls.
+
+    ``retries`` counts attempts after the first. A Retry-After beyond ``retry_after_max_s`` is
+    not waited for. ``retry_errors`` makes a resumed run ask again where the journal has an error.
+    ``is_remote`` says that calls go to a service: a call without a reply in time could not be
+    asked, and the first call goes alone. ``stop_after`` calls in a row that could not be asked end
+    the run; None is for recordings, where nobody waits. ``ahead`` is how many calls per slot a
+    target with its own queue is handed at a time.
+    """
+
+    concurrency: int = 1
+    ahead: int = 1
+    is_remote: bool = False
+    stop_after: int | None = 10
+    timeout_s: float | None = None
+    retries: int = 0
+    backoff_base_s: float = 0.5
+    backoff_max_s: float = 30.0
+    retry_after_max_s: float = 120.0
+    rate_per_s: float | None = None
+    burst: int = 1
+    max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES
+    budget: Budget = Budget()
+    prices: Prices | None = None
+    reuse: Reuse = "resume"
+    retry_errors: bool = False
+
+    def __post_init__(self) -> None:
+        at_least = {
+            "concurrency": 1,
+            "ahead": 1,
+            "retries": 0,
+            "backoff_base_s": 0,
+            "backoff_max_s": 0,
+            "retry_after_max_s": 0,
+            "burst": 1,
+            "max_reply_bytes": 1,
+        }
+        for name, low in at_least.items():
+            if not getattr(self, name) >= low:
+                raise InvalidValueError(f"{name} must be >= {low}, got {getattr(self, name)}")
+        for name in ("timeout_s", "rate_per_s", "stop_after"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidValueError(f"{name} must be > 0, got {value}")
+
+
 # Reads a file of recorded samples; gives the replies and the digest of the file.
 OpenRecording = Callable[[Path], tuple[Recording, str]]
-
-
-def _about(text: str) -> msgspec.Meta:
-    return msgspec.Meta(description=text)
 
 
 class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly one kind, and how to treat it."""
 
-    python: Annotated[str | None, _about("Function, as `module:function`.")] = None
+    python: Annotated[str | None, about("Function, as `module:function`.")] = None
     command: Annotated[
         tuple[str, ...] | None,
-        _about("Program and arguments; it reads the input from stdin and writes the answer."),
+        about("Program and arguments; it reads the input from stdin and writes the answer."),
     ] = None
-    http: Annotated[HttpSpec | None, _about("HTTP service, with keys of its own (below).")] = None
+    http: Annotated[HttpSpec | None, about("HTTP service, with keys of its own (below).")] = None
     openai: Annotated[
-        OpenAISpec | None, _about("OpenAI-compatible service, with keys of its own (below).")
+        OpenAISpec | None, about("OpenAI-compatible service, with keys of its own (below).")
     ] = None
-    recorded: Annotated[str | None, _about("File of recorded samples that answer.")] = None
+    recorded: Annotated[str | None, about("File of recorded samples that answer.")] = None
     send_sample: Annotated[
-        bool, _about("Send a command the whole item as JSON, without the expected answer.")
+        bool, about("Send a command the whole item as JSON, without the expected answer.")
     ] = False
     fields: Annotated[
-        tuple[str, ...], _about("Fields of an item that a function or command sees beside input.")
+        tuple[str, ...], about("Fields of an item that a function or command sees beside input.")
     ] = ()
-    env: Annotated[tuple[str, ...], _about("Environment variables that the process receives.")] = ()
+    env: Annotated[tuple[str, ...], about("Environment variables that the process receives.")] = ()
     files: Annotated[
         tuple[str, ...] | None,
-        _about("Patterns of files that the answers depend on; part of the identity."),
+        about("Patterns of files that the answers depend on; part of the identity."),
     ] = None
     version: Annotated[
-        str | None, _about("Name of the version that answers; part of the identity.")
+        str | None, about("Name of the version that answers; part of the identity.")
     ] = None
-    isolate: Annotated[bool, _about("Keep a function from reading the data and the store.")] = False
+    isolate: Annotated[bool, about("Keep a function from reading the data and the store.")] = False
     in_process: Annotated[
-        bool, _about("Run the function inside Gatemark, for debugging; such a run never passes.")
+        bool, about("Run the function inside Gatemark, for debugging; such a run never passes.")
     ] = False
     timeout_s: Annotated[
         float | None,
-        _about("Seconds for one call. Default: 60; no limit for a Python function."),
+        about("Seconds for one call. Default: 60; no limit for a Python function."),
     ] = None
     retries: Annotated[
         int | None,
-        _about("How often a failed call is repeated. Default: 3 for endpoints, otherwise 0."),
+        about("How often a failed call is repeated. Default: 3 for endpoints, otherwise 0."),
     ] = None
-    rate_per_s: Annotated[float | None, _about("Maximum number of calls per second.")] = None
-    burst: Annotated[int, _about("Calls that may start at once within the rate.")] = 1
+    rate_per_s: Annotated[float | None, about("Maximum number of calls per second.")] = None
+    burst: Annotated[int, about("Calls that may start at once within the rate.")] = 1
     stop_after: Annotated[
         int | None,
-        _about("Stop after this many calls in a row that could not be asked. Default: 10."),
+        about("Stop after this many calls in a row that could not be asked. Default: 10."),
     ] = None
-    max_reply_bytes: Annotated[int, _about("Maximum size of a reply.")] = DEFAULT_MAX_REPLY_BYTES
-    cost: Annotated[Prices | None, _about("Prices, for targets that report no cost.")] = None
-    budget: Annotated[Budget, _about("The most that a run may spend.")] = Budget()
+    max_reply_bytes: Annotated[int, about("Maximum size of a reply.")] = DEFAULT_MAX_REPLY_BYTES
+    cost: Annotated[Prices | None, about("Prices, for targets that report no cost.")] = None
+    budget: Annotated[Budget, about("The most that a run may spend.")] = Budget()
 
     def __post_init__(self) -> None:
         named = [kind for kind in KINDS if getattr(self, kind) is not None]
@@ -119,8 +266,8 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(
                 "in_process runs the function inside Gatemark, where isolate and env have no effect"
             )
-        if self.stop_after is not None and self.kind not in _NETWORK:
-            raise InvalidValueError("stop_after belongs to http and openai targets only")
+        if self.stop_after is not None and self.recorded is not None:
+            raise InvalidValueError("stop_after does not belong to recorded targets")
         for name in ANSWER_FIELDS.intersection(self.fields):
             raise InvalidValueError(
                 f"fields must not list {name!r}: a target never sees the expected answer"
@@ -144,7 +291,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         options = RunOptions(
             concurrency=concurrency,
             is_remote=self.kind in _NETWORK,
-            stop_after=_STOP_AFTER if self.stop_after is None else self.stop_after,
+            stop_after=None if self.recorded is not None else self.stop_after or _STOP_AFTER,
             timeout_s=timeout_s,
             retries=retries,
             rate_per_s=self.rate_per_s,
@@ -186,6 +333,8 @@ def build(
 
     ``hidden`` are the paths that an isolated target must not read.
     """
+    # What is declared and missing is refused before any process starts.
+    declared_digests(spec.files or (), folder)
     if spec.python is not None and spec.in_process:
         inline = concurrency == 1 and spec.timeout_s is None
         return PythonTarget(spec.python, folder, clock=clock, inline=inline, fields=spec.fields)
@@ -215,7 +364,9 @@ def build(
             raise UsageError("a recorded target needs a way to read samples, and none was given")
         recording, digest = open_recording(folder / spec.recorded)
         return RecordedTarget(recording, digest=digest)
-    make: Callable[..., Target] = getattr(_network_module(spec.kind), _NETWORK[spec.kind])
+    # Loaded here: an HTTP client takes longer to load than most other targets to answer.
+    module = importlib.import_module(f"gatemark.targets.{spec.kind}")
+    make: Callable[..., Target] = getattr(module, _NETWORK[spec.kind])
     return make(
         with_prompt_files(getattr(spec, spec.kind), folder),
         clock=clock,
@@ -224,16 +375,35 @@ def build(
     )
 
 
-def _network_module(kind: str) -> Any:
-    try:
-        return importlib.import_module(f"gatemark.targets.{kind}")
-    except ModuleNotFoundError as error:
-        raise UsageError(not_installed(f"{kind} targets need", str(error.name), "http")) from error
-
-
 def _hint(raw: Any, message: str) -> str:
     if "unknown field" not in message or not isinstance(raw, dict):
         return ""
     wrong = message.split("`")[1]
     close = difflib.get_close_matches(wrong, TargetSpec.__struct_fields__, n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def target_identity(spec: TargetSpec, target: Target, folder: Path) -> dict[str, object]:
+    """Return everything that identifies a target, as digest material; never a secret."""
+    identity: dict[str, object] = dict(target.identity())
+    if spec.files:
+        identity["declared_files"] = declared_digests(spec.files, folder)
+    if spec.version is not None:
+        identity["version"] = spec.version
+    return identity
+
+
+def refuse_unpinned(spec: TargetSpec, place: str) -> None:
+    """Refuse to reuse answers of a target that may have changed without a trace."""
+    if spec.version is not None or spec.recorded is not None:
+        return
+    if spec.http is not None or spec.openai is not None:
+        raise UsageError(
+            f"--cache: {place} is not pinned: what answers behind its address can change; add "
+            "version: beside it, and raise it when the endpoint changes"
+        )
+    if spec.files is None:
+        raise UsageError(
+            f"--cache: {place} is not pinned: it may read files that its identity does not cover; "
+            "list them, as in files: [prompts/*.txt], or say files: [] when it reads none"
+        )

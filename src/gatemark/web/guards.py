@@ -12,6 +12,7 @@ from http import HTTPStatus
 from math import ceil
 from typing import Any, Final
 
+from gatemark.web.headers import HEADERS
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.settings import ServerSettings
 
@@ -50,20 +51,6 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-POLICY: Final = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
-    (b"content-security-policy", POLICY.encode()),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    # Not no-referrer: browsers would then hide the origin of our own forms as well.
-    (b"referrer-policy", b"same-origin"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
-)
 
 
 class Guards:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gatemark.core.measurement import Evidence
-from gatemark.core.policy import Finding, Verdict
+from gatemark.core.policy import Finding, Verdict, decide
 from gatemark.evidence.exam import ExamReport
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
@@ -23,7 +23,6 @@ from gatemark.exams.advisory.policy import (
     signal_of,
 )
 from gatemark.exams.advisory.records import AGREEING, changed
-from gatemark.gating.decide import decide
 
 LANE = "cron_n8n_event/cron_n8n_advisory"
 OTHER = "context_gate/openvino_context_gate"

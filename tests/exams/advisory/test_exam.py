@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.core.figure import Stacks, Table
+from gatemark.core.result import Stacks, Table
 from gatemark.exams.advisory import measure, metrics
 from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS, bucket_of
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions

@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.core.figure import Table
-from gatemark.core.policy import Waiver
+from gatemark.core.policy import Waiver, decide
+from gatemark.core.result import Table
 from gatemark.evidence.exam import VerdictNotes
 from gatemark.evidence.hygiene import PrivateTextRules
 from gatemark.exams.advisory.policy import loosened
-from gatemark.gating.decide import decide
 
 from .decisions import (
     LANE,

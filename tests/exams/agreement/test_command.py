@@ -132,7 +132,7 @@ def test_fifty_of_fifty_on_one_label_passes_with_kappa_null(
     assert ran.json["kappa_undefined_reason"]
 
 
-def test_ninety_eight_agreements_and_two_splits_pass_by_the_substitutes(
+def test_ninety_eight_agreements_and_two_splits_leave_a_label_open(
     gatemark: Run, write_jsonl: Write
 ) -> None:
     rows = [pair(f"Q{i}") for i in range(98)] + [
@@ -142,7 +142,10 @@ def test_ninety_eight_agreements_and_two_splits_pass_by_the_substitutes(
     ran = gatemark("score", "agreement", "--pairs", write_jsonl("p.jsonl", rows), "--json")
     assert ran.json["kappa"] == pytest.approx(-0.0101)
     assert ran.json["kappa_low_information"] is True
-    assert ran.code == 0
+    assert ran.code == 3
+    assert (
+        "label_agreement_min must be >= 0.5, got 0 (n=2); worst in REJECT" in (ran.json["blockers"])
+    )
 
 
 def test_the_auditors_abstentions_count(gatemark: Run, write_jsonl: Write) -> None:
@@ -712,7 +715,7 @@ def test_unusable_waiver_files_are_refused(
 def test_waiving_every_rule_does_not_make_a_pass_of_no_usable_record(
     gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:
-    rules = ("coverage", "pa", "kappa", "abstain", "flagged")
+    rules = ("coverage", "pa", "kappa", "abstain", "flagged", "items", "label", "label_fails")
     names = (*(f"agreement.{rule}" for rule in rules), "hygiene.same_evidence")
     waivers = tmp_path / "waivers.yaml"
     waivers.write_text(
@@ -738,7 +741,8 @@ def test_a_waived_rule_leaves_no_red_test_case_of_its_substitutes(
     waivers.write_text(
         WAIVER.replace("agreement.pa", "agreement.kappa").replace("END", "2999-01-01T00:00:00Z")
     )
-    call = ("score", "agreement", "--pairs", path, "--pa-gate", "0.1", "-o", report)
+    loose = ("--pa-gate", "0.1", "--label-gate", "0", "--min-items", "1")
+    call = ("score", "agreement", "--pairs", path, *loose, "-o", report)
     assert gatemark(*call).code == 1
     assert 'failures="2"' in report.read_text()
     assert gatemark(*call, "--waivers", waivers).code == 0
@@ -750,5 +754,5 @@ def test_the_table_cuts_no_verdict_short(gatemark: Run, write_jsonl: Write) -> N
     path = write_jsonl("p.jsonl", ["junk"])
     ran = gatemark("score", "agreement", "--pairs", path, "--on-bad-line", "exclude")
     assert ran.code == 3
-    assert ran.out.count("INCONCLUSIVE (hold)\n") == 2
+    assert ran.out.count("INCONCLUSIVE (hold)\n") == 4
     assert ran.out.count("INCONCLUSIVE (warn)\n") == 1

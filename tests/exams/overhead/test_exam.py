@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from gatemark.core.errors import UsageError
-from gatemark.core.figure import Shifts, Table
+from gatemark.core.result import Shifts, Table
 from gatemark.evidence.exam import ExamSuite, measures, suites
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.exam import OverheadExam, WindowPair, examine_overhead

@@ -21,6 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.canonical import digest
+from gatemark.evidence.exam import judge_exam
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead import plain_check
 from gatemark.exams.overhead.arms import read_arm
@@ -28,7 +29,6 @@ from gatemark.exams.overhead.costs import schedule_digest
 from gatemark.exams.overhead.exam import examine_overhead
 from gatemark.exams.overhead.policy import PolicyRequest
 from gatemark.exams.overhead.verify import CHECKS, VerifyReportRequest, verify_overhead
-from gatemark.gating.decide import judge_exam
 from gatemark.workspace import Workspace
 
 from .arms import accuracy_pair, count_arm, loss_arm, meta, ppl_pair, write

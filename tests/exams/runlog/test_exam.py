@@ -10,13 +10,13 @@ import pytest
 import scipy.stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.core.figure import Curves, Forest, Stacks, Table
 from gatemark.core.measurement import Evidence
+from gatemark.core.policy import decide
+from gatemark.core.result import Curves, Forest, Stacks, Table
 from gatemark.evidence.exam import ExamReport, measures, suites
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
 from gatemark.exams.runlog.measure import METRICS, SCORES
 from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
-from gatemark.gating.decide import decide
 from gatemark.testing.exams import check_exam
 
 from .toys import decision, event, flush, log, measure, usage

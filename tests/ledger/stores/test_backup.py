@@ -23,7 +23,7 @@ from gatemark.core.errors import IntegrityError
 from gatemark.ledger.stores import DATABASE, table_rows
 from gatemark.ledger.stores.archive import TRAILER_BYTES, ArchiveReader, ArchiveWriter
 from gatemark.ledger.stores.backup import BackupReader
-from gatemark.ledger.stores.upgrade import LAYOUTS, NEWEST, USABLE
+from gatemark.ledger.stores.database import LAYOUTS, NEWEST, USABLE
 from gatemark.workspace import Workspace
 
 from .old_layouts import SEALED, Rows, layout_found, make_old_store, set_layout, store_rows

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+import sqlalchemy as sa
 from alembic.script import ScriptDirectory
 from tests.ledger.samples import MOMENT, result
 
@@ -22,12 +23,14 @@ from gatemark import __version__
 from gatemark.core.errors import BadInputError, NewerFormatError
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.stores import DATABASE
-from gatemark.ledger.stores.upgrade import (
+from gatemark.ledger.stores.database import (
     LAYOUTS,
     NEWEST,
     OLDEST_USABLE,
     STEPS,
     USABLE,
+    migrate,
+    run_migrations,
     state_of,
     steps_after,
 )
@@ -66,6 +69,21 @@ def test_the_known_layouts_are_those_of_the_migrations_in_their_order() -> None:
     chain = [revision.revision for revision in script.walk_revisions()]
     assert tuple(reversed(chain)) == LAYOUTS
     assert script.get_heads() == [NEWEST]
+
+
+def test_a_new_store_is_what_the_migrations_make() -> None:
+    """After a new migration, ``python tools/record_layout.py`` makes this true again."""
+    made = []
+    for make in (migrate, run_migrations):
+        with sa.create_engine("sqlite://").begin() as connection:
+            make(connection, None)
+            parts = connection.exec_driver_sql(
+                "SELECT type, name, tbl_name, sql FROM sqlite_master"
+            )
+            layout = connection.exec_driver_sql("SELECT version_num FROM alembic_version")
+            made.append((sorted(map(tuple, parts), key=str), layout.all()))
+    assert made[0] == made[1]
+    assert made[0][1] == [(NEWEST,)]
 
 
 def test_what_this_build_does_with_a_layout() -> None:

@@ -24,7 +24,7 @@ from gatemark.integrity import upgrade_store
 from gatemark.ledger import store as flow
 from gatemark.ledger.store import StoreUpgrade, UpgradeRequest
 from gatemark.ledger.stores import DATABASE, sql
-from gatemark.ledger.stores.upgrade import LAYOUTS, NEWEST, steps_after
+from gatemark.ledger.stores.database import LAYOUTS, NEWEST, steps_after
 from gatemark.workspace import Workspace
 
 from .old_layouts import NOTES, SEALED, layout_found, make_old_store, rows_of, store_rows

@@ -8,12 +8,8 @@ import pytest
 from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.resampling.bootstrap import (
-    bca_clusters,
-    bca_mean,
-    bca_ratio,
-    cluster_totals,
-)
+from gatemark.statistics.clustered_means import cluster_totals
+from gatemark.statistics.resampling.bootstrap import bca_clusters, bca_mean, bca_ratio
 
 
 def _data(rng: np.random.Generator, n: int) -> np.ndarray:

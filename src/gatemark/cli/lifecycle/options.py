@@ -11,7 +11,7 @@ import msgspec
 from gatemark.cli.options import OptionGroup, actor_option, json_option, store_option
 from gatemark.cli.screen import print_json, say
 from gatemark.core.errors import UsageError
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.views.text import document_of, lines_of

@@ -6,7 +6,7 @@ import click
 
 from gatemark.cli.lifecycle.options import environment_option
 from gatemark.cli.options import store_option
-from gatemark.cli.outputs import Outputs, optional_import, output_options
+from gatemark.cli.screen import Outputs, optional_import, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
 from gatemark.lifecycle.model.nouns import parse_version_ref

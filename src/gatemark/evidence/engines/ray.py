@@ -11,8 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from gatemark.core.errors import GatemarkError, UsageError, WorkerLostError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import GatemarkError, UsageError, WorkerLostError, not_installed
 
 T = TypeVar("T")
 

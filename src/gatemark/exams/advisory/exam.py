@@ -38,6 +38,7 @@ from gatemark.exams.advisory.measure import AdvisoryExamState, Collector, merged
 from gatemark.exams.advisory.policy import (
     FIRST_RULES,
     LANES_MAX,
+    RULES,
     AdvisoryPolicy,
     RulesVersion,
     all_rules,
@@ -86,13 +87,13 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self.options = options
         self.earlier: tuple[EarlierFile, ...] = ()
         self._ids: bytes = b""
-        self._scan = PrivateTextScan(options.policy.privacy)
+        self._scan = PrivateTextScan(options.policy.privacy, first=options.rules == FIRST_RULES)
         self._collector = Collector(self._scan)
 
     @property
     def facts_key(self) -> str:
         """Names everything besides the evidence that a state depends on."""
-        return digest([FACTS_VERSION, self.options.policy.reading_digest])
+        return digest([FACTS_VERSION, self.options.rules, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> AdvisoryExamState:
         self._collector.forget()
@@ -300,4 +301,5 @@ SUITE = ExamSuite(
         EvidenceRole(HISTORY, "Decision records of earlier runs.", many=True),
     ),
     examine=examine_decisions,
+    newest_rules={"rules": RULES},
 )

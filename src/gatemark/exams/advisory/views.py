@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from gatemark.core.figure import Cell, Figure, Stack, Stacks, Table
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Finding, Policy, Verdict
+from gatemark.core.result import Cell, Figure, Stack, Stacks, Table
 from gatemark.evidence.exam import ExamReport, VerdictNotes
 from gatemark.exams.advisory.decision import BUCKETS, CASE_KINDS
 from gatemark.exams.advisory.findings import AllTimes, Findings, Times

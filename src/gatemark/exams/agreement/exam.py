@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.core.figure import Figure, Matrix, Table
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
+from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import (
     EvidenceRole,
@@ -36,6 +36,7 @@ from gatemark.exams.agreement.two_files import (
 )
 
 if TYPE_CHECKING:
+    from gatemark.exams.agreement.measure import LabelUse
     from gatemark.exams.agreement.records import Judgement, JudgementPair, Opinion
     from gatemark.exams.agreement.two_files import JoinedRow
 
@@ -103,13 +104,21 @@ ABSTAIN_SIDES = {"scholar": "first", "auditor": "second", "either": "either"}
 PAIRS = "pairs"
 TSV_NAME = "consistency_disagreements.tsv"
 PAIR_MEASURES = ("agreement", "abstention")
+LABEL_MEASURE = "label_agreement"
+LABEL_MINS = ("label_agreement_min", "label_agreement_upper_min")
 PANEL_MEASURE = "krippendorff"
 ECHO = "both files say the same word for word, reasons included: were they judged independently?"
 
 K = TypeVar("K")
 
 
-class AgreementOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+FIRST_RULES: Final = 1
+RULES: Final = 2
+RulesVersion = Literal[1, 2]
+"""The version of the rules: 1 had no rule on single labels, and no minimum number of items."""
+
+
+class AgreementParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
     pa_gate: Annotated[float, option("Minimum percent agreement.", low=0, high=1)] = 0.90
@@ -126,13 +135,26 @@ class AgreementOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     nic_policy: Annotated[
         NicPolicy, option("Whether two NOT_IN_CONTEXT labels reject or agree.")
     ] = "strict"
+    label_gate: Annotated[
+        float, option("Minimum agreement on every single label except ABSTAIN.", low=0, high=1)
+    ] = 0.5
+    min_items: Annotated[
+        int, option("Minimum number of items that both validators labelled.", low=1)
+    ] = 30
 
     def __post_init__(self) -> None:
-        least = {"pa_gate": 0.0, "kappa_gate": -1.0, "abstain_gate": 0.0, "coverage_gate": 0.0}
-        for name, bottom in least.items():
-            value = getattr(self, name)
+        for name in ("pa_gate", "kappa_gate", "abstain_gate", "coverage_gate", "label_gate"):
+            value, bottom = getattr(self, name), -1.0 if name == "kappa_gate" else 0.0
             if not bottom <= value <= 1:
                 raise InvalidValueError(f"{name} must be in [{bottom:g}, 1], got {value}")
+        if self.min_items < 1:
+            raise InvalidValueError(f"min_items must be >= 1, got {self.min_items}")
+
+
+class AgreementOptions(AgreementParameters, frozen=True, forbid_unknown_fields=True):
+    """What a user may set, and the version of the rules; scoring always takes the newest."""
+
+    rules: RulesVersion = FIRST_RULES
 
 
 def summary_document(
@@ -173,6 +195,9 @@ def summary_document(
         },
         "abstain": abstain,
         "coverage_gate": options.coverage_gate,
+        "label_gate": options.label_gate,
+        "min_items": options.min_items,
+        "labels": facts["labels"],
         "unmatched": {"scholar": 0, "auditor": 0, **facts["unmatched"]},
         "unrated": facts["unrated"],
         "missing": evidence.missing,
@@ -309,11 +334,18 @@ class AgreementExam(Exam[AgreementExamState]):
 
     def policy(self) -> Policy:
         gates = self.options
+        is_first = gates.rules == FIRST_RULES
         in_place_of_kappa = (
             Rule(
                 "agreement.kappa/pa", "percent_agreement", ">=", gates.pa_gate, against="interval"
             ),
             Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate),
+        )
+        later_rules = (
+            # Fails when even the upper end of a label's interval is short; holds for few uses.
+            Rule("agreement.label_fails", "label_agreement_upper_min", ">=", gates.label_gate),
+            Rule("agreement.label", "label_agreement_min", ">=", gates.label_gate, severity="hold"),
+            Rule("agreement.items", "pair_count", ">=", gates.min_items, severity="hold"),
         )
         return Policy(
             name="agreement",
@@ -332,7 +364,9 @@ class AgreementExam(Exam[AgreementExamState]):
                     ">=",
                     gates.kappa_gate,
                     fallback_rules=in_place_of_kappa,
+                    fallback_is_strict=not is_first,
                 ),
+                *(() if is_first else later_rules),
                 Rule("agreement.abstain", "abstain_rate_either", "<=", gates.abstain_gate),
                 Rule("agreement.flagged", "flagged_not_rejected_count", "<=", 0.0),
                 Rule(
@@ -340,10 +374,16 @@ class AgreementExam(Exam[AgreementExamState]):
                 ),
                 Rule("hygiene.personal_data", "personal_data_count", "<=", 0.0, severity="warn"),
             ),
-            settings={"nic_policy": gates.nic_policy},
+            settings={
+                "nic_policy": gates.nic_policy,
+                **({} if is_first else {"agreement_rules": gates.rules}),
+            },
         )
 
     def finish(self, state: AgreementExamState) -> ExamReport:
+        # Loaded late: its libraries take longer to load than most files to read.
+        from gatemark.exams.agreement.measure import label_uses  # noqa: PLC0415
+
         pairs: dict[tuple[str, str], int] = {}
         for (scholar, auditor, _), count in sorted(state.cells.items()):
             pairs[scholar, auditor] = pairs.get((scholar, auditor), 0) + count
@@ -372,13 +412,16 @@ class AgreementExam(Exam[AgreementExamState]):
             "unrated": state.unrated,
             "n": sum(pairs.values()),
         }
+        uses = label_uses(pairs)
+        facts["labels"] = {label: _label_facts(use) for label, use in uses.items()}
         counts: dict[str, int] = {
             "flagged_not_rejected_count": facts["flagged_not_rejected"],
             "different_evidence_count": len(state.different_evidence),
             "personal_data_count": len(personal),
         }
         numbers: list[Measurement] = []
-        for name in PAIR_MEASURES:
+        is_first = self.options.rules == FIRST_RULES
+        for name in PAIR_MEASURES if is_first else (*PAIR_MEASURES, LABEL_MEASURE):
             numbers.extend(self._measured(name, pairs))
         if state.echo_count and state.echo_count == facts["n"]:
             numbers = [_doubted(number) for number in numbers]
@@ -391,6 +434,9 @@ class AgreementExam(Exam[AgreementExamState]):
             for name, count in counts.items()
             if facts["n"]
         )
+        if not is_first:
+            numbers = [self._without_worst(number) for number in numbers]
+            numbers.append(_pair_count(facts["n"], list(uses)))
         return ExamReport(
             measurements=tuple(numbers),
             figures=agreement_figures(pairs, rulings, tsv),
@@ -411,6 +457,12 @@ class AgreementExam(Exam[AgreementExamState]):
             return ()
         return measure.finish(measure.step(measure.zero(), counted_items))
 
+    def _without_worst(self, number: Measurement) -> Measurement:
+        """Return the number; which label is worst matters only below the bound."""
+        if number.name not in LABEL_MINS or (number.value or 0.0) < self.options.label_gate:
+            return number
+        return msgspec.structs.replace(number, caveats=())
+
     def _rulings(self, state: AgreementExamState) -> list[tuple[tuple[str, str, str], Ruling, int]]:
         return [
             (cell, arbitrate(*cell, self.options.nic_policy), count)
@@ -427,6 +479,31 @@ def _doubted(number: Measurement) -> Measurement:
     if number.name != "percent_agreement":
         return number
     return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
+
+
+def _pair_count(n: int, labels: Sequence[str]) -> Measurement:
+    caveats = [
+        f"only {name} was used: nothing shows whether another label would be" for name in labels
+    ]
+    return measured(
+        "pair_count",
+        n,
+        n=n,
+        direction="higher_is_better",
+        unit="count",
+        caveats=tuple(caveats) if len(labels) == 1 else (),
+    )
+
+
+def _label_facts(use: LabelUse) -> dict[str, float]:
+    return {
+        "scholar": use.first,
+        "auditor": use.second,
+        "agreed": use.agreed,
+        "agreement": use.agreement,
+        "low": use.interval.low,
+        "high": use.interval.high,
+    }
 
 
 def _count_panel(
@@ -521,4 +598,5 @@ SUITE = ExamSuite(
     ),
     examine=examine_agreement,
     options_of=_options_of,
+    newest_rules={"rules": RULES},
 )

@@ -1,13 +1,15 @@
 """The measures of agreement, each with intervals and known answers.
 
-An item is the tuple of its raters' labels. ``agreement`` and ``abstention`` take two raters;
-``krippendorff`` takes any number, with ``None`` for a rater who did not rate the item.
+An item is the tuple of its raters' labels. ``krippendorff`` takes any number of raters, with
+``None`` for one who did not rate the item; the other measures take two.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -206,6 +208,119 @@ AGREEMENT: Measure[AgreementState] = Measure(
 
 
 ABSTAIN = "ABSTAIN"
+
+
+class LabelUse(NamedTuple):
+    """How often each rater gave a label, and how often both gave it to the same item."""
+
+    first: int
+    second: int
+    agreed: int
+
+    @property
+    def n(self) -> int:
+        """The items that at least one rater gave the label."""
+        return self.first + self.second - self.agreed
+
+    @property
+    def agreement(self) -> float:
+        """The specific agreement: the share of the label's uses that the other rater shares."""
+        return 2 * self.agreed / (self.first + self.second)
+
+    @property
+    def interval(self) -> Interval:
+        """The specific agreement's interval.
+
+        Among the ``n`` items, the agreed ones are a share ``s``, and the specific agreement is
+        ``2 s / (1 + s)``. The ends are those of Wilson's interval of ``s``.
+        """
+        low, high = (2 * end / (1 + end) for end in wilson(self.agreed, self.n, LEVEL))
+        return Interval(low=low, high=high, level=LEVEL, method="wilson")
+
+
+def label_uses(pairs: Mapping[tuple[str, str], int]) -> dict[str, LabelUse]:
+    """Return how each label was used, from the number of items with each pair of labels."""
+    first: Counter[str] = Counter()
+    second: Counter[str] = Counter()
+    for (one, other), count in pairs.items():
+        first[one] += count
+        second[other] += count
+    return {
+        label: LabelUse(first[label], second[label], pairs.get((label, label), 0))
+        for label in sorted(first | second)
+    }
+
+
+def _label_agreement(state: AgreementState) -> tuple[Measurement, ...]:
+    """Find the worst label. Abstentions are not judgements, and have a rate of their own."""
+    cells = {(one, other): n for one, row in state.cells.items() for other, n in row.items()}
+    uses = {label: use for label, use in label_uses(cells).items() if label != ABSTAIN}
+    if not uses:
+        reason = "no item has a label"
+        return tuple(unmeasured(name, reason, direction="higher_is_better") for name in LABEL_MINS)
+    by_value = min(uses, key=lambda label: (uses[label].agreement, uses[label].interval.high))
+    by_upper = min(uses, key=lambda label: uses[label].interval.high)
+    return (
+        _worst("label_agreement_min", uses[by_value].agreement, by_value, uses[by_value]),
+        _worst("label_agreement_upper_min", uses[by_upper].interval.high, by_upper, uses[by_upper]),
+    )
+
+
+def _worst(name: str, value: float, label: str, use: LabelUse) -> Measurement:
+    return measured(
+        name,
+        value,
+        n=use.n,
+        direction="higher_is_better",
+        interval=use.interval if name == "label_agreement_min" else None,
+        caveats=(f"worst in {label}",),
+    )
+
+
+LABEL_MINS = ("label_agreement_min", "label_agreement_upper_min")
+
+LABEL_AGREEMENT: Measure[AgreementState] = Measure(
+    name="label_agreement",
+    summary="Agreement on the label that two raters agree on least.",
+    state=AgreementState,
+    zero=AgreementState,
+    step=_count_pairs,
+    merge=_merge_pairs,
+    counted=True,
+    finish=_label_agreement,
+    gives=LABEL_MINS,
+    known=(
+        KnownAnswer(
+            title=(
+                "20 5 / 10 15: A 2*20/(25+30), B 2*15/(25+20) is less; the upper end for B: "
+                "15 of 30 by Wilson is .668459, 2*.668459/1.668459"
+            ),
+            batch=_pairs(("A", "A", 20), ("A", "B", 5), ("B", "A", 10), ("B", "B", 15)),
+            expected={
+                "label_agreement_min": 2 / 3,
+                "label_agreement_upper_min": 0.8012889094931779,
+            },
+        ),
+        KnownAnswer(
+            title=(
+                "one rater never says no, 9 of 300: agreement 0; the upper end is that of 0 of 9, "
+                "z^2/(9 + z^2) = .299145, 2*.299145/1.299145"
+            ),
+            batch=_pairs(("yes", "yes", 291), ("yes", "no", 9)),
+            expected={"label_agreement_min": 0.0, "label_agreement_upper_min": 0.4605260186820011},
+        ),
+        KnownAnswer(
+            title="abstentions are left out: full agreement on one label",
+            batch=_pairs(("yes", "yes", 5), (ABSTAIN, ABSTAIN, 1)),
+            expected={"label_agreement_min": 1.0, "label_agreement_upper_min": 1.0},
+        ),
+        KnownAnswer(
+            title="no items: two reasons",
+            batch=(),
+            expected={"label_agreement_min": None, "label_agreement_upper_min": None},
+        ),
+    ),
+)
 
 
 class AbstentionState(msgspec.Struct, frozen=True):
@@ -443,4 +558,4 @@ KRIPPENDORFF: Measure[KrippendorffState] = Measure(
     ),
 )
 
-MEASURE = (AGREEMENT, ABSTENTION, KRIPPENDORFF)
+MEASURE = (AGREEMENT, LABEL_AGREEMENT, ABSTENTION, KRIPPENDORFF)

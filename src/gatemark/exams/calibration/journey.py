@@ -13,7 +13,7 @@ from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, measured
-from gatemark.core.policy import Outcome, Policy, Rule
+from gatemark.core.policy import Outcome, Policy, Rule, decide
 from gatemark.core.progress import Progress
 from gatemark.core.record import Form
 from gatemark.evidence.exam import (
@@ -27,7 +27,6 @@ from gatemark.evidence.exam import (
 from gatemark.evidence.source import ReadingChoices, Source, digest_source, find_sources
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, one_path
-from gatemark.gating.decide import decide
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.samples.importer import SAMPLE_SCHEMA
 from gatemark.samples.pairing import score_names

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from gatemark.core.canonical import plain
 from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Finding, FindingVerdict, Outcome, Policy, Verdict
 from gatemark.evidence.exam import ExamReport
@@ -303,7 +304,7 @@ def summary_document(
         axes=_axes(facts, settings, numbers, findings),
         validation=Validation(guard_overhead_acceptable=verdict.outcome == "pass" or is_soft),
         meta=_meta(facts),
-        resolved_policy=msgspec.to_builtins(policy),
+        resolved_policy=plain(policy),
         policy_provenance=PolicyProvenance(
             policy_digest=policy.digest,
             profile=options.profile,
@@ -318,11 +319,11 @@ def summary_document(
         caveats=verdict.caveats,
         checks=evidence.checks,
     )
-    plain: dict[str, dict[str, object]] = msgspec.to_builtins(document)
+    report_fields: dict[str, dict[str, object]] = msgspec.to_builtins(document)
     if facts.repeat is None:
         # Reports without a second guarded run stay as they always were.
-        del plain["guard_overhead"]["repeat"], plain["meta"]["repeat"]
-    return dict(plain)
+        del report_fields["guard_overhead"]["repeat"], report_fields["meta"]["repeat"]
+    return dict(report_fields)
 
 
 def _guard_overhead(

@@ -18,6 +18,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.progress import Progress
+from gatemark.evidence.exam import Scored
 from gatemark.evidence.settings_file import read_settings
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
@@ -32,7 +33,6 @@ from gatemark.exams.overhead.targets.runner import (
     run_arms,
 )
 from gatemark.exams.score import ScoreRequest, score_exam
-from gatemark.gating.decide import Scored
 from gatemark.workspace import Workspace
 
 MAX_CONFIG_BYTES: Final = 1024 * 1024

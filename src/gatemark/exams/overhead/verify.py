@@ -17,8 +17,14 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
 from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
-from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
-from gatemark.evidence.strict_json import parse_strictly, quoted
+from gatemark.evidence.exam import judge_exam
+from gatemark.evidence.source import (
+    ReadingChoices,
+    digest_source,
+    inspect_source,
+    parse_strictly,
+    quoted,
+)
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import examine_overhead
 from gatemark.exams.overhead.policy import (
@@ -31,7 +37,6 @@ from gatemark.exams.overhead.policy import (
     overhead_options,
     refuse_expired,
 )
-from gatemark.gating.decide import judge_exam
 from gatemark.workspace import Workspace
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024

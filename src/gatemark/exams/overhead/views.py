@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from gatemark.core.figure import Cell, Figure, ShiftBin, Shifts, Table
 from gatemark.core.measurement import Measurement
+from gatemark.core.result import Cell, Figure, ShiftBin, Shifts, Table
 from gatemark.exams.overhead.arms import LISTED_IDS, SHOWN_IDS
 from gatemark.exams.overhead.document import ArmPart, Facts
 from gatemark.exams.overhead.measure import BARE, GUARDED, OVERHEAD, PairedOverhead

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, UsageError
-from gatemark.core.figure import Table
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
+from gatemark.core.result import Table
 from gatemark.evidence.exam import (
     EvidenceRole,
     Exam,

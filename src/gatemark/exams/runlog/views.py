@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gatemark.core.figure import (
+from gatemark.core.measurement import Direction
+from gatemark.core.result import (
     Curves,
     Figure,
     Forest,
@@ -17,7 +18,6 @@ from gatemark.core.figure import (
     Timeline,
     TimelineSpan,
 )
-from gatemark.core.measurement import Direction
 from gatemark.exams.runlog.measure import (
     BUDGET_KEYS,
     METRICS,

@@ -10,7 +10,7 @@ import msgspec
 from gatemark.core.canonical import digest, same_digest
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
-from gatemark.ledger.payloads import ResultSealed
+from gatemark.ledger.event_kinds import ResultSealed
 
 
 class SealedAt(NamedTuple):

@@ -10,32 +10,27 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IntegrityError, InvalidValueError
-from gatemark.core.formats import FORMAT, is_newer, newer_format, parse_format
 from gatemark.core.result import RESULT_FORMAT
-from gatemark.core.stored import convert_stored
-from gatemark.ledger.chain import checked_payload, event_of, row_bytes
+from gatemark.core.stored import FORMAT, convert_stored, is_newer, newer_format, parse_format
 from gatemark.ledger.checks.report import MOST_KEPT, TroubleList
 from gatemark.ledger.checks.results import SealedResults
-from gatemark.ledger.event import EMPTY, Event, Head
+from gatemark.ledger.event import EMPTY, Event, EventRow, Head, checked_payload, event_of, row_bytes
 from gatemark.ledger.event_kinds import (
     BLOB_ERASED,
     CLOCK_SET_BACK,
+    DECIDED_BY,
     PAYLOAD_ERASED,
     RESULT_SEALED,
     TRANSITION,
-    check_payload_format,
-    find_kind,
-    is_kept,
-)
-from gatemark.ledger.merkle import Frontier, leaf_hash, node_count, node_number
-from gatemark.ledger.payloads import (
-    DECIDED_BY,
     BlobErased,
     PayloadErased,
+    check_payload_format,
+    find_kind,
     is_by_newer_rules,
+    is_kept,
     sealed_format,
 )
-from gatemark.ledger.port import EventRow
+from gatemark.ledger.merkle import Frontier, leaf_hash, node_count, node_number
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring
 from gatemark.ledger.signing.note import origin_of
 

@@ -9,8 +9,14 @@ import msgspec
 from gatemark.core.errors import BadInputError, IntegrityError
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import KEY_ADDED, KEY_REPLACED, KEY_ROTATED
-from gatemark.ledger.payloads import KeyAdded, KeyReplaced, KeyRotated
+from gatemark.ledger.event_kinds import (
+    KEY_ADDED,
+    KEY_REPLACED,
+    KEY_ROTATED,
+    KeyAdded,
+    KeyReplaced,
+    KeyRotated,
+)
 from gatemark.ledger.signing.note import (
     SigningKey,
     VerifierKey,

@@ -13,8 +13,7 @@ import sqlalchemy as sa
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.errors import IntegrityError
-from gatemark.ledger.chain import checked_payload, row_bytes
-from gatemark.ledger.port import EventRow
+from gatemark.ledger.event import EventRow, checked_payload, row_bytes
 from gatemark.ledger.stores.tables import EVENTS, PAYLOAD_ERASURES, PAYLOADS
 
 PAGE: Final = 2_000

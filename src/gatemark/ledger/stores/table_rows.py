@@ -14,8 +14,8 @@ import msgspec
 import sqlalchemy as sa
 
 from gatemark.core.errors import BadInputError, IntegrityError
+from gatemark.ledger.stores.database import migrate
 from gatemark.ledger.stores.tables import BLOB_PIECES, BLOBS
-from gatemark.ledger.stores.upgrade import migrate
 
 PART_BYTES: Final = 4 << 20
 MAX_PART_BYTES: Final = 128 << 20

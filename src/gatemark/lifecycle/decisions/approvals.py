@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import (
     Approve,
     PauseVersion,

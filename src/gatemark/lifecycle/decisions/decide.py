@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.ledger.payloads import RULES_VERSION
+from gatemark.ledger.event_kinds import RULES_VERSION
 from gatemark.lifecycle.commands import AssetCommand, Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.decisions import approvals, canary, demotion, promotion, registering
 from gatemark.lifecycle.decisions.decision import DECISIONS, DecisionMoment, settle_clock
@@ -84,10 +84,14 @@ def _by_rules(version: int) -> Decide:
 
 RULE_BOOKS: Final[dict[int, RuleBook]] = {
     1: RuleBook("0.1.0", _by_rules(1)),
+    2: RuleBook("0.2.0", _by_rules(2)),
     RULES_VERSION: RuleBook("0.2.0", rule_on),
 }
 """Every version of the rules that a ledger may name, by its number.
 
 Rules 2: an approval to enable a canary counts only if it was given after the clean windows that the
 step rests on, and a watch that got no measurements pauses its version before it ends.
+
+Rules 3: a result is as old as its oldest answer, however often it is judged again. One that does
+not say when its answers were given supports no step up.
 """

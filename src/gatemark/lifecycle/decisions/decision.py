@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from gatemark.core.errors import InvalidValueError, NotAllowedError, RefusedError
-from gatemark.ledger.payloads import RULES_VERSION, SYSTEM
+from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.events.moves import VersionMoved

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gatemark.core.errors import IntegrityError, InvalidValueError, NewerFormatError, RefusedError
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import Command, Demote, Promote, RollBack, Tick
 from gatemark.lifecycle.decisions.decide import RULE_BOOKS, Decide, RuleBook
 from gatemark.lifecycle.decisions.decision import DecisionMoment

@@ -6,7 +6,7 @@ from typing import Final
 
 from gatemark.core.canonical import digest, plain
 from gatemark.core.errors import InvalidValueError, RefusedError
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.commands import AddVersion, AdoptPolicy, GrantRoles, SetExam
 from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, require_role
 from gatemark.lifecycle.default_policies import is_default
@@ -136,6 +136,8 @@ def decide_exam(
     require_role(state.governance, command.actor, ExamSet.declared.roles, "set the full pack")
     if not state.asset.versions:
         raise RefusedError(f"there is no asset {state.asset.name}")
-    if state.asset.exam == command.exam:
+    is_known_file = command.file is None or command.file == state.asset.exam_file
+    if state.asset.exam == command.exam and is_known_file:
         return ()
-    return (ExamSet(asset=state.asset.name, exam=command.exam, note=command.note),)
+    asset = state.asset.name
+    return (ExamSet(asset=asset, exam=command.exam, file=command.file, note=command.note),)

@@ -16,8 +16,7 @@ from typing import ClassVar, Final, Literal, TypeVar
 import msgspec
 
 from gatemark.core.errors import IntegrityError
-from gatemark.ledger.event_kinds import EventKind, declare, event_kinds, find_kind
-from gatemark.ledger.payloads import DecidedBy
+from gatemark.ledger.event_kinds import DecidedBy, EventKind, declare, event_kinds, find_kind
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.model.nouns import AssetName, Noun, Role, VersionName
 from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState

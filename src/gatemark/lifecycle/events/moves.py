@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from gatemark.ledger.event_kinds import TRANSITION
-from gatemark.ledger.payloads import SYSTEM
+from gatemark.ledger.event_kinds import SYSTEM, TRANSITION
 from gatemark.lifecycle.commands import Command, PauseVersion, ResumeVersion, Tick
 from gatemark.lifecycle.events.fact import LifecycleEvent, Tone, VersionFact, event
 from gatemark.lifecycle.model.nouns import (

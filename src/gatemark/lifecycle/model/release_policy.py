@@ -9,8 +9,7 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError, NewerFormatError
-from gatemark.core.formats import newer_format
-from gatemark.core.stored import convert_stored
+from gatemark.core.stored import convert_stored, newer_format
 from gatemark.lifecycle.model.nouns import AssetName, Gate, Noun, Stage
 
 GATES: Final[tuple[Gate, ...]] = (

@@ -187,6 +187,7 @@ class Asset(msgspec.Struct):
     versions: dict[str, AssetVersion] = {}
     exam: ExamRef | None = None
     exam_editor: str | None = None
+    exam_file: str | None = None
     places: dict[str, EnvironmentState] = {}
     approvals: list[Approval] = []
     waivers: list[GateWaiver] = []

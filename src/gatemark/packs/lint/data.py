@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from gatemark.core.canonical import digest
 from gatemark.evidence.hygiene import personal_data
 from gatemark.evidence.rows import Row, placed_rows
-from gatemark.packs.arms import BUILTIN, OpenPack
 from gatemark.packs.lint.report import LintWarning
+from gatemark.packs.pack_file import BUILTIN, OpenPack
 
 SHOWN_LENGTH: Final = 60
 

@@ -10,9 +10,8 @@ from typing import Final
 from gatemark.core.errors import GatemarkError
 from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.answers import calls_of
-from gatemark.packs.arms import OpenPack, load_snapshot, load_snapshots, scorer_of, suite_plugin
 from gatemark.packs.exam_suites import check_exam
-from gatemark.packs.grading import judge_options
+from gatemark.packs.grading import judge_options, read_labels
 from gatemark.packs.judge import check_rules
 from gatemark.packs.lint.data import data_warnings
 from gatemark.packs.lint.report import LintReport, LintWarning
@@ -20,8 +19,14 @@ from gatemark.packs.lint.rules import unsatisfiable_rules
 from gatemark.packs.lint.sizes import margin_warnings, predictions
 from gatemark.packs.lint.targets import check_target
 from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.packs.pack_file import read_pack_file
-from gatemark.packs.qualification import read_labels
+from gatemark.packs.pack_file import (
+    OpenPack,
+    load_snapshot,
+    load_snapshots,
+    read_pack_file,
+    scorer_of,
+    suite_plugin,
+)
 
 DEFAULT_GATE: Final = 0.6
 Check = Callable[[], object]
@@ -79,6 +84,12 @@ def _checks(pack: Pack, folder: Path) -> Iterator[tuple[str, Check]]:
                     f"$.targets.{arm}",
                     partial(check_target, raw, f"targets.{arm}", folder),
                 )
+    for cell in pack.cells():
+        axis, value = list(cell.values.items())[-1]
+        yield (
+            f"$.matrix.{axis}.{value}",
+            partial(check_target, cell.target, f"matrix {cell.name}", folder),
+        )
     for name, judge in pack.judges.items():
         place = f"judges.{name}.target"
         yield f"$.{place}", partial(check_target, judge.target, place, folder)
@@ -129,12 +140,7 @@ def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
             "$.targets.baseline",
             "there is no baseline: no regression can be judged; name one under targets.baseline",
         )
-    if pack.targets is not None and pack.targets.candidate == pack.targets.baseline:
-        yield LintWarning(
-            "$.targets.baseline",
-            "candidate and baseline are the same target, so nothing can regress; "
-            "name what serves now as the baseline",
-        )
+    yield from _same_targets(pack)
     for number, suite in enumerate(pack.suites):
         where = f"$.suites[{number}]"
         if suite.id in pack.required_suites and suite.min is None:
@@ -158,6 +164,32 @@ def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
                 f"{where}.weight",
                 f"suite {suite.id} has weight 0 and is not required: it adds nothing to the bench "
                 "score, and only its errors, its floor and its drop count",
+            )
+
+
+def _same_targets(pack: Pack) -> Iterator[LintWarning]:
+    """Candidates that are the baseline, or that another candidate of the matrix is as well."""
+    if pack.targets is None:
+        return
+    cells = pack.cells()
+    if not cells and pack.targets.candidate == pack.targets.baseline:
+        yield LintWarning(
+            "$.targets.baseline",
+            "candidate and baseline are the same target, so nothing can regress; "
+            "name what serves now as the baseline",
+        )
+    for number, cell in enumerate(cells):
+        axis, value = list(cell.values.items())[-1]
+        if cell.target == pack.targets.baseline:
+            yield LintWarning(
+                f"$.matrix.{axis}.{value}",
+                f"matrix {cell.name} is the same target as the baseline, so it cannot regress",
+            )
+        twins = [other.name for other in cells[:number] if other.target == cell.target]
+        if twins:
+            yield LintWarning(
+                f"$.matrix.{axis}.{value}",
+                f"matrix {cell.name} is the same target as {twins[0]}; one of them is enough",
             )
 
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 
 from gatemark.packs.answers import sample_of
-from gatemark.packs.arms import OpenPack, open_recording, scorer_of, suite_plugin
+from gatemark.packs.arms import open_recording
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import RULES, SuiteSpec
-from gatemark.packs.policy import bound_of, guard_of, regression_mode
-from gatemark.packs.regression import pooled_suites
+from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
+from gatemark.packs.policy import bound_of, guard_of, pooled_suites, regression_mode
 from gatemark.scorers.scorer import Scorable
 from gatemark.statistics.paired.verdict_rates import SuiteDesign, VerdictRates, verdict_rates
 from gatemark.targets.port import Reply
@@ -48,7 +48,7 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
     pack, tests = opened.pack, _Tests(opened)
     for suite in tests.suites:
         n, bound = tests.sizes[suite.id], bound_of(pack, suite, tests.pooled)
-        least = least_items(bound * _scale(suite), pack.alpha)
+        least = least_items(bound * _scale(suite), pack.level)
         if least is None or n < least:
             wish = f"it takes {least}" if least else "no number of items would do"
             is_guard = suite.id in tests.pooled and suite.regression_max is None
@@ -66,7 +66,7 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
         tests.pooled, key=lambda name: (pack.suite(name).weight / tests.sizes[name], name)
     )
     share = pack.suite(heaviest).weight / weight
-    least = least_items(pack.regression_max * _scale(pack.suite(heaviest)) / share, pack.alpha)
+    least = least_items(pack.regression_max * _scale(pack.suite(heaviest)) / share, pack.level)
     if least is None or tests.sizes[heaviest] < least:
         wish = f"with its weight it takes {least}" if least else "no number of items would do"
         yield LintWarning(
@@ -110,8 +110,8 @@ def predictions(opened: OpenPack, discordance: float | None = None) -> Iterator[
             for suite, rate in zip(members, differing.values(), strict=True)
         ]
         worse = min(2 * margin, 1.0)
-        equal = verdict_rates(designs, margin=margin, drop=0.0, alpha=pack.alpha)
-        harmed = verdict_rates(designs, margin=margin, drop=worse, alpha=pack.alpha)
+        equal = verdict_rates(designs, margin=margin, drop=0.0, alpha=pack.level)
+        harmed = verdict_rates(designs, margin=margin, drop=worse, alpha=pack.level)
         yield (
             f"{_named(members, tests.sizes)} at regression_max {margin:g}, if "
             f"{_differing(differing)} of the answers differ: an equal candidate would "

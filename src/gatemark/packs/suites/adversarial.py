@@ -11,16 +11,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from gatemark.core.figure import Figure, Table
 from gatemark.core.measurement import COUNTED_AS_ONE, Interval, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.core.result import Figure, Table
 from gatemark.packs.answers import ItemScore, baseline_per_item, paired, per_item
 from gatemark.packs.pack import SuiteSpec
-from gatemark.packs.suites.arms import UNKNOWN_BASELINE, delta_error, said
-from gatemark.packs.suites.drops import suite_drop
+from gatemark.packs.suites.arms import UNKNOWN_BASELINE, delta_error, said, suite_drop
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.statistics.proportion import clopper_pearson, wilson
-from gatemark.statistics.repeats import probe_outcome
+from gatemark.statistics.proportion import clopper_pearson, probe_outcome, wilson
 
 SHOWN_PROBES = 50
 LEVEL = 0.95

@@ -22,9 +22,9 @@ from gatemark.packs.suites.arms import (
     mean_score,
     power,
     smallest_visible_drop,
+    suite_drop,
     worse_items,
 )
-from gatemark.packs.suites.drops import suite_drop
 from gatemark.packs.suites.slices import slice_numbers, slice_tables
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 

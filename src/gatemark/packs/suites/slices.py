@@ -12,16 +12,14 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.figure import Cell, Figure, Table
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
-from gatemark.gating.decide import LINE_TOLERANCE, WORST_IN
+from gatemark.core.policy import LINE_TOLERANCE, WORST_IN
+from gatemark.core.result import Cell, Figure, Table
 from gatemark.packs.answers import AnswerPair, ItemScore
-from gatemark.packs.pack import FIRST_RULES
-from gatemark.packs.policy import WORST_SLICE_DROP, WORST_SLICE_SCORE
-from gatemark.packs.suites.arms import mean_score, unpaired_reason
-from gatemark.packs.suites.drops import METHOD, PairedItems, strata_of
+from gatemark.packs.pack import FIRST_RULES, WORST_SLICE_DROP, WORST_SLICE_SCORE
+from gatemark.packs.suites.arms import METHOD, PairedItems, mean_score, strata_of, unpaired_reason
 from gatemark.packs.suites.suite import ArmsEvidence
-from gatemark.statistics.paired.score_bound import PooledDrop, pooled_drop
+from gatemark.statistics.clustered_means import PooledDrop, pooled_drop
 
 UNTAGGED: Final = "(none)"
 OTHER: Final = "(other)"

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gatemark.core.figure import Figure
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
+from gatemark.core.result import Figure
 from gatemark.evidence.exam import Suite
 from gatemark.evidence.rows import Row
 from gatemark.packs.answers import Answer, AnswerPair

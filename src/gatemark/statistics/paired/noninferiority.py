@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
-from gatemark.statistics.paired.mcnemar import drop_bounds
-from gatemark.statistics.resampling.bootstrap import cluster_totals
+from gatemark.statistics.clustered_means import PooledDrop, cluster_totals
 from gatemark.statistics.resampling.bounded_mean import DEFAULT_DRAWS, bounded_mean_bounds
+from gatemark.statistics.significance import drop_bounds
 
 POINT_TOLERANCE = 1e-12
 
@@ -81,6 +81,20 @@ def non_inferiority_of_deltas(
         drops, rng, low=-1.0, high=1.0, one_sided_alpha=alpha, sizes=sizes, draws=draws
     )
     return _judge(drop, bounds, margin=margin, alpha=alpha, n=int(np.size(deltas)), method=method)
+
+
+def non_inferiority_by_score(
+    found: PooledDrop, *, margin: float, alpha: float = 0.05
+) -> NonInferiority:
+    """Judge a drop by its score bounds (:mod:`score_bound`), as packs do.
+
+    Which items may be judged so must not depend on which bound is tighter: taking the better of two
+    bounds holds the level of neither.
+    """
+    _refuse_bad_design(margin, alpha)
+    low, high = found.bounds(alpha)
+    bounds = min(low, found.drop), max(high, found.drop)
+    return _judge(found.drop, bounds, margin=margin, alpha=alpha, n=found.n, method="score")
 
 
 def point_rule(drop: float, margin: float) -> Outcome:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.score_bound import half_width
+from gatemark.statistics.clustered_means import half_width
 
 DRAWS = 4_000
 SEED = 16

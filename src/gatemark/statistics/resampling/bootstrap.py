@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.statistics.clustered_means import cluster_totals, finite_column
 
 Floats = NDArray[np.float64]
 Unit = TypeVar("Unit", np.float64, np.complex128)
@@ -141,7 +142,7 @@ def bca_mean(
     chunk_cells: int = CHUNK_CELLS,
 ) -> BcaInterval:
     """BCa interval of the mean of ``values``; scipy's digits below ``MANY_UNITS`` values."""
-    x = _column(values, "values")
+    x = finite_column(values, "values")
     _refuse_bad_design(level, resamples)
     estimate = float(x.mean())
     flat = _flat_reason(x.size, is_constant=bool(x.min() == x.max()))
@@ -172,8 +173,8 @@ def bca_ratio(
     A token-weighted mean loss has losses times tokens above and tokens below. The digits are
     scipy's for fewer than ``MANY_UNITS`` pairs.
     """
-    above = _column(numerators, "numerators")
-    below = _column(denominators, "denominators")
+    above = finite_column(numerators, "numerators")
+    below = finite_column(denominators, "denominators")
     _refuse_bad_design(level, resamples)
     if above.size != below.size:
         raise InvalidValueError(
@@ -210,19 +211,6 @@ def bca_clusters(
     """BCa interval of the mean of ``values`` when whole clusters are what repeats."""
     sums, sizes = cluster_totals(values, clusters)
     return bca_ratio(sums, sizes, rng, level=level, resamples=resamples)
-
-
-def cluster_totals(
-    values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic]
-) -> tuple[Floats, Floats]:
-    """Sum and size of each cluster, clusters in sorted order."""
-    x = _column(values, "values")
-    labels, codes = np.unique(np.asarray(clusters), return_inverse=True)
-    if codes.size != x.size:
-        raise InvalidValueError(f"{x.size} values need as many clusters, got {codes.size}")
-    sums = np.bincount(codes, weights=x, minlength=labels.size)
-    sizes = np.bincount(codes, minlength=labels.size)
-    return sums.astype(np.float64), sizes.astype(np.float64)
 
 
 def _draws(
@@ -299,13 +287,6 @@ def _flat_reason(size: int, *, is_constant: bool) -> str | None:
     if size == 1:
         return "one unit shows no spread"
     return "all units are equal, so resampling shows no spread" if is_constant else None
-
-
-def _column(values: ArrayLike, name: str) -> Floats:
-    x = np.asarray(values, dtype=np.float64)
-    if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):
-        raise InvalidValueError(f"{name} must be one non-empty list of finite numbers")
-    return x
 
 
 def _refuse_bad_design(level: float, resamples: int) -> None:

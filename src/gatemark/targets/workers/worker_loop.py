@@ -122,11 +122,8 @@ class _Answering:
                 await self._target.call(ask.call), max_bytes=self._max_reply_bytes
             )
         except TargetError as error:
-            failure = Failure(
-                "bad_reply" if error.kind == "bad_reply" else "crash",
-                _encodable(str(error)),
-                error.retryable,
-            )
+            kind = error.kind if error.kind in ("bad_reply", "unavailable") else "crash"
+            failure = Failure(kind, _encodable(str(error)), error.retryable)
             return encode(Answered(ask.number, None, failure)) + b"\n"
         return encode(Answered(ask.number, reply)) + b"\n"
 

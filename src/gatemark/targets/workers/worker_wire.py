@@ -35,9 +35,12 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 
 
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a call has no reply. A target's own code cannot claim any other kind."""
+    """Why a call has no reply. A target's own code cannot claim any other kind.
 
-    kind: Literal["crash", "bad_reply"]
+    ``unavailable`` gains it nothing: an item that could not be asked holds the verdict open.
+    """
+
+    kind: Literal["crash", "bad_reply", "unavailable"]
     message: str
     retryable: bool = False
 

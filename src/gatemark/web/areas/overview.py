@@ -11,8 +11,7 @@ from gatemark.accounts.journey import Identity
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import RESULT_SEALED
-from gatemark.ledger.payloads import ResultSealed
+from gatemark.ledger.event_kinds import RESULT_SEALED, ResultSealed
 from gatemark.lifecycle.assets import asset_names
 from gatemark.lifecycle.commands import Approve
 from gatemark.lifecycle.decisions.approvals import conflict_of_interest

@@ -15,7 +15,7 @@ from gatemark.core.measurement import Measurement
 from gatemark.core.result import Result, verify_seal
 from gatemark.ledger.event_kinds import RESULT_SEALED
 from gatemark.packs.answers import read_sample_lines
-from gatemark.packs.exam_suites import CANDIDATE
+from gatemark.packs.pack_file import CANDIDATE
 from gatemark.web.areas.views import (
     CheckLine,
     FindingDelta,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gatemark.exams.advisory.dry_run.reply import repeats_payload
+from gatemark.exams.advisory.dry_run.leaks import repeats_payload
 
 PAYLOAD = {
     "workflow": "seed-catalogue sync",
@@ -64,7 +64,7 @@ def test_a_stretch_of_audio_is_an_echo_too() -> None:
     assert repeats_payload({"x": sound}, WAV)
     assert repeats_payload({"x": "data:" + sound[100:200]}, WAV)
     assert repeats_payload({"x": sound[5:45]}, WAV)
-    assert not repeats_payload({"x": sound[5:20]}, WAV)
+    assert not repeats_payload({"x": sound[5:15]}, WAV)
 
 
 def test_an_authority_flag_is_not_the_action_that_was_sent() -> None:

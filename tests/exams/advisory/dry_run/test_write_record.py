@@ -15,6 +15,7 @@ from gatemark.exams.advisory.decision import (
     CONTRADICTIONS,
     AdvisoryDecision,
 )
+from gatemark.exams.advisory.dry_run.leaks import Leak
 from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
     CallObservation,
@@ -28,6 +29,7 @@ from gatemark.exams.advisory.dry_run.reply import (
     Conduct,
     NoAdvice,
     ReportedFallback,
+    withhold,
 )
 from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.fixtures.fixture import Expected, Fixture
@@ -267,13 +269,13 @@ def test_a_service_that_acted_is_a_side_effect() -> None:
 
 
 def test_an_echo_is_a_privacy_violation_and_loses_its_reasons() -> None:
-    told = with_advice(
-        conduct=Conduct(echoed=True), reasons=("finished_as_before",), evidence_refs=("a:b",)
-    )
-    record = make(told)
+    told = with_advice(reasons=("finished_as_before",), evidence_refs=("a:b",))
+    sent = {"message": "the export finished as before, nothing to do"}
+    record = make(withhold(told, {"debug": sent}, sent))
     assert record.outcome.error_type == "privacy_violation"
     assert record.recommendation.reasons == ()
     assert record.recommendation.evidence_refs == ()
+    assert {"reply_repeats_payload:other", "reply_dropped:reasons"} <= set(record.notes)
     assert record.privacy.payload_logged is False
     assert "finished" not in msgspec.json.encode(record).decode()
 
@@ -366,7 +368,7 @@ conducts = st.builds(
     Conduct,
     st.frozensets(st.sampled_from(CLOSED_FLAGS.__struct_fields__), max_size=3),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from([(), (Leak("email", "model"),)]),
 )
 advices = st.builds(
     Advice,
@@ -410,7 +412,7 @@ def test_whatever_happens_the_record_does_not_contradict_itself(
     category = category_of(compared_parts(record))
     stated = record.outcome.error_type
     assert is_stated(category, record.outcome.comparison, stated or None)
-    if told.conduct.requested or told.conduct.acted:
-        assert stated == "unsafe_authority"
-    elif told.conduct.echoed:
+    if told.conduct.leaks:
         assert stated == "privacy_violation"
+    elif told.conduct.requested or told.conduct.acted:
+        assert stated == "unsafe_authority"

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.policy import Outcome
-from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.exam import ExamRun, judge_exam
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.advisory.dry_run.folder import (
@@ -35,9 +35,13 @@ from gatemark.exams.advisory.dry_run.run import (
     run_advisory,
 )
 from gatemark.exams.advisory.history import DECISIONS, HISTORY
-from gatemark.exams.advisory.journey import dated, write_summaries
-from gatemark.exams.advisory.policy_file import KIND, exam_options, read_advisory_policy
-from gatemark.gating.decide import judge_exam
+from gatemark.exams.advisory.journey import (
+    KIND,
+    dated,
+    exam_options,
+    read_advisory_policy,
+    write_summaries,
+)
 from gatemark.workspace import Workspace
 
 BLOCKED: Final = "blocked"

@@ -29,16 +29,17 @@ from gatemark.exams.advisory.decision import (
 )
 from gatemark.exams.advisory.dry_run.calls import NOT_READ, CallQuestion, ask_service, record
 from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
+from gatemark.exams.advisory.dry_run.leaks import OTHER, Leak
 from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, CallObservation, LaneSetting
-from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply
+from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply, withhold
 from gatemark.exams.advisory.dry_run.services import MAX_REPLY_BYTES, ServiceSpec, parse_services
 from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
 from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
+from gatemark.exams.advisory.journey import KIND, read_advisory_policy
 from gatemark.exams.advisory.policy import Taxonomy, lane_name
-from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Target
+from gatemark.targets.spec import RunOptions
 from gatemark.workspace import Workspace
 
 _RANDOM_BYTES: Final = 10
@@ -98,7 +99,7 @@ def _worse(left: Conduct, right: Conduct) -> Conduct:
     return Conduct(
         requested=left.requested | right.requested,
         acted=left.acted or right.acted,
-        echoed=left.echoed or right.echoed,
+        leaks=tuple(sorted({*left.leaks, *right.leaks})),
     )
 
 
@@ -116,7 +117,8 @@ def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice
     }
     advice = read_reply(said, None, taxonomy)
     if privacy_breaches(decision):
-        worse = msgspec.structs.replace(advice.conduct, echoed=True)
+        leaks = (*advice.conduct.leaks, Leak("recorded_violation", OTHER))
+        worse = msgspec.structs.replace(advice.conduct, leaks=leaks)
         return msgspec.structs.replace(advice, conduct=worse)
     return advice
 
@@ -345,5 +347,6 @@ def _from_recording(
     for question in questions:
         name = question.fixture.fixture_id if question.fixture is not None else ""
         told: Advice | NoAdvice = recording.get(name) or NoAdvice(NO_ANSWER)
+        told = withhold(told, msgspec.to_builtins(told), question.payload)
         answers.append(record(question, told, at.astimezone(UTC), seen))
     return answers

@@ -18,11 +18,10 @@ import msgspec
 import gatemark
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.exams.advisory.decision import Mode
-from gatemark.targets.environment import target_environment
 from gatemark.targets.network_specs import HttpSpec, is_loopback
 from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.script import ScriptTarget
-from gatemark.targets.spec import TargetSpec, build
+from gatemark.targets.spec import TargetSpec, build, target_environment
 
 START_SECONDS: Final = 60.0
 STOP_SECONDS: Final = 5.0

@@ -36,7 +36,13 @@ from gatemark.exams.advisory.dry_run.question import (
     LaneSetting,
     busy_delta,
 )
-from gatemark.exams.advisory.dry_run.reply import HEALTHY, Advice, Conduct, NoAdvice
+from gatemark.exams.advisory.dry_run.reply import (
+    ABSENT_NPU,
+    HEALTHY,
+    Advice,
+    Conduct,
+    NoAdvice,
+)
 from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.exams.advisory.policy import (
     Category,
@@ -96,9 +102,6 @@ def ran_on_cpu(advice: Advice) -> bool:
     if advice.fallback is not None and advice.fallback.kind == "cpu":
         return True
     return (advice.device or "").upper().startswith("CPU")
-
-
-ABSENT_NPU: Final = frozenset({"npu_absent", "cpu_requested"})
 
 
 def fallback_of(
@@ -248,13 +251,11 @@ def _recommendation(advice: Advice | None, answer: Advice | NoAdvice) -> Recomme
             evidence_refs=(),
             raw_output_ref=None,
         )
-    # What an echoing service calls a reason may be part of the payload.
-    echoed = advice.conduct.echoed
     return Recommendation(
         label=advice.label,
         severity=advice.severity,
-        reasons=() if echoed else advice.reasons,
-        evidence_refs=() if echoed else advice.evidence_refs,
+        reasons=advice.reasons,
+        evidence_refs=advice.evidence_refs,
         raw_output_ref=None,
     )
 
@@ -295,12 +296,15 @@ def _reference(given: Given) -> Reference:
 
 
 def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> ComparisonOutcome:
-    """One error type has room; what endangers people comes before what is merely wrong."""
+    """Return the outcome; there is room for one error type.
+
+    A leak is named first: flags and side effects state the other violations themselves.
+    """
     comparison, error = outcome_of(category)
-    if conduct.requested or conduct.acted:
-        error = "unsafe_authority"
-    elif conduct.echoed:
+    if conduct.leaks:
         error = "privacy_violation"
+    elif conduct.requested or conduct.acted:
+        error = "unsafe_authority"
     elif error is None:
         error = lesser
     fine = category in ("agree", "not_applicable") and error is None
@@ -346,6 +350,5 @@ def _notes(
         for name, told_ms in (("service_ms", answer.service_ms), ("queue_ms", answer.queue_ms)):
             if not _can_be(told_ms, seen):
                 found.append(f"longer_than_total:{name}")
-    if answer.conduct.echoed:
-        found.append("reply_repeats_payload")
+    found.extend(leak.code for leak in answer.conduct.leaks)
     return tuple(found)

@@ -19,8 +19,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from gatemark.core.errors import UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import UsageError, not_installed
 from gatemark.exams.advisory.dry_run.envelope import EnvelopeRefusedError, RequestEnvelope, admit
 
 DeviceChoice = Literal["AUTO", "NPU", "CPU"]

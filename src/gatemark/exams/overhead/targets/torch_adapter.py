@@ -14,8 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import BadInputError, UsageError, not_installed
 from gatemark.exams.overhead.records import MetricKind
 from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
 

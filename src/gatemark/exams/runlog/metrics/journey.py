@@ -17,10 +17,10 @@ import msgspec
 from gatemark import __version__
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.figure import Figure
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement
 from gatemark.core.progress import Progress
-from gatemark.evidence.exam import ExamOutcome, ExamReport
+from gatemark.core.result import Figure
+from gatemark.evidence.exam import ExamOutcome, ExamReport, Scored, judge_exam
 from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source, refuse
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
@@ -51,7 +51,6 @@ from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
 from gatemark.exams.runlog.views import case_timeline
-from gatemark.gating.decide import Scored, judge_exam
 from gatemark.workspace import Workspace
 
 PER_CASE_FILE = "per_case.metrics.jsonl"

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,

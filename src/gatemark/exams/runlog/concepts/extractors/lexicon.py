@@ -17,8 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, UsageError
-from gatemark.core.extras import not_installed
+from gatemark.core.errors import BadInputError, UsageError, not_installed
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,

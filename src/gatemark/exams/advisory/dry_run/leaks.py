@@ -1,0 +1,278 @@
+"""Find what a reply must not make the harness write down: parts of the payload, and secrets.
+
+A reply is checked whole. Its texts are also read joined, reversed and decoded, because a payload
+can be split over reasons, spelled backwards, or sent as hexadecimal digits, base 64 or character
+codes. A leak names the field of the reply where it was found, never what was found.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from typing import Final, NamedTuple
+
+from gatemark.evidence.hygiene import PrivateTextRules, PrivateTextScan, unmasked
+
+PAYLOAD: Final = "payload"
+OTHER: Final = "other"
+CODE_FIELDS: Final = ("reasons", "evidence_refs", "fallback")
+FIELDS: Final = frozenset(
+    (
+        *CODE_FIELDS,
+        *("label", "severity", "confidence", "model", "model_digest", "device", "precision"),
+        *("authority", "authority_flags", "actions", "allowed_actions", "actual_action", "notes"),
+    )
+)
+"""The fields of a reply that a leak may name; any other key could be part of the payload."""
+MIN_CHARS: Final = 12
+MIN_WORDS: Final = 3
+WINDOW: Final = 32
+WORDS_IN_A_ROW: Final = 4
+WORDS_IN_ORDER: Final = 5
+WORD_CHARS: Final = 4
+SQUEEZED: Final = 15
+SCANNED_CHARS: Final = 64 * 1024
+MAX_DECODED: Final = 200
+"""So many words of a reply are tried as hexadecimal digits and base 64."""
+_SPACES: Final = re.compile(r"\s+")
+_WORD: Final = re.compile(r"\w+")
+_PLAIN_WORD: Final = re.compile(r"[^\W_]+")
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+_ENCODED: Final = re.compile(r"[A-Za-z0-9+/=_-]{16,}")
+_HEX_RUN: Final = re.compile(r"[0-9a-fA-F]{6,}")
+_CODES: Final = re.compile(r"\d{2,3}")
+_NOT_PRIVATE: Final = frozenset(("over_long", "excerpt", "embedded_json"))
+
+
+class Leak(NamedTuple):
+    """What kind of content leaked, and the field of the reply that has it."""
+
+    kind: str
+    field: str
+
+    @property
+    def code(self) -> str:
+        """The leak as a note of a record."""
+        if self.kind == PAYLOAD:
+            return f"reply_repeats_payload:{self.field}"
+        return f"reply_leaks:{self.kind}:{self.field}"
+
+
+@cache
+def _scan() -> PrivateTextScan:
+    return PrivateTextScan(PrivateTextRules())
+
+
+def find_leaks(reply: object, payload: object, kept: Mapping[str, Sequence[str]]) -> list[Leak]:
+    """Return what leaks from a reply; ``kept`` are the texts that would be written, by field."""
+    sent = SentTexts(payload)
+    found: dict[Leak, None] = {}
+    for field, value in _fields(reply):
+        if sent.is_repeated_in(value):
+            found[Leak(PAYLOAD, field)] = None
+        for kind in _private_kinds(value):
+            found[Leak(kind, field)] = None
+    if not any(leak.kind == PAYLOAD for leak in found) and sent.is_repeated_in(reply):
+        found[Leak(PAYLOAD, OTHER)] = None
+    for field, texts in kept.items():
+        given = list(_texts(reply.get(field), keys=True)) if isinstance(reply, Mapping) else []
+        if sent.is_spread_over(texts) or sent.is_spread_over(given[:MAX_DECODED]):
+            found[Leak(PAYLOAD, field)] = None
+        for kind in _private_kinds("".join(texts)):
+            found[Leak(kind, field)] = None
+    everything = [text for texts in kept.values() for text in texts]
+    if not any(leak.kind == PAYLOAD for leak in found) and sent.is_spread_over(everything):
+        found[Leak(PAYLOAD, OTHER)] = None
+    return sorted(found)
+
+
+def repeats_payload(reply: object, payload: object) -> bool:
+    """Tell whether a reply has a part of the payload, in whatever spelling."""
+    texts = list(_texts(reply, keys=True))
+    sent = SentTexts(payload)
+    return sent.is_repeated_in(reply) or sent.is_spread_over(texts)
+
+
+def _fields(reply: object) -> Iterator[tuple[str, object]]:
+    """Yield the known fields of a reply, and everything else together."""
+    if not isinstance(reply, Mapping):
+        yield OTHER, reply
+        return
+    yield from ((name, value) for name, value in reply.items() if name in FIELDS)
+    yield OTHER, {name: value for name, value in reply.items() if name not in FIELDS}
+
+
+def _private_kinds(value: object) -> Iterator[str]:
+    texts = [text[:SCANNED_CHARS] for text in _texts(value, keys=True)]
+    for text in texts:
+        yield from (kind for kind in _scan().kinds(text) if kind not in _NOT_PRIVATE)
+
+
+class SentTexts:
+    """The texts of a payload, prepared to be found again.
+
+    Numbers, names of fields and lone words do not count: a service may well name those.
+    """
+
+    def __init__(self, payload: object) -> None:
+        self._payload = payload if isinstance(payload, dict | list) and payload else None
+        values = [_plain(text) for text in _texts(payload, keys=False)]
+        forms = dict.fromkeys((*values, *(_plain(unmasked(text)) for text in values)))
+        self._telling = [text for text in forms if _is_telling(text)]
+        self._squeezed = "\n".join(map(_squeeze, self._telling))
+        self._names = {word for text in _texts_of_keys(payload) for word in _split(text)}
+        self._places: dict[str, list[int]] = {}
+        for place, word in enumerate(word for text in values for word in _split(text)):
+            if len(word) >= WORD_CHARS:
+                self._places.setdefault(word, []).append(place)
+
+    def is_repeated_in(self, value: object) -> bool:
+        """Tell whether a whole object, a longer text or several words in a row come back.
+
+        Ignores case, spacing and what stands between words.
+        """
+        if self._payload is not None and any(_same(value, self._payload)):
+            return True
+        replied = list(_texts(value, keys=True))
+        if not replied or not self._telling:
+            return False
+        read = list(dict.fromkeys((*replied, *map(unmasked, replied))))
+        said = [_plain(text) for text in (*read, *_decoded(read))]
+        said += [text[::-1] for text in said]
+        together = "\n".join(said)
+        if any(piece in together for text in self._telling for piece in _pieces(text)):
+            return True
+        if any(len(text) >= WINDOW and text in sent for text in said for sent in self._telling):
+            return True
+        spelled = "\n".join(map(_words_only, said))
+        return any(
+            _words_only(phrase) in spelled for text in self._telling for phrase in _phrases(text)
+        )
+
+    def is_spread_over(self, texts: Sequence[str]) -> bool:
+        """Tell whether texts say, read one after the other, what none of them says alone."""
+        if not self._telling:
+            return False
+        read = [unmasked(text) for text in texts]
+        joined = ["".join(read), " ".join(read), *_decoded(["".join(read)]), *_respelled(read)]
+        for text in joined:
+            plain = _squeeze(_plain(text))
+            if self._has_window_of(plain) or self._has_window_of(plain[::-1]):
+                return True
+        words = [word for text in read for word in _split(_plain(text)) if word not in self._names]
+        return any(
+            self._in_order(order) >= WORDS_IN_ORDER
+            for order in (words, words[::-1], [word[::-1] for word in reversed(words)])
+        )
+
+    def _has_window_of(self, squeezed: str) -> bool:
+        starts = range(len(squeezed) - SQUEEZED + 1)
+        return any(squeezed[start : start + SQUEEZED] in self._squeezed for start in starts)
+
+    def _in_order(self, words: Iterable[str]) -> int:
+        """Return how many different words stand in the payload in the order of the reply."""
+        ends: list[int] = []
+        for word in dict.fromkeys(words):
+            # Later places first, so that one word counts once.
+            for place in reversed(self._places.get(word, ())):
+                at = bisect_left(ends, place)
+                ends[at : at + 1] = [place]
+        return len(ends)
+
+
+def _is_telling(text: str) -> bool:
+    """Tell whether a text is long enough not to come back by coincidence."""
+    return len(text) >= WINDOW or (len(text) >= MIN_CHARS and len(_WORD.findall(text)) >= MIN_WORDS)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield what would give an echo of this text away."""
+    if len(text) <= WINDOW:
+        yield text
+    for start in range(0, len(text) - WINDOW + 1, WINDOW):
+        yield text[start : start + WINDOW]
+    yield from _phrases(text)
+
+
+def _phrases(text: str) -> Iterator[str]:
+    """Yield every few words in a row."""
+    words = list(_WORD.finditer(text))
+    for first, last in zip(words, words[WORDS_IN_A_ROW - 1 :], strict=False):
+        if last.end() - first.start() >= MIN_CHARS:
+            yield text[first.start() : last.end()]
+
+
+def _words_only(text: str) -> str:
+    return _BETWEEN_WORDS.sub(" ", text).strip()
+
+
+def _split(text: str) -> list[str]:
+    return _PLAIN_WORD.findall(text)
+
+
+def _squeeze(text: str) -> str:
+    return _BETWEEN_WORDS.sub("", text)
+
+
+def _plain(text: str) -> str:
+    return _SPACES.sub(" ", text).strip().lower()
+
+
+def _decoded(texts: Iterable[str]) -> Iterator[str]:
+    """Yield what long words say when they are hexadecimal digits or base 64."""
+    words = [word for text in texts for word in _ENCODED.findall(text)]
+    for word in words[:MAX_DECODED]:
+        for decode in (bytes.fromhex, _from_base64):
+            try:
+                yield decode(word).decode()
+            except (ValueError, binascii.Error):
+                continue
+
+
+def _respelled(texts: Sequence[str]) -> Iterator[str]:
+    """Yield what texts say when each has some hexadecimal digits, or the codes of characters."""
+    runs = [run for text in texts for run in _HEX_RUN.findall(text)]
+    digits = "".join(run[len(run) % 2 :] for run in runs)
+    if digits:
+        yield bytes.fromhex(digits).decode("utf-8", "replace")
+    codes = [int(code) for text in texts for code in _CODES.findall(text)]
+    if codes:
+        yield "".join(chr(code) for code in codes if 32 <= code < 127)
+
+
+def _from_base64(word: str) -> bytes:
+    plain = word.rstrip("=").replace("-", "+").replace("_", "/")
+    return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+
+
+def _same(value: object, payload: object) -> Iterator[bool]:
+    yield value == payload
+    for inner in _children(value):
+        yield from _same(inner, payload)
+
+
+def _texts(value: object, *, keys: bool) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    if keys and isinstance(value, Mapping):
+        yield from (key for key in value if isinstance(key, str))
+    for inner in _children(value):
+        yield from _texts(inner, keys=keys)
+
+
+def _texts_of_keys(value: object) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        yield from (_plain(key) for key in value if isinstance(key, str))
+    for inner in _children(value):
+        yield from _texts_of_keys(inner)
+
+
+def _children(value: object) -> Iterator[object]:
+    if isinstance(value, Mapping):
+        yield from value.values()
+    elif isinstance(value, list | tuple):
+        yield from value

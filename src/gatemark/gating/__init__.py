@@ -1,1 +1,0 @@
-"""From measurements to findings to a verdict."""

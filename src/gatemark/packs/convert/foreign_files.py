@@ -1,0 +1,94 @@
+"""Files that a config of another tool names: read within its folder and within limits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any, Final
+
+from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import parse_settings
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+SCHEME: Final = "file://"
+CODE: Final = (".py", ".js", ".ts", ".mjs", ".cjs", ".rb", ".sh")
+
+
+class Unconvertible(Exception):  # noqa: N818 - not an error of the user: it is told and left out
+    """Something that has no counterpart in a pack."""
+
+
+class ForeignFolder:
+    """The files beside a config. Only files below it, or below the working folder, are read."""
+
+    def __init__(self, config: Path) -> None:
+        self.folder = config.parent.resolve()
+
+    def paths(self, name: str) -> list[Path]:
+        """The files that a name means; it may be a pattern."""
+        text = name.removeprefix(SCHEME)
+        if any(mark in text for mark in "*?["):
+            if Path(text).is_absolute():
+                raise Unconvertible(f"{name}: patterns must be relative")
+            found = sorted(path for path in self.folder.glob(text) if path.is_file())
+            if not found:
+                raise BadInputError(f"{self.folder / text}: no file matches")
+            return [self._inside(path, name) for path in found]
+        return [self._inside(self.folder / text, name)]
+
+    def _inside(self, path: Path, name: str) -> Path:
+        real = path.resolve()
+        if not any(real.is_relative_to(place) for place in (self.folder, Path.cwd().resolve())):
+            raise Unconvertible(f"{name}: is outside the folder of the config")
+        return real
+
+    def text(self, path: Path) -> str:
+        """The text of a file."""
+        if path.suffix in CODE:
+            raise Unconvertible(f"{path.name}: is code")
+        try:
+            if path.stat().st_size > MAX_BYTES:
+                raise BadInputError(f"{path}: is larger than {MAX_BYTES:,} bytes")
+            return path.read_text(encoding="utf-8-sig")
+        except OSError as error:
+            raise BadInputError(f"{path}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise BadInputError(f"{path}: is not UTF-8 text") from error
+
+    def value(self, path: Path) -> Any:
+        """The value of a YAML, JSON, JSON Lines or CSV file; the text of any other."""
+        text = self.text(path)
+        match path.suffix.lower():
+            case ".yaml" | ".yml" | ".json":
+                return parse_settings(text, str(path))
+            case ".jsonl":
+                return [_json(line, path) for line in text.splitlines() if line.strip()]
+            case ".csv":
+                return _csv(text, path)
+            case _:
+                return text
+
+    def resolved(self, value: object) -> Any:
+        """A value, or the content of the file that it names."""
+        if not isinstance(value, str) or not value.startswith(SCHEME):
+            return value
+        return self.value(self.paths(value)[0])
+
+
+def _json(line: str, path: Path) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadInputError(f"{path}: not readable JSON Lines: {error}") from error
+
+
+def _csv(text: str, path: Path) -> list[dict[str, str]]:
+    try:
+        rows = list(csv.DictReader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error as error:
+        raise BadInputError(f"{path}: not readable CSV: {error}") from error
+    if any(None in row or None in row.values() for row in rows):
+        raise BadInputError(f"{path}: a row has another number of cells than the header")
+    return rows

@@ -1,0 +1,326 @@
+"""A promptfoo config as a pack: prompts, providers, tests and the assertions that have a scorer.
+
+(1) Prompts and providers make columns, as in promptfoo. The first column is the baseline, the
+second the candidate. (2) Tests become items whose input is the mapping of their variables, each
+with its assertions. (3) A test that has no assertion a scorer can check is left out; one that
+keeps some of its assertions has the tag ``unconverted``.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import read_settings
+from gatemark.packs.convert.assertions import from_text, listed, parts_of
+from gatemark.packs.convert.conversion import Conversion, build_pack, json_lines, pack_name
+from gatemark.packs.convert.foreign_files import SCHEME, ForeignFolder, Unconvertible
+from gatemark.packs.convert.providers import target_of, unread_settings
+from gatemark.packs.convert.templates import as_input, placeholders
+
+DATA: Final = "data/tests.jsonl"
+MAX_TESTS: Final = 100_000
+_PROMPT_FILES: Final = (".txt", ".md", ".json", ".yaml", ".yml", ".j2", ".jinja", ".jinja2")
+_SPECIAL: Final = ("__prefix", "__suffix", "__providerOutput", "__threshold")
+
+
+class _Prompt(NamedTuple):
+    label: str
+    content: Any
+
+
+class _Provider(NamedTuple):
+    label: str
+    name: str
+    config: Mapping[str, Any]
+
+
+class _Test(NamedTuple):
+    variables: dict[str, Any]
+    asserted: list[Any]
+    description: str | None
+    metadata: Mapping[str, Any]
+
+
+class _Reading:
+    """A config while it is read, and what was left out of it."""
+
+    def __init__(self, path: str) -> None:
+        config = read_settings(path)
+        if not isinstance(config, Mapping) or not {"prompts", "tests"} & set(config):
+            raise BadInputError(
+                f"{path}: expected a promptfoo config with prompts, providers and tests; for the "
+                "output of 'promptfoo eval', use gatemark compare"
+            )
+        self.path = path
+        self.config = config
+        self.folder = ForeignFolder(Path(path))
+        self.left_out: list[str] = []
+
+    def prompts(self) -> Iterator[_Prompt]:
+        """Every prompt, those in files too."""
+        given = self.config.get("prompts", [])
+        for number, one in enumerate(given if isinstance(given, list) else [given], start=1):
+            raw = one.get("raw", one.get("id", "")) if isinstance(one, Mapping) else one
+            label = one.get("label") if isinstance(one, Mapping) else None
+            try:
+                yield from self._prompt(str(raw), str(label or f"prompt-{number}"))
+            except Unconvertible as error:
+                self.left_out.append(f"prompt {number}: {error}")
+
+    def _prompt(self, raw: str, label: str) -> Iterator[_Prompt]:
+        one_line = "\n" not in raw.strip() and "{{" not in raw
+        is_file = raw.startswith(SCHEME) or (one_line and raw.strip().endswith(_PROMPT_FILES))
+        if not is_file:
+            yield _Prompt(label, _chat(raw))
+            return
+        for path in self.folder.paths(raw.strip()):
+            text = self.folder.text(path)
+            if path.suffix in (".json", ".yaml", ".yml"):
+                yield _Prompt(path.stem, self.folder.value(path))
+                continue
+            pieces = [piece.strip() for piece in text.split("\n---\n")]
+            for number, piece in enumerate(pieces, start=1):
+                name = path.stem if len(pieces) == 1 else f"{path.stem}-{number}"
+                yield _Prompt(name, _chat(piece))
+
+    def providers(self) -> Iterator[_Provider]:
+        """Every provider with its config."""
+        given = self.config.get("providers", self.config.get("targets", []))
+        for one in given if isinstance(given, list) else [given]:
+            try:
+                found = self.folder.resolved(one)
+            except Unconvertible as error:
+                self.left_out.append(f"provider {one}: {error}")
+                continue
+            for entry in found if isinstance(found, list) else [found]:
+                yield _provider(entry)
+
+    def tests(self) -> Iterator[_Test]:
+        """Every test, with what ``defaultTest`` adds to it, once per combination of its lists."""
+        default = self.folder.resolved(self.config.get("defaultTest")) or {}
+        default = default if isinstance(default, Mapping) else {}
+        if self.config.get("scenarios"):
+            self.left_out.append("scenarios: write their tests out")
+        for test in self._written():
+            if isinstance(test.get("options"), Mapping) and test["options"]:
+                named = ", ".join(sorted(map(str, test["options"])))
+                self.left_out.append(f"options of a test: {named}")
+            given = {**self._variables(default), **self._variables(test)}
+            asserted = [*(default.get("assert") or []), *(test.get("assert") or [])]
+            metadata = {**(default.get("metadata") or {}), **(test.get("metadata") or {})}
+            if test.get("threshold", default.get("threshold")) is not None:
+                self.left_out.append("threshold of a test: here all of its assertions must hold")
+            for variables in _combinations(given):
+                yield _Test(variables, asserted, test.get("description"), metadata)
+
+    def _written(self) -> Iterator[Mapping[str, Any]]:
+        given = self.config.get("tests", [])
+        for one in given if isinstance(given, list) else [given]:
+            if isinstance(one, str):
+                name = one if one.startswith(SCHEME) else SCHEME + one
+                try:
+                    for path in self.folder.paths(name):
+                        yield from self._from_file(path)
+                except Unconvertible as error:
+                    self.left_out.append(f"tests {one}: {error}")
+            elif isinstance(one, Mapping):
+                yield one
+            else:
+                raise BadInputError(f"{self.path}: a test must be a mapping, got {one!r}")
+
+    def _from_file(self, path: Path) -> Iterator[Mapping[str, Any]]:
+        value = self.folder.value(path)
+        if not isinstance(value, list) or not all(isinstance(row, Mapping) for row in value):
+            raise BadInputError(f"{path}: expected a list of tests")
+        for row in value:
+            yield self._from_row(row) if path.suffix == ".csv" else row
+
+    def _from_row(self, row: Mapping[str, str]) -> dict[str, Any]:
+        """A test in a row of a table: columns are variables, ``__`` columns are the rest."""
+        unread = [name for name in _SPECIAL if row.get(name)]
+        if unread:
+            self.left_out.append(f"columns {', '.join(unread)}")
+        expected = [text for name, text in row.items() if name.startswith("__expected") and text]
+        return {
+            "vars": {name: text for name, text in row.items() if not name.startswith("__")},
+            "assert": [from_text(text) for text in expected],
+            "description": row.get("__description") or None,
+            "metadata": {
+                name.partition(":")[2]: text
+                for name, text in row.items()
+                if name.startswith("__metadata:") and text
+            },
+        }
+
+    def _variables(self, test: Mapping[str, Any]) -> dict[str, Any]:
+        given = self.folder.resolved(test.get("vars")) or {}
+        if not isinstance(given, Mapping):
+            raise BadInputError(f"{self.path}: vars must be a mapping, got {given!r}")
+        return {str(name): self.folder.resolved(value) for name, value in given.items()}
+
+
+def convert_config(path: str) -> Conversion:
+    """The pack of a promptfoo config."""
+    reading = _Reading(path)
+    prompts, providers = list(reading.prompts()), list(reading.providers())
+    files: dict[str, bytes] = {}
+    columns = [
+        (f"{provider.label} / {prompt.label}", target)
+        for provider, prompt in itertools.product(providers, prompts)
+        if (target := _target(reading, provider, prompt, files)) is not None
+    ]
+    if not columns:
+        raise BadInputError((f"{path}: no prompt and provider can be converted", *reading.left_out))
+    used = {name for prompt in prompts for name in _used(prompt)}
+    rows = list(_rows(reading, used))
+    if not rows:
+        raise BadInputError((f"{path}: no test can be converted", *reading.left_out))
+    (first, baseline), (second, candidate) = columns[0], columns[min(1, len(columns) - 1)]
+    has_baseline = len(columns) > 1
+    if columns[2:]:
+        named = ", ".join(name for name, _ in columns[2:])
+        reading.left_out.append(f"further columns, since a pack compares two: {named}")
+    suite: dict[str, Any] = {
+        "dataset": DATA,
+        "scorer": {"name": "assertions", "options": {"combine": "all"}},
+    }
+    repeat = (reading.config.get("evaluateOptions") or {}).get("repeat")
+    if isinstance(repeat, int) and repeat > 1:
+        suite["epochs"] = repeat
+    name = pack_name(str(reading.config.get("description") or Path(path).resolve().parent.name))
+    story = [f"Made from {Path(path).name} of promptfoo: {len(rows)} tests."]
+    if has_baseline:
+        story.append(f"Baseline: {first}. Candidate: {second}. No larger drop than regression_max.")
+    else:
+        story.append(f"Candidate: {second}. Nothing to compare with, so every test must pass.")
+    kept = {place for place in files if place in json.dumps([baseline, candidate])}
+    return Conversion(
+        pack=build_pack(name, "prompt", suite, candidate, baseline if has_baseline else "none"),
+        files={DATA: json_lines(rows), **{place: files[place] for place in sorted(kept)}},
+        converted=tuple(story),
+        left_out=tuple(dict.fromkeys(reading.left_out)),
+    )
+
+
+def _target(
+    reading: _Reading, provider: _Provider, prompt: _Prompt, files: dict[str, bytes]
+) -> dict[str, Any] | None:
+    """The target of one column; None, with a note, when there is none."""
+    place = f"prompts/{pack_name(prompt.label)}"
+    try:
+        content = as_input(prompt.content)
+    except Unconvertible as error:
+        reading.left_out.append(f"prompt {prompt.label}: {error}")
+        return None
+    try:
+        key = "prompt_file" if isinstance(content, str) else "messages_file"
+        place += ".txt" if isinstance(content, str) else ".json"
+        target = target_of(provider.name, provider.config, {key: place})
+    except Unconvertible as error:
+        reading.left_out.append(str(error))
+        return None
+    text = content if isinstance(content, str) else json.dumps(content, indent=2) + "\n"
+    files[place] = text.encode()
+    unread = unread_settings(provider.config)
+    if unread:
+        reading.left_out.append(f"settings of {provider.label}: {', '.join(unread)}")
+    if "apiKey" in unread:
+        reading.left_out.append(
+            "a key in the config; put it into the variable that api_key_env names"
+        )
+    return target
+
+
+def _used(prompt: _Prompt) -> set[str]:
+    try:
+        return placeholders(prompt.content)
+    except Unconvertible:
+        return set()
+
+
+def _rows(reading: _Reading, used: set[str]) -> Iterator[dict[str, Any]]:
+    """The items of the data set; a variable that a test does not have is empty, as in promptfoo."""
+    tests = list(itertools.islice(reading.tests(), MAX_TESTS + 1))
+    if len(tests) > MAX_TESTS:
+        raise BadInputError(f"{reading.path}: more than {MAX_TESTS:,} tests")
+    ids = _ids(tests)
+    lost: list[str] = []
+    weakened, empty = 0, 0
+    for name, test in zip(ids, tests, strict=True):
+        parts: list[dict[str, Any]] = []
+        missing: list[str] = []
+        for asserted in test.asserted:
+            try:
+                one = asserted if isinstance(asserted, Mapping) else from_text(str(asserted))
+                parts += parts_of(one, test.variables, reading.folder)
+            except Unconvertible as error:
+                missing.append(str(error))
+        lost += missing
+        if not parts:
+            empty += 1
+            continue
+        weakened += bool(missing)
+        tags = {key: str(text) for key, text in test.metadata.items() if key != "id"}
+        if missing:
+            tags["unconverted"] = "yes"
+        item = {"id": name, "input": {**dict.fromkeys(sorted(used), ""), **test.variables}}
+        yield item | ({"tags": tags} if tags else {}) | {"assert": parts}
+    if lost:
+        reading.left_out.append(f"assertions: {listed(lost)}")
+    if weakened:
+        reading.left_out.append(
+            f"{weakened} tests keep only a part of their assertions; they have the tag unconverted"
+        )
+    if empty:
+        reading.left_out.append(f"{empty} tests are left out: nothing of theirs can be checked")
+
+
+def _ids(tests: list[_Test]) -> list[str]:
+    """An id for each test: its own, or its description where that is unique, or its number."""
+    own = [str(test.metadata.get("id") or test.description or "").strip() for test in tests]
+    return [
+        name if name and len(name) <= 200 and own.count(name) == 1 else f"test-{number:04}"
+        for number, name in enumerate(own, start=1)
+    ]
+
+
+def _combinations(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values of variables that are lists."""
+    names = [name for name, value in given.items() if isinstance(value, list)]
+    for values in itertools.product(*(given[name] for name in names)):
+        yield {**given, **dict(zip(names, values, strict=True))}
+
+
+def _provider(entry: Any) -> _Provider:
+    if isinstance(entry, str):
+        return _Provider(entry, entry, {})
+    if isinstance(entry, Mapping) and isinstance(entry.get("id"), str):
+        config = entry.get("config")
+        label = str(entry.get("label") or entry["id"])
+        return _Provider(label, entry["id"], config if isinstance(config, Mapping) else {})
+    if isinstance(entry, Mapping) and len(entry) == 1:
+        ((name, options),) = entry.items()
+        options = options if isinstance(options, Mapping) else {}
+        config = options.get("config", {})
+        label = str(options.get("label") or name)
+        return _Provider(label, str(options.get("id") or name), config)
+    raise BadInputError(f"a provider must be a text or a mapping with an id, got {entry!r}")
+
+
+def _chat(text: str) -> Any:
+    """A prompt that is a conversation in JSON, or the text itself."""
+    if not text.lstrip().startswith("["):
+        return text
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    is_chat = isinstance(found, list) and all(
+        isinstance(one, dict) and {"role", "content"} <= set(one) for one in found
+    )
+    return found if is_chat else text

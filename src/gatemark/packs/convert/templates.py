@@ -1,0 +1,70 @@
+"""Placeholders of other tools' prompts, as those of targets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gatemark.packs.convert.foreign_files import Unconvertible
+from gatemark.targets.template import as_text
+
+_ANY: Final = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_SIMPLE: Final = re.compile(r"\s*([A-Za-z_]\w*(?:\.\w+)*)\s*")
+
+
+def placeholders(value: Any) -> set[str]:
+    """The variables that a text, or the texts in a value, use."""
+    if isinstance(value, str):
+        _check(value)
+        return {_name(match[1]).partition(".")[0] for match in _ANY.finditer(value)}
+    if isinstance(value, Mapping):
+        return {name for inner in value.values() for name in placeholders(inner)}
+    if isinstance(value, list):
+        return {name for inner in value for name in placeholders(inner)}
+    return set()
+
+
+def as_input(value: Any) -> Any:
+    """A value whose ``{{name}}`` has become ``{{input.name}}``."""
+    if isinstance(value, str):
+        _check(value)
+        return _ANY.sub(lambda match: "{{input." + _name(match[1]) + "}}", value)
+    if isinstance(value, Mapping):
+        return {key: as_input(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [as_input(inner) for inner in value]
+    return value
+
+
+def filled(value: Any, variables: Mapping[str, Any]) -> Any:
+    """A value with the variables of a test filled in; an unknown one is empty, as it is there."""
+    if isinstance(value, str):
+        _check(value)
+        return _ANY.sub(lambda match: _variable(_name(match[1]), variables), value)
+    if isinstance(value, Mapping):
+        return {key: filled(inner, variables) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [filled(inner, variables) for inner in value]
+    return value
+
+
+def _variable(path: str, variables: Mapping[str, Any]) -> str:
+    found: Any = variables
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, Mapping) else None
+    return "" if found is None else as_text(found)
+
+
+def _check(text: str) -> None:
+    if "{%" in text or "{#" in text:
+        raise Unconvertible("uses template logic ({% … %})")
+
+
+def _name(inside: str) -> str:
+    found = _SIMPLE.fullmatch(inside)
+    if found is None:
+        raise Unconvertible(f"uses a template expression ({{{{{inside.strip()}}}}})")
+    if found[1].partition(".")[0] == "env":
+        raise Unconvertible("uses an environment variable in a text")
+    return found[1]

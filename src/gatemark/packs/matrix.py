@@ -1,0 +1,239 @@
+"""Several candidates in one run: every prompt with every model, against one baseline.
+
+The baseline answers once. Each candidate is judged and sealed as a result of its own, as if it had
+been run alone, with one difference: whoever picks the best of several gives chance several tries.
+So the tests of all candidates share one level, by Holm's method: the chance that any candidate
+passes although it drops by more than the margin is at most ``alpha``, however many are tried.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from gatemark.core.errors import UsageError
+from gatemark.core.policy import Outcome, Waiver
+from gatemark.core.result import Cost, Result
+from gatemark.core.text import did_you_mean
+from gatemark.packs.arms import ArmAnswers, ArmSource, OnProgress, open_arm
+from gatemark.packs.exam_suites import SuiteOutcome
+from gatemark.packs.grading import LICENCE, SuiteQualification
+from gatemark.packs.pack import Arms, Cell, Pack
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, open_pack
+from gatemark.packs.run import (
+    OnNotice,
+    RunChoices,
+    Session,
+    answer_session,
+    answer_time_of_run,
+    arm_conditions,
+    exam_files,
+    forget_session,
+    let_go_on_error,
+    open_arms,
+    open_session,
+    prepare,
+    refuse_unpinned_arms,
+    sit_exams,
+)
+from gatemark.packs.seal import PackRun, judge_run, seal_run
+from gatemark.workspace import Workspace
+
+Need = Literal["all", "any"]
+"""How many candidates of a matrix must pass for the run to pass."""
+
+
+class CellResult(msgspec.Struct, frozen=True):
+    """One candidate of a matrix, and the sealed result that judges it."""
+
+    cell: Cell
+    result: Result
+
+
+class MatrixRun(msgspec.Struct, frozen=True):
+    """A whole matrix: a result for each candidate, and what all of them share."""
+
+    pack: Pack
+    cells: tuple[CellResult, ...]
+    need: Need
+    shared_cost: Cost
+    """What the baseline and the exams of judges took; no candidate's result counts it."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst verdict; where one candidate is enough, the best."""
+        found = {each.result.verdict for each in self.cells}
+        order: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
+        if self.need == "any":
+            # As long as one candidate is open, none may be called a failure of all.
+            order = ("pass", "inconclusive", "fail")
+        return next(outcome for outcome in order if outcome in found)
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    """What every candidate and the baseline answered."""
+
+    arms: Mapping[str, ArmAnswers]
+    qualifications: dict[str, SuiteQualification]
+    exams: dict[str, SuiteOutcome]
+
+
+def run_matrix(
+    workspace: Workspace,
+    path: str,
+    choices: RunChoices,
+    *,
+    only: Sequence[str] = (),
+    need: Need = "all",
+    waivers: Sequence[Waiver] = (),
+    on_progress: OnProgress | None = None,
+    on_notice: OnNotice | None = None,
+) -> MatrixRun:
+    """Run the candidates of a pack's matrix, or those that ``only`` names, and seal each."""
+    started_at = workspace.clock()
+    opened = open_pack(path)
+    cells = _chosen(opened.pack, only, path)
+    if choices.candidate is not None or choices.names:
+        raise UsageError(
+            f"{path}: has a matrix of candidates, so --candidate, --as and --against cannot name "
+            "one; remove the matrix, or choose candidates with --cell"
+        )
+    choices = prepare(workspace, opened, path, choices, waivers)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
+        arms = _open_cells(workspace, opened, choices, cells)
+        session = open_session(
+            workspace, opened, arms, choices, on_progress=on_progress, on_notice=on_notice
+        )
+        answers, qualifications = asyncio.run(answer_session(session, workspace.clock))
+        answered = _Answered(answers, qualifications, exams)
+        runs = [
+            _cell_run(session, answered, cell, opened.pack.tried, actor=workspace.actor)
+            for cell in cells
+        ]
+        sealed = tuple(
+            CellResult(cell, seal_run(workspace, run, waivers=waivers, started_at=started_at))
+            for cell, run in zip(cells, _holm(workspace, runs, waivers), strict=True)
+        )
+    forget_session(session, [each.result for each in sealed], on_notice)
+    return MatrixRun(opened.pack, sealed, need, _shared_cost(session, answers))
+
+
+def _chosen(pack: Pack, only: Sequence[str], path: str) -> tuple[Cell, ...]:
+    cells = {cell.name: cell for cell in pack.cells()}
+    if not cells:
+        raise UsageError(f"{path}: has no matrix, so there is no candidate to choose with --cell")
+    for name in only:
+        if name not in cells:
+            known = ", ".join(cells)
+            raise UsageError(
+                f"{path}: the matrix has no candidate {name!r}{did_you_mean(name, list(cells))} "
+                f"(candidates: {known})"
+            )
+    return tuple(cell for cell in cells.values() if not only or cell.name in only)
+
+
+def _open_cells(
+    workspace: Workspace, opened: OpenPack, choices: RunChoices, cells: Sequence[Cell]
+) -> dict[str, ArmSource]:
+    """Open the baseline once, and every candidate under its name."""
+    pack = opened.pack
+    if choices.cache:
+        for cell in cells:
+            refuse_unpinned_arms(opened, _of_cell(choices, cell))
+    first = open_arms(workspace, opened, _of_cell(choices, cells[0]))
+    arms = {BASELINE: first[BASELINE]} if BASELINE in first else {}
+    arms[cells[0].name] = first[CANDIDATE]
+    with let_go_on_error(arms):
+        for cell in cells[1:]:
+            arms[cell.name] = open_arm(
+                pack,
+                CANDIDATE,
+                cell.target,
+                opened.folder,
+                jobs=choices.jobs,
+                store=workspace.local_folder,
+            )
+    return arms
+
+
+def _of_cell(choices: RunChoices, cell: Cell) -> RunChoices:
+    return msgspec.structs.replace(choices, candidate=cell.target)
+
+
+def _cell_run(
+    session: Session, answered: _Answered, cell: Cell, tried: int, *, actor: str
+) -> PackRun:
+    """Return the run of one candidate, as if the pack had named it alone."""
+    arms = {CANDIDATE: session.arms[cell.name]}
+    answers = {CANDIDATE: answered.arms[cell.name]}
+    if BASELINE in session.arms:
+        arms[BASELINE] = session.arms[BASELINE]
+        answers[BASELINE] = msgspec.structs.replace(answered.arms[BASELINE], calls=0, cost=0.0)
+    return PackRun(
+        opened=_alone(session.opened, cell, tried),
+        arms=arms,
+        arm_answers=answers,
+        exams=answered.exams,
+        qualifications=answered.qualifications,
+        judge_cost=session.graders.spent(cell.name),
+        limit=session.choices.limit,
+        conditions=arm_conditions(arms, answers),
+        baseline_how=session.choices.baseline_how,
+        answer_time=answer_time_of_run(session, answers, actor=actor),
+        cell=", ".join(f"{axis} {name}" for axis, name in cell.values.items()),
+    )
+
+
+def _alone(opened: OpenPack, cell: Cell, tried: int) -> OpenPack:
+    pack = opened.pack
+    assert pack.targets is not None  # noqa: S101 - a matrix changes targets.candidate
+    targets = Arms(candidate=cell.target, baseline=pack.targets.baseline)
+    own = msgspec.structs.replace(pack, targets=targets, matrix={}, candidates=tried)
+    return msgspec.structs.replace(opened, pack=own)
+
+
+def _holm(workspace: Workspace, runs: list[PackRun], waivers: Sequence[Waiver]) -> list[PackRun]:
+    """Return the runs, each with the number of candidates that its tests must allow for.
+
+    All are tested at ``alpha`` divided by their number. Those that pass leave, and the others are
+    tested again as if only they had been tried, until nobody else passes.
+    """
+    now = workspace.clock()
+    final = dict(enumerate(runs))
+    still_open = set(final)
+    while still_open:
+        passed = {
+            place
+            for place in still_open
+            if judge_run(final[place], {}, waivers=waivers, now=now).verdict.outcome == "pass"
+        }
+        still_open -= passed
+        if not passed:
+            break
+        for place in still_open:
+            tried = final[place].opened.pack.tried - len(passed)
+            final[place] = _with_tried(final[place], tried)
+    return [final[place] for place in sorted(final)]
+
+
+def _with_tried(run: PackRun, tried: int) -> PackRun:
+    pack = msgspec.structs.replace(run.opened.pack, candidates=tried)
+    return msgspec.structs.replace(run, opened=msgspec.structs.replace(run.opened, pack=pack))
+
+
+def _shared_cost(session: Session, answers: Mapping[str, ArmAnswers]) -> Cost:
+    calls, money = session.graders.spent(LICENCE, BASELINE)
+    if BASELINE not in answers:
+        return Cost(calls=calls, money=money)
+    baseline = answers[BASELINE]
+    known = money is not None and baseline.cost is not None
+    return Cost(
+        calls=calls + baseline.calls,
+        money=(money or 0.0) + (baseline.cost or 0.0) if known else None,
+    )

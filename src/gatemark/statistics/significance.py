@@ -1,0 +1,185 @@
+"""The exact McNemar test, how small an effect n items can show, and p-values for many questions.
+
+``lost`` counts items that were right before and are wrong now, ``gained`` the other way round;
+items on which both agree say nothing about the difference and enter only through n. Adjusted
+p-values are Holm's and Benjamini and Hochberg's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, betaincinv, ndtri
+
+from gatemark.core.errors import InvalidValueError
+
+Floats = NDArray[np.float64]
+
+NODES = 200
+BISECTIONS = 48
+
+
+def drop_bounds(
+    lost: int, gained: int, n: int, *, one_sided_alpha: float = 0.05
+) -> tuple[float, float]:
+    """Lower and upper bound of the drop (lost - gained) / n, each one-sided at alpha.
+
+    Together they are a two-sided interval of level 1 - 2 * alpha.
+    """
+    if min(lost, gained) < 0 or n < max(1, lost + gained):
+        raise InvalidValueError(
+            f"lost and gained must be counts within n, got lost={lost}, gained={gained}, n={n}"
+        )
+    if not 0 < one_sided_alpha < 0.5:
+        raise InvalidValueError(f"alpha must be inside (0, 0.5), got {one_sided_alpha}")
+    return -_upper(gained, lost, n, one_sided_alpha), _upper(lost, gained, n, one_sided_alpha)
+
+
+def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
+    changed = lost + gained
+    if gained == 0:
+        return 1.0 if lost == n else float(betaincinv(lost + 1, n - lost, 1 - alpha))
+    if betainc(lost + 1, gained, 0.5) <= 1 - alpha:
+        low, high = 0.0, 1.0
+        rates = _rate_quantiles(changed + 1, n - changed)
+    else:
+        low, high = -1.0, 0.0
+        rates = _rate_quantiles(changed, n - changed + 1)
+    _, weights = _gauss_nodes()
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        split = (1 + np.clip(middle / rates, -1, 1)) / 2
+        if float(weights @ betainc(lost + 1, gained, split)) < 1 - alpha:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _rate_quantiles(a: int, b: int) -> Floats:
+    """The confidence distribution Beta(a, b) of the discordant rate, at the quadrature nodes."""
+    nodes, _ = _gauss_nodes()
+    return np.ones_like(nodes) if b == 0 else np.asarray(betaincinv(a, b, nodes))
+
+
+@cache
+def _gauss_nodes() -> tuple[Floats, Floats]:
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    t = (nodes + 1) / 2
+    # Quantile functions bend sharply at 0 and 1; this substitution puts more nodes there.
+    return t**2 * (3 - 2 * t), 3 * t * (1 - t) * weights
+
+
+class McNemar(msgspec.Struct, frozen=True):
+    """Two-sided p-values; ``note`` says why a p of 1 rests on nothing, when it does."""
+
+    lost: int
+    gained: int
+    p_value: float
+    mid_p_value: float
+    note: str | None = None
+
+
+def mcnemar(lost: int, gained: int) -> McNemar:
+    """The exact two-sided sign test on the discordant items, with its mid-p variant."""
+    _refuse_negative(lost, gained)
+    if lost + gained == 0:
+        return McNemar(lost, gained, 1.0, 1.0, "no discordant items")
+    smaller, larger = sorted((lost, gained))
+    tail = half_binomial_cdf(smaller, smaller + larger)
+    shorter_tail = half_binomial_cdf(smaller - 1, smaller + larger)
+    return McNemar(lost, gained, min(1.0, 2 * tail), min(1.0, tail + shorter_tail))
+
+
+def loss_p_value(lost: int, gained: int) -> float:
+    """One-sided exact p for "more was lost than gained"."""
+    _refuse_negative(lost, gained)
+    return half_binomial_cdf(gained, lost + gained)
+
+
+def half_binomial_cdf(k: int, n: int) -> float:
+    """P(X <= k) for X ~ Binomial(n, 1/2), accurate far into the tail."""
+    if k < 0:
+        return 0.0
+    if k >= n:
+        return 1.0
+    return float(betainc(n - k, k + 1, 0.5))
+
+
+def minimum_detectable_effect(
+    n: int, discordant_rate: float, *, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """The smallest true difference that n pairs show with this power, two-sided at alpha.
+
+    The usual normal approximation with variance ``discordant_rate / n``; a value above
+    ``discordant_rate`` means that n is too small to show any difference at all.
+    """
+    _refuse_bad_design(discordant_rate, alpha, power)
+    if n < 1:
+        raise InvalidValueError(f"a detectable effect needs n >= 1, got {n}")
+    return detectable_effect(math.sqrt(discordant_rate / n), alpha=alpha, power=power)
+
+
+def detectable_effect(standard_error: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
+    """The smallest true difference seen with this power when its estimate has this error."""
+    return _z_sum(alpha / 2, power) * standard_error
+
+
+def non_inferiority_items(
+    margin: float, discordant_rate: float, *, alpha: float = 0.05, power: float = 0.8
+) -> int:
+    """Items needed to show non-inferiority within the margin when the models are equal."""
+    _refuse_bad_design(discordant_rate, alpha, power)
+    if not 0 < margin < 1:
+        raise InvalidValueError(f"margin must be inside (0, 1), got {margin}")
+    return math.ceil(_z_sum(alpha, power) ** 2 * discordant_rate / margin**2)
+
+
+def _z_sum(one_sided_alpha: float, power: float) -> float:
+    return float(ndtri(1 - one_sided_alpha) + ndtri(power))
+
+
+def _refuse_negative(lost: int, gained: int) -> None:
+    if lost < 0 or gained < 0:
+        raise InvalidValueError(f"counts must be >= 0, got lost={lost}, gained={gained}")
+
+
+def _refuse_bad_design(discordant_rate: float, alpha: float, power: float) -> None:
+    if not 0 < discordant_rate <= 1:
+        raise InvalidValueError(f"discordant_rate must be inside (0, 1], got {discordant_rate}")
+    if not 0 < alpha < 1 or not 0 < power < 1:
+        raise InvalidValueError(f"alpha and power must be inside (0, 1), got {alpha} and {power}")
+
+
+def holm(p_values: Sequence[float] | Floats) -> Floats:
+    """Holm's step-down p-values, in the order given: they bound the chance of any false claim."""
+    p = _checked(p_values)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    return _restored(stepped, order)
+
+
+def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:
+    """Benjamini-Hochberg p-values, in the order given: they bound the share of false claims."""
+    p = _checked(p_values)
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * (p.size / np.arange(1, p.size + 1))
+    return _restored(np.minimum.accumulate(scaled[::-1])[::-1], order)
+
+
+def _checked(p_values: Sequence[float] | Floats) -> Floats:
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1 or not bool(np.all((p >= 0) & (p <= 1))):
+        raise InvalidValueError("p-values must be one list of numbers inside [0, 1]")
+    return p
+
+
+def _restored(adjusted: Floats, order: NDArray[np.intp]) -> Floats:
+    out = np.empty_like(adjusted)
+    out[order] = np.minimum(adjusted, 1.0)
+    return out

@@ -1,0 +1,164 @@
+"""A server for one reader on this machine: a link that works once, and pages that change nothing.
+
+The standard library is enough: nobody signs in, nothing is written, and one person looks.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from hmac import compare_digest
+from http import HTTPStatus
+from http.cookies import CookieError, SimpleCookie
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Final
+from urllib.parse import parse_qsl, urlsplit
+
+from gatemark.core.errors import UsageError
+from gatemark.web.headers import HEADERS
+from gatemark.web.view_pages import ViewPages, icon, refused_page, style
+
+LOOPBACK: Final = "127.0.0.1"
+SECONDS: Final = 10
+"""How long a connection may take to send its request."""
+MAX_FIELDS: Final = 8
+OPEN: Final = "/open/"
+NO_LINK: Final = "This page needs the link that 'gatemark view' printed."
+USED_LINK: Final = "This link was used. End 'gatemark view' with Ctrl-C and start it again."
+
+
+class ViewServer(ThreadingHTTPServer):
+    """Serves the pages of one subject on the loopback interface."""
+
+    daemon_threads = True
+
+    def __init__(self, pages: ViewPages, port: int) -> None:
+        self.pages = pages
+        self._link: str | None = secrets.token_urlsafe(24)
+        self._session = secrets.token_urlsafe(24)
+        self._turn = threading.Lock()
+        try:
+            super().__init__((LOOPBACK, port), _Request)
+        except OSError as error:
+            where = f"{LOOPBACK}:{port}"
+            raise UsageError(f"cannot listen at {where}: {error.strerror or error}") from error
+
+    @property
+    def address(self) -> str:
+        """Where the server listens."""
+        return f"http://{LOOPBACK}:{self.server_port}"
+
+    @property
+    def link(self) -> str:
+        """The address to open; it works once."""
+        return f"{self.address}{OPEN}{self._link}"
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The host names of this server. Others mean that a foreign page points here."""
+        return frozenset(f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost"))
+
+    @property
+    def cookie(self) -> str:
+        """The name of the session's cookie. Browsers share cookies between ports."""
+        return f"gatemark-view-{self.server_port}"
+
+    def open_session(self, link: str) -> str | None:
+        """The session for whoever brings the link first; None for everyone else."""
+        with self._turn:
+            if self._link is None or not compare_digest(link.encode(), self._link.encode()):
+                return None
+            self._link = None
+            return self._session
+
+    def knows(self, session: str) -> bool:
+        """Whether a session is the one that the link opened."""
+        return self._link is None and compare_digest(session.encode(), self._session.encode())
+
+
+class _Request(BaseHTTPRequestHandler):
+    """Answers GET and HEAD; everything else is refused by the library."""
+
+    server: ViewServer
+    server_version = "gatemark"
+    sys_version = ""
+    timeout = SECONDS
+
+    def do_GET(self) -> None:
+        """Answer with a page, the style or the icon."""
+        address = urlsplit(self.path)
+        if self.headers.get("Host", "").lower() not in self.server.hosts:
+            self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "Unknown host name.")
+        elif address.path.startswith(OPEN):
+            self._open(address.path.removeprefix(OPEN))
+        elif address.path == "/style.css":
+            self._answer(HTTPStatus.OK, style(), "text/css; charset=utf-8")
+        elif address.path == "/icon.svg":
+            self._answer(HTTPStatus.OK, icon(), "image/svg+xml")
+        elif not self.server.knows(self._session()):
+            self._refuse(HTTPStatus.FORBIDDEN, NO_LINK)
+        elif address.path == "/":
+            self._page(address.query)
+        else:
+            self._refuse(HTTPStatus.NOT_FOUND, "There is no such page.")
+
+    def do_HEAD(self) -> None:
+        """Answer as to GET, without the body."""
+        self.do_GET()
+
+    def _open(self, link: str) -> None:
+        session = self.server.open_session(link)
+        if session is None:
+            # Loading the link again, as some terminals do, shows what it opened.
+            if not self.server.knows(self._session()):
+                self._refuse(HTTPStatus.FORBIDDEN, USED_LINK)
+                return
+            self._answer(HTTPStatus.SEE_OTHER, b"", "text/plain", ("Location", "/"))
+            return
+        # Lax, since a terminal in a browser is another site; nothing here can be changed.
+        cookie = f"{self.server.cookie}={session}; HttpOnly; SameSite=Lax; Path=/"
+        way = (("Set-Cookie", cookie), ("Location", "/"))
+        self._answer(HTTPStatus.SEE_OTHER, b"", "text/plain", *way)
+
+    def _page(self, query: str) -> None:
+        try:
+            fields = dict(parse_qsl(query, max_num_fields=MAX_FIELDS))
+        except ValueError:
+            self._refuse(HTTPStatus.BAD_REQUEST, "Too many fields in the address.")
+            return
+        page = self.server.pages.page(fields)
+        self._answer(HTTPStatus.OK, page, "text/html; charset=utf-8")
+
+    def _session(self) -> str:
+        found: SimpleCookie = SimpleCookie()
+        with suppress(CookieError):
+            found.load(self.headers.get("Cookie", ""))
+        return found[self.server.cookie].value if self.server.cookie in found else ""
+
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
+        self._answer(status, refused_page(reason), "text/html; charset=utf-8")
+
+    def _answer(self, status: HTTPStatus, body: bytes, kind: str, *more: tuple[str, str]) -> None:
+        self.send_response(status)
+        for name, value in HEADERS:
+            self.send_header(name.decode(), value.decode())
+        fixed = (("Cache-Control", "no-store"), ("Content-Type", kind))
+        for title, text in (*fixed, *more, ("Content-Length", str(len(body)))):
+            self.send_header(title, text)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+        """Requests are not logged: the link is a secret."""
+
+
+def view(pages: ViewPages, port: int, on_ready: Callable[[str], object]) -> int:
+    """Serve until Ctrl-C; ``on_ready`` gets the link."""
+    with ViewServer(pages, port) as server:
+        on_ready(server.link)
+        with suppress(KeyboardInterrupt):
+            server.serve_forever()
+    return 0

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gatemark.cli.main import main
+from gatemark.integrity import verify
+from gatemark.ledger.journey import VerifyRequest
+from gatemark.workspace import Workspace
+
+
+@pytest.mark.slow
+def test_the_demo_leaves_one_store_that_verifies_and_says_how_to_look_at_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "demo"
+    assert main(["demo", str(folder)]) == 0
+    store = folder / "store"
+    assert [path.name for path in folder.iterdir() if path.name.endswith("store")] == ["store"]
+    last = capsys.readouterr().out.splitlines()[-2:]
+    viewed, served = (line.split("    (")[0].split() for line in last)
+    assert served == ["gatemark", "serve", "--store", str(store)]
+    assert viewed[:2] == ["gatemark", "view"]
+    workspace = Workspace(store=str(store))
+    assert workspace.existing_results().get(viewed[2]).verdict == "fail"
+    found = verify(workspace, VerifyRequest(rescore=True))
+    assert found.troubles == ()
+
+
+def test_the_demo_does_not_touch_a_store_that_it_did_not_make(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "store" / "gatemark.sqlite3"
+    kept.parent.mkdir()
+    kept.write_bytes(b"mine")
+    assert main(["demo", str(tmp_path)]) == 1
+    assert "was not made by the demo; choose another folder" in capsys.readouterr().err
+    assert kept.read_bytes() == b"mine"

@@ -1,0 +1,126 @@
+"""An advisory suite in a pack is judged by the newest rules, whatever the pack says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.exams.advisory.decisions import LANE, PROMISE, PROMOTION, good_lane
+from tests.exams.advisory.test_history import LEAK, a_run
+
+from gatemark.packs.exam_suites import exam_rules
+from gatemark.packs.pack import FIRST_RULES, RULES, SuiteSpec
+
+Run = Callable[..., Any]
+
+
+def advisory_pack(folder: Path, options: dict[str, Any], evidence: dict[str, str]) -> Path:
+    path = folder / "pack.yaml"
+    suite = {
+        "id": "advice",
+        "kind": "advisory",
+        "weight": 1,
+        "evidence": evidence,
+        "baseline_evidence": "none",
+        "options": options,
+    }
+    pack = {
+        "gatemark": 1,
+        "name": "advice",
+        "version": 1,
+        "asset": {"kind": "agent", "name": "cron"},
+        "score_min": 0.5,
+        "regression_max": 0.02,
+        "suites": [suite],
+    }
+    path.write_text(json.dumps(pack))
+    return path
+
+
+def write(folder: Path, name: str, records: list[Any]) -> str:
+    (folder / name).write_text("".join(json.dumps(record) + "\n" for record in records))
+    return name
+
+
+def run(gatemark: Run, folder: Path, pack: Path) -> Any:
+    return gatemark("run", pack, "--store", folder / "store", "--json")
+
+
+POLICY = {"lanes": {LANE: {"promotion": PROMOTION, "bounds": PROMISE}}}
+
+
+def test_a_good_lane_passes_in_a_pack(gatemark: Run, tmp_path: Path) -> None:
+    file = write(tmp_path, "d.jsonl", good_lane())
+    ran = run(gatemark, tmp_path, advisory_pack(tmp_path, {"policy": POLICY}, {"decisions": file}))
+    assert ran.code == 0, ran.json["blockers"]
+    assert ran.json["policy"]["settings"]["advice.advisory_rules"] == 2
+    checked = gatemark("ledger", "verify", "--rescore", "--store", tmp_path / "store")
+    assert checked.code == 0, checked.out
+
+
+@pytest.mark.parametrize("rules", [None, 1, 2])
+def test_four_fixtures_asked_ten_times_do_not_pass_in_a_pack(
+    gatemark: Run, tmp_path: Path, rules: int | None
+) -> None:
+    records = [
+        {**record, "source": {**record["source"], "fixture_id": f"f{number % 4}"}}
+        for number, record in enumerate(good_lane())
+    ]
+    file = write(tmp_path, "d.jsonl", records)
+    options = {"policy": POLICY} | ({} if rules is None else {"rules": rules})
+    ran = run(gatemark, tmp_path, advisory_pack(tmp_path, options, {"decisions": file}))
+    assert ran.code in (1, 3)
+    assert any(LANE in text for text in ran.json["blockers"])
+
+
+def test_typed_history_is_refused_in_a_pack(gatemark: Run, tmp_path: Path) -> None:
+    file = write(tmp_path, "d.jsonl", good_lane(runs=1))
+    typed = [
+        {"run": run, "fixture_sets": [], "evidence": [], "lanes": {LANE: {"high": 40}}}
+        for run in ("a", "b")
+    ]
+    options = {"policy": POLICY, "history": typed}
+    ran = run(gatemark, tmp_path, advisory_pack(tmp_path, options, {"decisions": file}))
+    assert ran.code == 2
+    assert "role history" in ran.err
+
+
+def test_earlier_decision_files_count_in_a_pack(gatemark: Run, tmp_path: Path) -> None:
+    evidence = {
+        "decisions": write(tmp_path, "d.jsonl", a_run(2)),
+        "history": write(tmp_path, "earlier.jsonl", [*a_run(0), *a_run(1)]),
+    }
+    ran = run(gatemark, tmp_path, advisory_pack(tmp_path, {"policy": POLICY}, evidence))
+    assert ran.code == 0, ran.json["blockers"]
+    checked = gatemark("ledger", "verify", "--rescore", "--store", tmp_path / "store")
+    assert checked.code == 0, checked.out
+
+
+def test_a_failed_earlier_run_holds_a_pack(gatemark: Run, tmp_path: Path) -> None:
+    evidence = {
+        "decisions": write(tmp_path, "d.jsonl", a_run(2)),
+        "history": write(tmp_path, "earlier.jsonl", [*a_run(0, LEAK), *a_run(1)]),
+    }
+    ran = run(gatemark, tmp_path, advisory_pack(tmp_path, {"policy": POLICY}, evidence))
+    assert ran.code == 3
+
+
+def test_results_of_the_first_build_keep_their_rules() -> None:
+    suite = msgspec.convert(
+        {
+            "id": "advice",
+            "kind": "advisory",
+            "weight": 1,
+            "evidence": {"decisions": "d.jsonl"},
+            "baseline_evidence": "none",
+        },
+        SuiteSpec,
+    )
+    _, first = exam_rules(suite, FIRST_RULES)
+    _, newest = exam_rules(suite, RULES)
+    assert "advice.advisory_rules" not in first
+    assert newest["advice.advisory_rules"] == 2
