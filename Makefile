@@ -44,12 +44,13 @@ ifdef COVERAGE
 	$(BIN)/python -m coverage report
 endif
 
-check: $(VENV)/.all ## format, lint, types, import contracts, docs
+check: $(VENV)/.all ## format, lint, types, import contracts, docs, how far commands walk
 	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python tools/journey_modules.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run

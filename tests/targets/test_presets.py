@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from gatemark.targets.http import open_http
-from gatemark.targets.limits import Prices
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, Target, TargetError
 from gatemark.targets.prompt_files import with_prompt_files
+from gatemark.targets.spec import Prices
 
 from .rigs import Answer, ask, serving
 

@@ -20,8 +20,7 @@ from gatemark.cli.options import (
     read_waivers,
     store_option,
 )
-from gatemark.cli.outputs import Reports, report_options
-from gatemark.cli.screen import say, show
+from gatemark.cli.screen import Reports, report_options, say, show
 from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref

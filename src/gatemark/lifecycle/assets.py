@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.result import AssetKind, AssetRef
-from gatemark.evidence.strict_json import parse_strictly
+from gatemark.evidence.source import parse_strictly
 from gatemark.lifecycle.commands import AddVersion, SetExam
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack

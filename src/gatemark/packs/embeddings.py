@@ -17,11 +17,10 @@ from gatemark.core.errors import BadInputError
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.scorers.embedding import NAME, EmbeddingOptions, checked_vector, text_key
 from gatemark.scorers.scorer import Scorable, scorers
-from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES
 from gatemark.targets.network_specs import OpenAISpec
 from gatemark.targets.port import OUTAGES, Call, CallError, CallPart, ErrorKind, Reply, bad_reply
 from gatemark.targets.runner import CallOutcome
-from gatemark.targets.spec import TargetSpec
+from gatemark.targets.spec import DEFAULT_MAX_REPLY_BYTES, TargetSpec
 
 ItemKey = tuple[str, int]
 

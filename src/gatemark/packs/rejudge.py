@@ -25,7 +25,6 @@ from gatemark.packs.answers import (
     sample_of,
 )
 from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
-from gatemark.packs.conditions import conditions_of
 from gatemark.packs.embeddings import Embedded, read_embedded, vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
@@ -56,6 +55,7 @@ from gatemark.packs.pack_file import (
     scorer_of,
     suite_plugin,
 )
+from gatemark.packs.policy import conditions_of
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.judge.grading import JudgeOptions

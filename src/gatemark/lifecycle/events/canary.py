@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.ledger.event_kinds import CANARY_JUDGED
-from gatemark.lifecycle.commands import PushWindow, ReportService, Tick
+from gatemark.lifecycle.commands import PushShadow, PushWindow, ReportService, Tick
 from gatemark.lifecycle.events.fact import AssetFact, LifecycleEvent, Tone, VersionFact, event
 from gatemark.lifecycle.model.nouns import (
     ArmMetric,
@@ -17,8 +17,10 @@ from gatemark.lifecycle.model.nouns import (
     InvariantCount,
     MetricVerdict,
     Role,
+    ShadowPairs,
     Stage,
     Traffic,
+    VersionName,
     WindowState,
 )
 from gatemark.lifecycle.model.state import Asset, CanaryWindow, ServiceSpan
@@ -73,7 +75,7 @@ class WindowPushed(VersionFact, frozen=True, kw_only=True):
     command=Tick,
     compared=(
         *("environment", "version", "start", "end", "stage", "state", "judge"),
-        *("missing_count", "is_ratio_off"),
+        *("missing_count", "is_ratio_off", "is_pooled"),
     ),
 )
 class WindowJudged(VersionFact, frozen=True, kw_only=True):
@@ -88,6 +90,7 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
     metrics: tuple[MetricVerdict, ...] = ()
     missing_count: int = 0
     is_ratio_off: bool = False
+    is_pooled: bool = False
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Count the window, and drop its single values."""
@@ -101,11 +104,13 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
         rollout.judged_until = self.end
         rollout.last = (event.seq, self.state, self.is_ratio_off)
         if self.state == "clean":
+            rollout.pool_since = self.end
             rollout.streak.append(event.seq)
             rollout.held_count = 0
             rollout.clean_count += 1
         else:
-            rollout.streak = []
+            # A window that only has too few samples is judged together with the next one.
+            rollout.streak = rollout.streak if self.is_pooled else []
             rollout.other_count += max(1, self.missing_count)
             if self.state == "inconclusive":
                 rollout.held_count += max(1, self.missing_count)
@@ -143,6 +148,31 @@ class WatchClosed(VersionFact, frozen=True, kw_only=True):
     def sentence(self) -> str:
         counts = f"{self.clean_count} clean windows, {self.other_count} others"
         return f"the watch is over, {counts}"
+
+
+@event(
+    "shadow_measured",
+    "a shadow and the live version are measured on the same inputs",
+    roles=REPORTERS,
+    command=PushShadow,
+    compared=("environment", "version", "live", "pairs"),
+    is_measurement=True,
+)
+class ShadowMeasured(VersionFact, frozen=True, kw_only=True):
+    """Paired measurements of a shadow and the version that is live."""
+
+    live: VersionName
+    pairs: ShadowPairs
+
+    def apply(self, asset: Asset, _event: LifecycleEvent) -> None:
+        """Add the measurements to those of the shadow."""
+        track = asset.ensure_track(self.environment, self.version)
+        track.shadowed = [*track.shadowed, (self.live, self.pairs)]
+
+    @property
+    def sentence(self) -> str:
+        pairs = self.pairs
+        return f"{pairs.n} pairs with {self.live}, {pairs.agreed} agree, to {pairs.end:%H:%MZ}"
 
 
 @event(

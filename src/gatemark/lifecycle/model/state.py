@@ -19,6 +19,7 @@ from gatemark.lifecycle.model.nouns import (
     Role,
     SampleMoments,
     SchemaChange,
+    ShadowPairs,
     Stage,
     Traffic,
     WindowState,
@@ -115,6 +116,8 @@ class Track(msgspec.Struct):
     paused: Pause | None = None
     fell_at: datetime | None = None
     glass: Glass | None = None
+    shadowed: list[tuple[str, ShadowPairs]] = []
+    """Measurements since it entered shadow, each with the version that was live."""
 
 
 class CanaryWindow(msgspec.Struct):
@@ -134,6 +137,7 @@ class Rollout(msgspec.Struct):
     ``pending`` are windows that arrived and are not judged, ``history`` those that are, without
     their single values. ``streak`` are the events of the clean windows in a row at this step;
     ``last`` is the event of the last window, its word, and whether traffic was split wrongly.
+    Samples since ``pool_since``, the end of the last clean window, count together.
     """
 
     version: str
@@ -148,6 +152,7 @@ class Rollout(msgspec.Struct):
     streak: list[int] = []
     last: tuple[int, WindowState, bool] | None = None
     held_count: int = 0
+    pool_since: datetime | None = None
     clean_count: int = 0
     other_count: int = 0
 

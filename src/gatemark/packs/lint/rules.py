@@ -8,13 +8,13 @@ import msgspec
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import COVERAGE, Rule
+from gatemark.packs.answers import METRICS as LATENCY_AND_COST
 from gatemark.packs.answers import PART_MARK, Answer, sample_of
 from gatemark.packs.grading import METRIC as LICENCE
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
 from gatemark.packs.part_scores import PART_METRICS
-from gatemark.packs.policy import METRICS as LATENCY_AND_COST
 from gatemark.packs.suites.slices import DEFAULT_MIN_ITEMS, slices_of
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.scorers.combined import NAME as COMBINED
