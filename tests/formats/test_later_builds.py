@@ -163,28 +163,26 @@ def test_this_build_verifies_what_a_later_one_wrote(build: Build, tmp_path: Path
     source = build(tuple(sealed_structs()), add_field)
     played = run(source, "demo", cwd=tmp_path)
     assert played.returncode == 0, played.stderr
-    stores = [database.parent for database in tmp_path.rglob("gatemark.sqlite3")]
-    assert len(stores) == 3
-    for place in stores:
-        checked = run(SOURCE.parent, "ledger", "verify", "--store", str(place))
-        assert checked.returncode == 0, checked.stdout
-        status = run(SOURCE.parent, "drift", "status", "--store", str(place))
-        assert status.returncode == 0, status.stderr
+    (place,) = [database.parent for database in tmp_path.rglob("gatemark.sqlite3")]
+    checked = run(SOURCE.parent, "ledger", "verify", "--store", str(place))
+    assert checked.returncode == 0, checked.stdout
+    status = run(SOURCE.parent, "drift", "status", "--store", str(place))
+    assert status.returncode == 0, status.stderr
 
 
 OLD_WAY = """
 import sqlite3, sys
 import msgspec
-from gatemark.core.canonical import digest_bytes
+from gatemark.core.canonical import digest_bytes, plain
 from gatemark.core.result import OCCASION, Result
 import rfc8785
 
 rows = sqlite3.connect(sys.argv[1]).execute("SELECT id, document FROM results").fetchall()
 wrong = 0
 for identity, document in rows:
-    content = msgspec.to_builtins(msgspec.json.decode(document, type=Result))
+    content = plain(msgspec.json.decode(document, type=Result))
     for name in ("id", "stamp", *OCCASION):
-        del content[name]
+        content.pop(name, None)
     wrong += digest_bytes(rfc8785.dumps(content)) != identity
 print(wrong, len(rows))
 """
