@@ -110,7 +110,7 @@ def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     answers = re.split(rf"\n{_MARK}(\d+)\n", done.stdout)
     assert len(answers) == 2 * len(commands) + 1, done.stdout
