@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 LOCK := locks/requirements.lock
 SOURCES := pyproject.toml $(LOCK)
-# COVERAGE=1 make test also measures which lines and branches the tests reach.
+# COVERAGE=1 make test also measures which lines and branches the tests reach, and holds the floor
+# of pyproject.toml (fail_under).
 ifdef COVERAGE
 MEASURED := -m coverage run
 endif
@@ -34,18 +35,22 @@ demo: $(VENV)/.base ## run the whole gate on bundled synthetic data
 test: $(VENV)/.all ## run every test
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python tests/install_browser.py
+ifdef COVERAGE
+	$(BIN)/python -m coverage erase
+endif
 	$(BIN)/python $(MEASURED) -m pytest -n 2 --dist worksteal
 ifdef COVERAGE
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 endif
 
-check: $(VENV)/.all ## format, lint, types, import contracts, docs
+check: $(VENV)/.all ## format, lint, types, import contracts, docs, how far commands walk
 	$(BIN)/ruff format --check src tests bench tools
 	$(BIN)/ruff check src tests bench tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python tools/check_docs.py
+	$(BIN)/python tools/journey_modules.py --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run

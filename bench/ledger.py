@@ -20,8 +20,8 @@ from gatemark.core.canonical import digest
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.proof import prove_inclusion
+from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.postgres import open_postgres
-from gatemark.ledger.stores.sqlite import open_sqlite
 from gatemark.lifecycle.ledger_rules import RuleCheck
 
 EVENTS = int(os.environ.get("GATEMARK_BENCH_EVENTS", "1000000"))

@@ -14,7 +14,7 @@ from gatemark.evidence.engines.local import LocalEngine
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
 from gatemark.schedule.journey import tick_schedules
 from gatemark.schedule.stores import RunState
-from gatemark.targets.limits import Budget, RunOptions
+from gatemark.targets.spec import Budget, RunOptions
 from gatemark.workspace import Workspace
 
 NOW = datetime(2026, 3, 1, 10, 5, tzinfo=UTC)

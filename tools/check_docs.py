@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from docs_pages.authoring import scorers_page, targets_page
+from docs_pages.authoring import (
+    judges_page,
+    pack_page,
+    probes_page,
+    scorers_page,
+    targets_page,
+)
 from docs_pages.commands import commands_page
 from docs_pages.detectors import detectors_page
 from docs_pages.formats import formats_page
@@ -34,6 +40,9 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/schemas.md": schemas_page,
     "docs/reference/measures.md": measures_page,
     "docs/reference/suites.md": suites_page,
+    "docs/reference/pack.md": pack_page,
+    "docs/reference/judges.md": judges_page,
+    "docs/reference/probes.md": probes_page,
     "docs/reference/scorers.md": scorers_page,
     "docs/reference/targets.md": targets_page,
     "docs/reference/detectors.md": detectors_page,

@@ -22,7 +22,7 @@ from gatemark.ledger.stores import DATABASE
 if TYPE_CHECKING:
     from gatemark.core.result import Result
     from gatemark.ledger.stores.database import SqlDatabase
-    from gatemark.ledger.stores.place import StorePlace
+    from gatemark.ledger.stores.folder import StorePlace
     from gatemark.ledger.stores.sql import SqlStore
 
 S = TypeVar("S")
@@ -128,7 +128,7 @@ class Workspace:
             return open_postgres(self._address, must_exist=must_exist)
         if must_exist:
             self._require_file()
-        from gatemark.ledger.stores.sqlite import open_sqlite  # noqa: PLC0415
+        from gatemark.ledger.stores.folder import open_sqlite  # noqa: PLC0415
 
         return open_sqlite(self._folder / DATABASE, must_exist=must_exist)
 
@@ -153,7 +153,7 @@ class Workspace:
             from gatemark.ledger.stores.postgres import postgres_place  # noqa: PLC0415
 
             return postgres_place(self._address)
-        from gatemark.ledger.stores.sqlite import folder_place  # noqa: PLC0415
+        from gatemark.ledger.stores.folder import folder_place  # noqa: PLC0415
 
         return folder_place(self._folder)
 

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
+from gatemark.workspace import Workspace
+
 Run = Callable[..., Any]
 
 DESK = """
@@ -283,6 +286,36 @@ def test_a_sealed_attribution_is_in_the_ledger(gatemark: Run, folder: Path) -> N
     assert ran.code == 0
     verified = gatemark("ledger", "verify", "--store", folder / "store")
     assert verified.code == 0
+
+
+def sealed_count(place: str) -> int:
+    return len(list(Workspace(store=place).events.events(kind=ATTRIBUTION_SEALED)))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_sealing_twice_writes_once_and_only_about_what_the_ledger_knows(
+    gatemark: Run, folder: Path, new_postgres_url: Callable[[], str], kind: str
+) -> None:
+    place = str(folder / "store") if kind == "sqlite" else new_postgres_url()
+    store = ("--store", place)
+
+    def seal() -> Any:
+        return gatemark("attribute", folder / "decision.json", "--seal", *store, "--json")
+
+    assert [seal().code, seal().code, sealed_count(place)] == [3, 3, 1]
+    named = decision(asset="desk", version="2.0.0")
+    (folder / "decision.json").write_text(json.dumps(named))
+    refused = seal()
+    assert (refused.code, "there is no asset desk in this store" in refused.err) == (2, True)
+    gatemark("role", "grant", "ann", "author", "admin", "--actor", "ann", *store)
+    digest = "sha256:" + "1" * 64
+    added = ("asset", "add", "desk@1.0.0", "--kind", "agent", "--digest", digest)
+    assert gatemark(*added, "--actor", "ann", *store).code == 0
+    refused = seal()
+    assert (refused.code, "has no version 2.0.0 (known: 1.0.0)" in refused.err) == (2, True)
+    assert sealed_count(place) == 1
+    (folder / "decision.json").write_text(json.dumps({**named, "version": "1.0.0"}))
+    assert [seal().code, sealed_count(place)] == [3, 2]
 
 
 def test_the_page_escapes_what_a_model_wrote(gatemark: Run, folder: Path) -> None:

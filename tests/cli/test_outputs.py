@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from gatemark.cli.outputs import Outputs, optional_import, output_options
-from gatemark.cli.screen import show
+from gatemark.cli.screen import Outputs, optional_import, output_options, show
 from gatemark.core.errors import UsageError
 
 

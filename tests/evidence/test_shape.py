@@ -12,8 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from gatemark.core.record import BadExample, Form, by_kind
 from gatemark.evidence.record_reader import RecordReader, object_lines
 from gatemark.evidence.shape import KeyTotals, key_count, whole_type
-from gatemark.evidence.source import Block, ReadingChoices
-from gatemark.evidence.strict_json import parse_strictly
+from gatemark.evidence.source import Block, ReadingChoices, parse_strictly
 
 
 class Inner(Struct, frozen=True, forbid_unknown_fields=True):

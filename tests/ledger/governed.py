@@ -18,7 +18,7 @@ ONE, TWO = digest("version one"), digest("version two")
 POLICY = digest("release policy")
 FIRST = result("first", candidate=ONE, with_blobs=True)
 FAILED = result("second, failed", candidate=TWO, verdict="fail")
-SECOND = result("second", candidate=TWO)
+SECOND = result("second", candidate=TWO, answered_at=MOMENT + timedelta(hours=5))
 
 
 class Governed:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from tests.lifecycle.world import window
 
-from gatemark.core.result import Result, seal
+from gatemark.core.result import AnswerTime, Result, answer_time_of, seal
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.canary import canary_state
@@ -76,7 +76,9 @@ class Honest:
 
     def seal(self, sealed: Result) -> None:
         """A result as of now; what was judged, and so its id, stays the same."""
-        self.clock.now += timedelta(minutes=1)
+        answered = answer_time_of(sealed)
+        assert answered is not None
+        self.clock.now = max(self.clock.now, answered.at) + timedelta(minutes=1)
         fields = {name: getattr(sealed, name) for name in sealed.__struct_fields__}
         del fields["id"], fields["stamp"], fields["schema"]
         times = {"started_at": self.clock.now, "finished_at": self.clock.now}
@@ -106,7 +108,8 @@ def compared() -> Result:
     fields = {name: getattr(SECOND, name) for name in SECOND.__struct_fields__}
     del fields["id"], fields["stamp"], fields["schema"]
     baseline = msgspec.structs.replace(fields["candidate"], id="triage/baseline", digest=ONE)
-    return seal(**{**fields, "title": "compared", "baseline": baseline})
+    runtime = {**fields["runtime"], **AnswerTime(MOMENT + timedelta(hours=6)).runtime()}
+    return seal(**{**fields, "title": "compared", "baseline": baseline, "runtime": runtime})
 
 
 COMPARED = compared()

@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.measurement import Evidence, EvidenceFile
 from gatemark.core.policy import Finding, Policy, Rule
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.ledger.event import EventDraft
 
 MOMENT = datetime(2026, 5, 4, 12, 0, 0, 250_000, tzinfo=UTC)
@@ -24,6 +24,7 @@ def result(
     actor: str = "tester",
     at: datetime = MOMENT,
     with_blobs: bool = False,
+    answered_at: datetime = MOMENT,
 ) -> Result:
     policy = Policy(name="p", rules=(Rule("r", "m", ">=", 0.5),))
     passed = verdict == "pass"
@@ -37,7 +38,7 @@ def result(
         candidate=None if candidate is None else AssetRef("triage/candidate", candidate),
         baseline=None,
         snapshots=(),
-        runtime={"python": "3"},
+        runtime={"python": "3", **AnswerTime(answered_at).runtime()},
         evidence=(Evidence(1, 1, 0, 1, 0, None, (file,) if with_blobs else ()),),
         measurements=(),
         findings=(

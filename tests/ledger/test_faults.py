@@ -15,8 +15,8 @@ import sqlalchemy as sa
 from gatemark.core.errors import BadInputError
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.port import Store
+from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.sql import SqlStore
-from gatemark.ledger.stores.sqlite import open_sqlite
 
 from .samples import draft, result
 

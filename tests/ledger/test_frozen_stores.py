@@ -484,7 +484,8 @@ def bring_the_desk_back(crew: Crew) -> None:
     policy = crew("ana", "policy", "show", "--json").json["policy"]
     file = crew.write("release.yaml", json.dumps(policy | {"name": "later"}))
     crew("ana", "policy", "adopt", file)
-    crew("dai", "demote", DESK, "--reason", "wrong language")
+    crew("dai", "demote", DESK, "--reason", "wrong language", code=1)
+    crew("dai", "demote", DESK, "--reason", "wrong language", "--stop")
 
 
 def hand_in_points(crew: Crew) -> None:

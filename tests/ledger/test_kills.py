@@ -11,8 +11,8 @@ import pytest
 
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.port import Store
+from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.postgres import open_postgres
-from gatemark.ledger.stores.sqlite import open_sqlite
 
 KILLS = 220
 POSTGRES_KILLS = 25
@@ -26,7 +26,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[4])
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.stores.postgres import open_postgres
-from gatemark.ledger.stores.sqlite import open_sqlite
+from gatemark.ledger.stores.folder import open_sqlite
 from tests.ledger.samples import MOMENT, result
 
 address, kills, seed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])

@@ -14,8 +14,8 @@ from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import CLOCK_SET_BACK
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
+from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.postgres import open_postgres
-from gatemark.ledger.stores.sqlite import open_sqlite
 from gatemark.workspace import Workspace
 
 from .governed import write_history

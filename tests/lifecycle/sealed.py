@@ -8,7 +8,7 @@ from typing import Any
 from gatemark.core.canonical import digest
 from gatemark.core.measurement import Evidence
 from gatemark.core.policy import Finding, Policy, Rule
-from gatemark.core.result import AssetRef, Cost, PackRef, Result, seal
+from gatemark.core.result import AnswerTime, AssetRef, Cost, PackRef, Result, seal
 from gatemark.lifecycle.exam_identity import exam_of
 from gatemark.lifecycle.model.nouns import ExamRef
 
@@ -26,6 +26,7 @@ def result(
     verdict: Any = "pass",
     baseline: str | None = None,
     policy: Policy = POLICY,
+    answered_at: datetime | None = None,
 ) -> Result:
     """A result as a pack run would seal it."""
     observed = 0.7 if verdict == "pass" else 0.05
@@ -37,7 +38,7 @@ def result(
         candidate=AssetRef(f"{asset}/candidate", candidate),
         baseline=None if baseline is None else AssetRef(f"{asset}/baseline", baseline),
         snapshots=tuple(sorted(f"{suite}@{digest(suite)}" for suite in SUITES)),
-        runtime={"python": "3"},
+        runtime={"python": "3", **AnswerTime(answered_at or at).runtime()},
         evidence=tuple(
             Evidence(
                 *(1, 1, 0, 1, 0, 1, ()),

@@ -55,7 +55,7 @@ def test_a_canary_waits_at_its_last_share_for_people() -> None:
 def test_an_open_window_between_starts_the_count_anew() -> None:
     world = canary()
     world.clean_windows(1)
-    world.push(n=10)
+    world.push(traffic=None)
     assert states(world.tick()) == ["inconclusive"]
     world.clean_windows(1)
     assert world.stage("2.0.0") == "canary_1"
@@ -331,6 +331,40 @@ def test_a_warning_in_the_watch_is_a_flag_on_the_enabled_version() -> None:
     assert world.stage("2.0.0") == "enabled"
 
 
+def test_samples_of_small_windows_count_together() -> None:
+    world = World()
+    world.enable_first()
+    world.end_watch()
+    world.to_canary("2.0.0")
+    states = []
+    for _ in range(6):
+        world.push(n=20, errors=(0, 0), traffic=(20, 20))
+        states += [fact.state for fact in world.tick() if isinstance(fact, WindowJudged)]
+    few, clean = "inconclusive", "clean"
+    assert states == [few, few, clean, few, few, clean]
+    assert world.stage("2.0.0") == "canary_5"
+    # The next share starts from nothing.
+    world.push(n=20, errors=(0, 0), traffic=(20, 20))
+    (judged,) = [fact for fact in world.tick() if isinstance(fact, WindowJudged)]
+    assert judged.is_pooled
+    assert any("must have 50 samples, got 20" in reason for reason in judged.reasons)
+
+
+def test_a_small_window_with_another_gap_starts_the_streak_again() -> None:
+    world = World()
+    world.enable_first()
+    world.end_watch()
+    world.to_canary("2.0.0")
+    world.push()
+    world.tick()
+    world.push(n=20, errors=(0, 0), traffic=(20, 20), invariants=())
+    (judged,) = [fact for fact in world.tick() if isinstance(fact, WindowJudged)]
+    assert (judged.state, judged.is_pooled) == ("inconclusive", False)
+    rollout = world.state.asset.place("production").rollout
+    assert rollout is not None
+    assert rollout.streak == []
+
+
 def test_a_watch_without_a_baseline_still_sees_broken_invariants() -> None:
     world = World()
     world.enable_first()
@@ -338,7 +372,10 @@ def test_a_watch_without_a_baseline_still_sees_broken_invariants() -> None:
     assert states(world.tick()) == ["inconclusive"]
     world.push(violations=1)
     assert states(world.tick()) == ["breach"]
-    assert world.stage("1.0.0") == "rolled_back"
+    assert world.stage("1.0.0") == "enabled", "nothing else could serve"
+    paused = world.state.asset.track("production", "1.0.0").paused
+    assert paused is not None
+    assert "no earlier version can take over" in paused.note
 
 
 def test_a_burning_error_budget_pauses_a_canary() -> None:

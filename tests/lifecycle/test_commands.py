@@ -115,7 +115,9 @@ def test_what_was_live_before_anything_was_live(live: Run) -> None:
 
 
 def test_rollback_is_one_command_and_idempotent(live: Run) -> None:
-    first = live("rollback", ASSET, actor="bob")
+    refused = live("rollback", ASSET, actor="bob")
+    assert (refused.code, "ask for that with --stop" in refused.err) == (1, True)
+    first = live("rollback", ASSET, "--stop", actor="bob")
     assert first.code == 0
     assert "enabled → rolled_back (rollback)" in first.out
     assert "no version may serve in production now: no version is enabled" in first.err
@@ -133,13 +135,17 @@ def test_demote_needs_a_reason_and_a_role(live: Run) -> None:
     ran = live("demote", ASSET, "--reason", "wrong language", actor="stranger")
     assert ran.code == 1
     assert "stranger must be operator, approver or system to demote" in ran.err
-    ran = live("demote", ASSET, "--reason", "wrong language", "--to", "shadow", actor="ann")
-    assert "enabled → shadow (demote): wrong language" in ran.out
+    ran = live(
+        *("demote", ASSET, "--reason", "wrong language", "--to", "shadow", "--stop"), actor="ann"
+    )
+    assert "enabled → shadow (demote): (--stop) wrong language" in ran.out
     assert live("demote", f"{ASSET}@1.0.0", "--reason", "x", "--note", "y", actor="ann").code == 2
 
 
 def test_a_long_note_does_not_stop_a_fall(live: Run) -> None:
-    told = live("rollback", ASSET, "--note", "stack\r\n\x1b[31m" + "x" * 5_000, actor="ann")
+    told = live(
+        "rollback", ASSET, "--stop", "--note", "stack\r\n\x1b[31m" + "x" * 5_000, actor="ann"
+    )
     assert told.code == 0
     history = live("asset", "history", ASSET, "--json").json
     assert len(history["lines"][0]["note"]) == 2_000
@@ -454,7 +460,7 @@ def test_erased_evidence_is_told_and_cannot_carry_another_step(live: Run, tmp_pa
     checked = live("ledger", "verify")
     assert (checked.code, "was erased; what it held is gone" in checked.out) == (0, True)
     assert live("route", ASSET).code == 0
-    live("demote", ASSET, "--to", "shadow", "--reason", "try again", actor="ann")
+    live("demote", ASSET, "--stop", "--to", "shadow", "--reason", "try again", actor="ann")
     refused = live("approve", f"{ASSET}@1.0.0", "--to", "enabled", actor="bob")
     assert refused.code == 1
     assert "only a fresh result can be cited" in refused.err

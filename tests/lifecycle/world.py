@@ -115,6 +115,7 @@ class World:
             sealed_at=self.now,
             suites=suites,
             excused=excused,
+            answered_at=self.now,
         )
         return result_id
 

@@ -19,7 +19,7 @@ from gatemark.packs.answers import Answer
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.pack_file import OpenPack
-from gatemark.targets.limits import tokens_of
+from gatemark.targets.runner import tokens_of
 
 Run = Callable[..., Any]
 SIZE = 40

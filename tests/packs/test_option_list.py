@@ -9,6 +9,13 @@ import jsonschema
 import pytest
 
 from gatemark.packs.documents import json_schema
+from gatemark.packs.option_list import (
+    describe_judges,
+    describe_pack,
+    describe_probes,
+    describe_scorers,
+    describe_targets,
+)
 from gatemark.scorers.scorer import scorers
 
 Run = Callable[..., Any]
@@ -74,3 +81,43 @@ def test_targets_are_listed_with_their_options(gatemark: Run) -> None:
 
 def test_plugins_of_others_are_listed(gatemark: Run) -> None:
     assert gatemark("plugins").code == 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "is_valid"),
+    [
+        ("golden", {"k": 2}, True),
+        ("golden", {"kk": 2}, False),
+        ("golden", {"k": 0}, False),
+        ("calibration", {"bins": 10}, True),
+        ("calibration", {"bins": "ten"}, False),
+        ("goldn", {}, False),
+    ],
+)
+def test_the_schema_of_a_pack_knows_the_options_of_suites(
+    kind: str, options: dict[str, Any], is_valid: bool
+) -> None:
+    document = pack("exact", PYTHON)
+    document["suites"][0] |= {"kind": kind, "options": options}
+    validator = jsonschema.Draft202012Validator(json_schema("gatemark.pack/1"))
+    assert validator.is_valid(document) == is_valid
+
+
+@pytest.mark.parametrize(
+    "describe",
+    [describe_pack, describe_judges, describe_probes, describe_scorers, describe_targets],
+)
+def test_every_option_says_what_it_means(describe: Callable[[], dict[str, Any]]) -> None:
+    silent = [
+        f"{name}.{option.name}"
+        for name, part in describe().items()
+        for option in part.options
+        if not option.meaning
+    ]
+    assert silent == []
+
+
+def test_an_editor_shows_the_meanings() -> None:
+    keys = json_schema("gatemark.pack/1")["$defs"]["SuiteSpec"]["properties"]
+    assert keys["weight"]["description"].startswith("Share in the bench score")
+    assert keys["kind"]["description"].startswith("Kind of suite")

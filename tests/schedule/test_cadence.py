@@ -48,8 +48,9 @@ def test_the_default_plan_is_the_cadence_of_the_source() -> None:
     weekly = [*by_kind["calibration_refit"], *by_kind["adversarial"]]
     assert all(s.cron is not None and s.cron.endswith(("* * 0", "* * 6")) for s in weekly)
     assert by_kind["adversarial"][0].triggers == ("threat",)
-    active = [s.id for s in DEFAULT_PLAN.schedules if s.is_active]
-    assert active == ["drift"], "packs are the user's to name"
+    active = {s.kind for s in DEFAULT_PLAN.schedules if s.is_active}
+    assert active == {"full_pack", "regression", "drift", "adversarial"}
+    assert all(s.is_per_asset for s in DEFAULT_PLAN.schedules if s.is_active and s.kind != "drift")
 
 
 def test_a_run_is_due_from_its_moment_on_and_only_until_it_is_dealt_with() -> None:
@@ -159,10 +160,12 @@ def test_triggers_start_the_schedules_that_wait_for_them_once() -> None:
         Trigger("threat", "t1", at("2026-03-01T00:00:00")),
         Trigger("change", "c1", at("2026-03-01T00:00:00"), "triage"),
     ]
-    (one,) = triggered(sweep, triggers, frozenset())
+    (one,) = triggered(sweep, triggers, frozenset(), at("2026-03-01T12:00:00"))
     assert (one.id, one.state) == ("threat:t1", "due")
-    assert triggered(sweep, triggers, frozenset({"threat:t1"})) == []
-    (change,) = triggered(nightly(triggers=("change",)), triggers, frozenset())
+    assert triggered(sweep, triggers, frozenset({"threat:t1"}), at("2026-03-01T12:00:00")) == []
+    (change,) = triggered(
+        nightly(triggers=("change",)), triggers, frozenset(), at("2026-03-01T12:00:00")
+    )
     assert change.asset == "triage"
 
 

@@ -109,9 +109,12 @@ def test_an_overdue_schedule_warns_once(gatemark: Run, tmp_path: Path, store: Pa
     )
     for hour in ("10", "11", "12", "13"):
         tick(gatemark, store, path, f"{hour}:05:00", "--alerts", alerts)
-    (line,) = log.read_text().splitlines()
-    assert '"kind":"overdue"' in line
+    lines = log.read_text().splitlines()
+    (line,) = [line for line in lines if '"kind":"overdue"' in line]
     assert '"level":"WARN"' in line
+    failed = [line for line in lines if '"kind":"schedule"' in line]
+    assert len(failed) == 4, "every run that ends with an error is told about"
+    assert all("the run ended with an error" in line for line in failed)
 
 
 def test_a_clock_that_was_far_ahead_once_does_not_end_the_schedules(
@@ -225,7 +228,7 @@ def test_the_loop_ticks_and_stops(gatemark: Run, tmp_path: Path, store: Path) ->
 def test_the_list_names_what_has_no_command(gatemark: Run, store: Path) -> None:
     ran = gatemark("schedule", "list", "--store", store, "--now", "2026-03-01T00:00:00Z")
     assert "active      drift" in ran.out
-    assert "no command  adversarial" in ran.out
+    assert "no asset    adversarial" in ran.out
 
 
 @pytest.mark.parametrize(

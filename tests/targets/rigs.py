@@ -14,9 +14,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from gatemark.targets.journal import Journal
-from gatemark.targets.limits import RunOptions, Spending
 from gatemark.targets.port import Call, CallPart, Reply, Target
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
+from gatemark.targets.spec import RunOptions
 
 
 class Time:

@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from gatemark.targets.http import HttpTarget
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, TargetError
+from gatemark.targets.spec import RunOptions
 
 from .rigs import Answer, ask, questions, run, serving
 

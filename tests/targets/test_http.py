@@ -10,9 +10,9 @@ import pytest
 
 from gatemark.core.errors import UsageError
 from gatemark.targets.http import HttpTarget
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.network_specs import HttpSpec, is_loopback
 from gatemark.targets.port import Call, TargetError
+from gatemark.targets.spec import RunOptions
 
 from .rigs import Answer, Time, ask, questions, run, serving
 

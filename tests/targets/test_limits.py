@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.targets.limits import Budget, Prices, RateLimit, RunOptions, backoff_s
 from gatemark.targets.port import Reply
+from gatemark.targets.runner import RateLimit, backoff_s
+from gatemark.targets.spec import Budget, Prices, RunOptions
 
 from .rigs import Answers, Time, questions, run
 

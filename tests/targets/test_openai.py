@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from gatemark.targets.limits import Prices, RunOptions
 from gatemark.targets.network_specs import OpenAISpec
 from gatemark.targets.openai import OpenAITarget
 from gatemark.targets.port import Call, TargetError
+from gatemark.targets.spec import Prices, RunOptions
 
 from .rigs import Answer, ask, questions, run, serving
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from gatemark.targets.http import open_http
-from gatemark.targets.limits import Prices
 from gatemark.targets.network_specs import HttpSpec
 from gatemark.targets.port import Call, Target, TargetError
 from gatemark.targets.prompt_files import with_prompt_files
+from gatemark.targets.spec import Prices
 
 from .rigs import Answer, ask, serving
 
@@ -124,7 +124,7 @@ SHAPES = {
         "m-1",
     ),
     "bedrock": (
-        "/model/m:1/converse",
+        "/model/m%3A1/converse",
         ("Authorization", "Bearer sk-1"),
         {
             "system": [{"text": "Be brief."}],

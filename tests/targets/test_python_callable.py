@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.python_callable import MAX_ABANDONED_THREADS, PythonTarget
+from gatemark.targets.spec import RunOptions
 
 from .rigs import ask, questions, run
 

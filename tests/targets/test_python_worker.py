@@ -16,11 +16,10 @@ import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.targets.isolation import landlock_version, readable_paths
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.python_worker import MAX_DEATHS_IN_A_ROW, PythonWorkerTarget
 from gatemark.targets.runner import CallOutcome
-from gatemark.targets.spec import target_environment
+from gatemark.targets.spec import RunOptions, target_environment
 
 from .rigs import ask, questions, run
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from gatemark.core.errors import BadInputError
 from gatemark.targets.journal import Journal
-from gatemark.targets.limits import Budget, Prices, RunOptions, Spending
 from gatemark.targets.port import Call, Reply, TargetError
 from gatemark.targets.python_callable import PythonTarget
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
+from gatemark.targets.spec import Budget, Prices, RunOptions
 
 from .rigs import Answers, Time, questions, run
 
@@ -495,7 +495,7 @@ CTRL_C = """
 import asyncio, random, sys, time
 from pathlib import Path
 from gatemark.targets.journal import Journal
-from gatemark.targets.limits import RunOptions
+from gatemark.targets.spec import RunOptions
 from gatemark.targets.port import Call
 from gatemark.targets.python_callable import PythonTarget
 from gatemark.targets.runner import run_calls
@@ -522,6 +522,7 @@ def test_ctrl_c_ends_a_run_of_plain_functions_at_once(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", CTRL_C, str(tmp_path)])
     journal_path = tmp_path / "j"
     while not journal_path.exists() or journal_path.stat().st_size < 2000:
+        assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=15) == 130

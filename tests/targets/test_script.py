@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gatemark.core.errors import UsageError
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Call, TargetError
 from gatemark.targets.script import ScriptTarget
+from gatemark.targets.spec import RunOptions
 
 from .rigs import ask, run
 
@@ -73,7 +73,7 @@ def test_a_script_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     assert outcome.error is not None
     assert outcome.error.kind == "timeout"
     child = int((tmp_path / "child").read_text())
-    for _ in range(100):
+    for _ in range(3000):
         if not Path(f"/proc/{child}").exists() or "Z" in _state(child):
             return
         time.sleep(0.02)

@@ -12,12 +12,11 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.http import HttpTarget
 from gatemark.targets.journal import RecordedTarget
-from gatemark.targets.limits import Budget, Prices
 from gatemark.targets.openai import OpenAITarget
 from gatemark.targets.port import Call, Reply, Target
 from gatemark.targets.python_callable import PythonTarget
 from gatemark.targets.python_worker import PythonWorkerTarget
-from gatemark.targets.spec import build, parse_spec
+from gatemark.targets.spec import Budget, Prices, build, parse_spec
 
 from .rigs import Answer, ask, run, serving
 

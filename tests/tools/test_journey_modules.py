@@ -12,7 +12,7 @@ def test_a_journey_has_what_a_command_enters_and_not_what_it_imports() -> None:
     # Loaded with the other scorers, and never called.
     assert not any("overhead" in name or "advisory" in name for name in walked.modules)
     # Its classes and constants are used, and none of its functions.
-    assert "core/exits.py" not in walked.modules
+    assert "core/errors.py" not in walked.modules
 
 
 def test_folders_are_the_packages_directly_below() -> None:

@@ -56,9 +56,10 @@ def test_a_change_from_another_site_is_refused_even_with_the_mark(
     scene.enable("1.0.0")
     mark = scene.session(client, "olu")
     address = f"/api/v1/assets/{ASSET}/demotion"
-    sent = client.post(address, json={"note": "gone"}, headers={**mark, **headers})
+    body = {"note": "gone", "stop": True}
+    sent = client.post(address, json=body, headers={**mark, **headers})
     assert sent.status_code == 403
-    assert client.post(address, json={"note": "gone"}, headers=mark).status_code == 200
+    assert client.post(address, json=body, headers=mark).status_code == 200
 
 
 def test_a_stranger_cannot_make_somebody_sign_in_as_them(scene: Scene, client: Client) -> None:

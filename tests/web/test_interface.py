@@ -48,7 +48,11 @@ def test_a_move_needs_the_lock_and_an_old_one_changes_nothing(scene: Scene, clie
 def test_taking_back_needs_no_lock(scene: Scene, client: Client) -> None:
     scene.enable("1.0.0")
     headers = scene.session(client, "olu")
-    body = {"note": "complaints since noon"}
+    body: dict[str, object] = {"note": "complaints since noon"}
+    refused = client.post(f"{ADDRESS}/demotion", json=body, headers=headers)
+    assert (refused.status_code, "no earlier version" in refused.text) == (409, True)
+    assert client.get(f"{ADDRESS}/route").json()["primary"]["version"] == "1.0.0"
+    body["stop"] = True
     assert client.post(f"{ADDRESS}/demotion", json=body, headers=headers).status_code == 200
     assert client.get(f"{ADDRESS}/route").json()["primary"] is None
     again = client.post(f"{ADDRESS}/demotion", json=body, headers=headers)

@@ -14,7 +14,7 @@ from gatemark.attribution.decision_files import MAX_DEPTH, problems_of
 from gatemark.attribution.from_traces import decisions
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.strict_json import depth
+from gatemark.evidence.source import depth
 from gatemark.samples.gathering import short_text
 from gatemark.samples.import_logs import check_output
 from gatemark.samples.importer import ReadOptions, detect, importers, open_foreign

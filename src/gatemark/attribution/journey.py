@@ -28,6 +28,7 @@ from gatemark.core.progress import Progress
 from gatemark.evidence.settings_file import read_settings
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_SEALED
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
 
@@ -76,6 +77,8 @@ def attribute(
 ) -> Attributed:
     """Find what made a decision go wrong."""
     decision = _judged(_picked(read_decisions(request.decision), request), request)
+    if request.seal:
+        _check_version(workspace, decision, request.decision)
     others = [
         other for path in request.runs for other in read_decisions(path) if other.id != decision.id
     ]
@@ -201,8 +204,28 @@ def _oracle(decision: PlannedDecision, plan: ReplayPlan) -> Oracle | None:
     return lambda ended: "right" if canonical_bytes(ended) in right else "wrong"
 
 
+def _check_version(workspace: Workspace, decision: PlannedDecision, path: str) -> None:
+    """Refuse a decision of an asset or version that the ledger does not know."""
+    if decision.asset is UNSET:
+        return
+    known = read_state(workspace, decision.asset).asset.versions
+    if not known:
+        raise UsageError(
+            f"{path}: asset: there is no asset {decision.asset} in this store, so that nothing "
+            "can be sealed about it; see: gatemark asset list"
+        )
+    if decision.version is not UNSET and decision.version not in known:
+        raise UsageError(
+            f"{path}: version: {decision.asset} has no version {decision.version} "
+            f"(known: {', '.join(known)})"
+        )
+
+
 def _sealed(workspace: Workspace, found: Attribution, decision: PlannedDecision) -> Event:
-    """Keep the attribution and its decision, and say so in the ledger."""
+    """Keep the attribution and its decision, and say so in the ledger, once."""
+    for event, payload in workspace.events.events(kind=ATTRIBUTION_SEALED):
+        if payload is not None and payload["attribution"] == found.id:
+            return event
     document = canonical_bytes(found)
     kept = {
         "attribution": workspace.blobs.put(document),

@@ -11,7 +11,7 @@ from gatemark.attribution.decision import DecisionJudgement
 from gatemark.attribution.journey import AttributeRequest, attribute
 from gatemark.attribution.views import html, text
 from gatemark.cli.options import OptionGroup, actor_option, store_option
-from gatemark.cli.outputs import Outputs, output_options
+from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.workspace import Workspace

@@ -14,8 +14,7 @@ from gatemark.cli.options import (
     max_errors_option,
     store_option,
 )
-from gatemark.cli.outputs import Outputs, output_options
-from gatemark.cli.screen import byte_progress, wants_color
+from gatemark.cli.screen import Outputs, byte_progress, output_options, wants_color
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.core.text import visible
 from gatemark.evidence.source import ReadingChoices

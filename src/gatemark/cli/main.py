@@ -67,6 +67,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.lifecycle.asset",
         "Register versions, and show their stages and history.",
     ),
+    "release": (
+        "gatemark.cli.lifecycle.release",
+        "Take a version as far as it may go now.",
+    ),
     "promote": (
         "gatemark.cli.lifecycle.promote",
         "Move a version to a stage, citing sealed results.",
@@ -144,7 +148,17 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "comment",
         "calibration",
     ),
-    "Release": ("asset", "promote", "approve", "canary", "route", "why", "rollback", "demote"),
+    "Release": (
+        "asset",
+        "release",
+        "promote",
+        "approve",
+        "canary",
+        "route",
+        "why",
+        "rollback",
+        "demote",
+    ),
     "Watch": ("drift", "schedule", "review", "attribute", "serve"),
     "Audit and settings": ("ledger", "store", "role", "policy", "doctor"),
 }

@@ -6,20 +6,21 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
 from gatemark.cli.options import (
+    MomentParam,
     OptionGroup,
     actor_option,
     engine_option,
     read_waivers,
     store_option,
 )
-from gatemark.cli.outputs import Reports, report_options
-from gatemark.cli.screen import say, show
+from gatemark.cli.screen import Reports, report_options, say, show
 from gatemark.core.policy import EXIT_BY_OUTCOME, Waiver
 from gatemark.core.result import AssetRef
 from gatemark.lifecycle.model.nouns import parse_version_ref
@@ -33,7 +34,7 @@ from gatemark.workspace import EngineName, Workspace
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from gatemark.packs.matrix import MatrixRun, Need
+    from gatemark.packs.matrix import MatrixRun
 
 SECONDS_BETWEEN_LINES: Final = 5.0
 
@@ -197,6 +198,12 @@ waiver_options = OptionGroup(
     help="Registered version that you vouch the candidate is; the result names it.",
 )
 @click.option(
+    "--answered-at",
+    type=MomentParam(),
+    help="Time at which recorded answers or evidence files were made, where they do not say. "
+    "The result names you as the one who states it.",
+)
+@click.option(
     "--against", metavar="ASSET@VERSION", help="Registered version that you vouch the baseline is."
 )
 @actor_option
@@ -215,9 +222,10 @@ def run_command(
     cache: bool,
     limit: int | None,
     cells: tuple[str, ...],
-    need: Need,
+    need: Literal["all", "any"],
     as_version: str | None,
     against: str | None,
+    answered_at: datetime | None,
     actor: str | None,
     store: str,
 ) -> int:
@@ -245,6 +253,7 @@ def run_command(
         candidate=None if candidate is None else _recorded(candidate),
         baseline=_baseline(baseline),
         names=_names(workspace, candidate=as_version, baseline=against),
+        answered_at=answered_at,
     )
     if cells or has_matrix(pack):
         # Few packs have several candidates.
@@ -294,12 +303,21 @@ def _show_matrix(reports: Reports, ran: MatrixRun) -> int:
 @click.argument("reference", metavar="RESULT")
 @click.option("--pack", required=True, help="Pack to judge by.")
 @waiver_options
+@actor_option
 @store_option
 @report_options
 def gate_command(
-    reports: Reports, waivers: Sequence[Waiver], *, reference: str, pack: str, store: str
+    reports: Reports,
+    waivers: Sequence[Waiver],
+    *,
+    reference: str,
+    pack: str,
+    actor: str | None,
+    store: str,
 ) -> int:
     """Judge recorded evidence again by a pack; calls no target.
+
+    The answers stay as old as they are: a promotion that needs fresh ones needs 'gatemark run'.
 
     The pack may differ from the one that made RESULT in rules, weights, floors and scorers, but
     not in its data: other data cannot be compared (exit 3).
@@ -308,7 +326,8 @@ def gate_command(
     Example:
       gatemark gate 3f2a9c01 --pack packs/stricter.yaml
     """
-    return reports.show(rejudge(Workspace(store=store), reference, pack, waivers=waivers))
+    workspace = Workspace(store=store, actor=actor)
+    return reports.show(rejudge(workspace, reference, pack, waivers=waivers))
 
 
 def _names(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:

@@ -15,7 +15,7 @@ import click
 from gatemark.cli.options import OptionGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ConflictError
-from gatemark.drift.alerts import queue_overdue, read_alert_plan, send_pending
+from gatemark.drift.alerts import queue_failed_run, queue_overdue, read_alert_plan, send_pending
 from gatemark.schedule.cadence import Occasion, SchedulePlan, TriggerKind
 from gatemark.schedule.journey import (
     Alerting,
@@ -78,7 +78,8 @@ def list_(plan: SchedulePlan, *, now: datetime | None, runs: int, store: str, js
 def _schedule_line(line: ScheduleLine) -> str:
     when = line.cron or "on " + ", ".join(line.triggers)
     next_at = f"{line.next_at:%Y-%m-%d %H:%MZ}" if line.next_at else "-"
-    word = "OVERDUE" if line.is_overdue else "active" if line.is_active else "no command"
+    off = "no asset" if line.command else "no command"
+    word = "OVERDUE" if line.is_overdue else "active" if line.is_active else off
     return f"{word:<11} {line.id:<30} {when:<12} {line.tz:<8} next {next_at}"
 
 
@@ -213,7 +214,11 @@ def _alerting(workspace: Workspace, file: str | None) -> Alerting | None:
     if not file:
         return None
     plan = read_alert_plan(file)
-    return Alerting(partial(queue_overdue, workspace, plan), partial(send_pending, workspace, plan))
+    return Alerting(
+        partial(queue_overdue, workspace, plan),
+        partial(queue_failed_run, workspace, plan),
+        partial(send_pending, workspace, plan),
+    )
 
 
 def _tick_lines(done: ScheduleTick) -> Iterator[str]:

@@ -14,6 +14,7 @@ from msgspec import NODEFAULT, Meta
 
 from gatemark.cli.options import (
     FiniteRange,
+    actor_option,
     document_option,
     engine_option,
     jobs_option,
@@ -244,6 +245,7 @@ def _decorators(verb: ScoreVerb) -> list[Decorator]:
         ("seal" in has, click.option("--title", help="Title of the result.")),
         ("jobs" in has, jobs_option),
         ("engine" in has, engine_option),
+        ("seal" in has, actor_option),
         ("seal" in has, store_option),
         (True, json_option),
         ("seal" in has, output_option),
@@ -307,7 +309,7 @@ def show_report(report: ScoreReport, places: dict[ReportFile, str], *, as_json: 
 
 
 def _workspace(given: dict[str, Any]) -> Workspace:
-    known = {name: given[name] for name in ("store", "jobs", "engine") if given.get(name)}
+    known = {name: given[name] for name in ("store", "jobs", "engine", "actor") if given.get(name)}
     return Workspace(**known)
 
 

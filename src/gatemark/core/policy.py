@@ -18,7 +18,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -50,17 +50,36 @@ class Rule(
     that does not open at best.
     """
 
-    id: str
-    metric: str
-    op: Operator
-    bound: float
-    lane: str | None = None
-    against: Against = "value"
-    min_n: int = 1
-    on_unmeasured: OnUnmeasured = "inconclusive"
-    severity: Severity = "block"
-    fallback_rules: tuple[Rule, ...] = ()
-    fallback_is_strict: bool = False
+    id: Annotated[str, msgspec.Meta(description="Name of the rule, unique in the pack.")]
+    metric: Annotated[str, msgspec.Meta(description="Name of the measurement.")]
+    op: Annotated[Operator, msgspec.Meta(description="Comparison with the bound.")]
+    bound: Annotated[float, msgspec.Meta(description="The bound.")]
+    lane: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Suite, slice or part, such as `golden`; none for the whole pack."
+        ),
+    ] = None
+    against: Annotated[
+        Against,
+        msgspec.Meta(
+            description="What is compared: the value, an end of its interval, or the interval."
+        ),
+    ] = "value"
+    min_n: Annotated[int, msgspec.Meta(description="Minimum number of items.")] = 1
+    on_unmeasured: Annotated[
+        OnUnmeasured, msgspec.Meta(description="Outcome when there is no number.")
+    ] = "inconclusive"
+    severity: Annotated[
+        Severity, msgspec.Meta(description="What a violation does: block, hold open, or warn.")
+    ] = "block"
+    fallback_rules: Annotated[
+        tuple[Rule, ...],
+        msgspec.Meta(description="Rules that judge in its place when it has no number."),
+    ] = ()
+    fallback_is_strict: Annotated[
+        bool, msgspec.Meta(description="Whether they also judge a number that says little.")
+    ] = False
 
     def __post_init__(self) -> None:
         if not self.id:

@@ -7,7 +7,6 @@ tell a story together: then ``across`` makes the rules that look at the whole fi
 from __future__ import annotations
 
 import operator
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal
@@ -17,12 +16,6 @@ import msgspec
 from gatemark.core.errors import InvalidValueError, UsageError
 
 IDENTITY_PATTERN: Final = r"^[^\u0000-\u001f\u007f]*$"
-_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
-
-
-def is_one_line(text: str) -> bool:
-    """Tell whether a text has no control characters."""
-    return text.isprintable() or _CONTROL.search(text) is None
 
 
 KEY_SEPARATOR = "\x1f"

@@ -384,6 +384,43 @@ class Result(
         return canonical_bytes(self) if stored is None else stored
 
 
+ANSWERED_AT: Final = "answered_at"
+STATED_BY: Final = "answered_at.stated_by"
+
+
+class AnswerTime(msgspec.Struct, frozen=True):
+    """When the oldest answer of the candidate was given, and who states it if no answer does.
+
+    It is kept in the runtime of a result: judging the same answers again does not renew them.
+    """
+
+    at: datetime
+    stated_by: str | None = None
+
+    def runtime(self) -> dict[str, str]:
+        """The entries of a result's runtime that say it."""
+        said = {ANSWERED_AT: self.at.isoformat().replace("+00:00", "Z")}
+        return said if self.stated_by is None else {**said, STATED_BY: self.stated_by}
+
+    @property
+    def sentence(self) -> str:
+        """Who stated the time, for a caveat."""
+        return f"{self.stated_by} states that the answers are from {self.at:%Y-%m-%d %H:%M:%SZ}"
+
+
+def answer_time_of(result: Result) -> AnswerTime | None:
+    """When the answers of a result were given; None when it does not say."""
+    said = result.runtime.get(ANSWERED_AT)
+    if said is None:
+        return None
+    try:
+        at = datetime.fromisoformat(said)
+    except ValueError:
+        return None
+    # What is not a moment says nothing, and a result of an unknown age supports no step up.
+    return AnswerTime(at, result.runtime.get(STATED_BY)) if at.tzinfo is not None else None
+
+
 def seal(**fields: Any) -> Result:
     """Build a result from all its other fields, with the only id and stamp it can have."""
     draft = Result(id="", stamp="", **fields)

@@ -61,3 +61,11 @@ def _escape(found: re.Match[str]) -> str:
         # A byte of a file name that is not UTF-8.
         return f"\\x{ord(sign) - 0xDC00:02x}"
     return f"\\x{ord(sign):02x}" if sign < "\u0100" else f"\\u{ord(sign):04x}"
+
+
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f]")
+
+
+def is_one_line(text: str) -> bool:
+    """Tell whether a text has no control characters."""
+    return text.isprintable() or _CONTROL.search(text) is None

@@ -22,7 +22,7 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     schema: Literal["gatemark.alert/1"] = "gatemark.alert/1"
-    kind: Literal["drift", "stale", "overdue"]
+    kind: Literal["drift", "stale", "overdue", "schedule"]
     level: Level
     subject: str
     reason: str

@@ -17,7 +17,7 @@ from gatemark.drift.assets import LiveVersion, standing
 from gatemark.drift.episode_check import TOLD
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
 from gatemark.drift.open_stores import alerts_of, memories_of
-from gatemark.drift.signal import DriftSignal, Episode, split_metric
+from gatemark.drift.signal import DriftSignal, Episode, Level, split_metric
 from gatemark.drift.sinks import DeliveryError, deliver
 from gatemark.drift.stores.alerts import GIVEN_UP
 from gatemark.drift.stores.memories import EpisodeAction
@@ -155,6 +155,32 @@ def queue_overdue(
         subject=f"schedule {schedule} is overdue",
         reason=reason,
         at=at,
+    )
+    queue_one(workspace, plan, alert)
+
+
+def queue_failed_run(
+    workspace: Workspace,
+    plan: AlertPlan,
+    identity: str,
+    *,
+    schedule: str,
+    asset: str | None,
+    level: Level,
+    reason: str,
+    actions: tuple[str, ...],
+    at: datetime,
+) -> None:
+    """Store the alert about a scheduled run that did not pass."""
+    alert = Alert(
+        id=identity,
+        kind="schedule",
+        level=level,
+        subject=f"schedule {schedule} did not pass",
+        reason=reason,
+        at=at,
+        asset=asset,
+        actions=actions,
     )
     queue_one(workspace, plan, alert)
 

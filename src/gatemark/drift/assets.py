@@ -214,10 +214,11 @@ def _start(track: Track, place: EnvironmentState) -> datetime | None:
 
 
 def _is_fresh(workspace: Workspace, episode: Episode, track: Track) -> bool:
-    """Whether a version cites a result from after its episode showed."""
+    """Whether a version cites a result whose answers were given after its episode showed."""
     showed = (episode.breached or episode.opened).end
     known = Citations(workspace, episode.asset, must_go_on=True)
-    return any(known[name].sealed_at >= showed for name in track.result_ids if name in known)
+    answered = (known[name].answered_at for name in track.result_ids if name in known)
+    return any(moment is not None and moment >= showed for moment in answered)
 
 
 def _words(track: Track) -> str:

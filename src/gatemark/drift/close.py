@@ -7,6 +7,7 @@ from datetime import datetime
 import msgspec
 
 from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.result import answer_time_of
 from gatemark.drift.episode_check import CLOSED
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
@@ -105,10 +106,16 @@ def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) 
         )
     if result.verdict != "pass":
         raise RefusedError(f"result {result.id[:19]} did not pass: {result.verdict}")
-    if result.finished_at < breached:
+    answered = answer_time_of(result)
+    if answered is None:
         raise RefusedError(
-            f"result {result.id[:19]} is from {result.finished_at:%Y-%m-%d %H:%MZ}, before the "
-            f"episode showed at {breached:%Y-%m-%d %H:%MZ}"
+            f"result {result.id[:19]} does not say when its answers were given; run the pack on "
+            "its target, or state it: gatemark run --answered-at TIME"
+        )
+    if answered.at < breached:
+        raise RefusedError(
+            f"the answers of result {result.id[:19]} are from {answered.at:%Y-%m-%d %H:%MZ}, "
+            f"before the episode showed at {breached:%Y-%m-%d %H:%MZ}"
         )
     return result.id
 

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from gatemark.core.record import BadExample, Form, Problem, RecordSchema, is_one_line
+from gatemark.core.record import BadExample, Form, Problem, RecordSchema
+from gatemark.core.text import is_one_line
 from gatemark.drift.point import (
     FORMS,
     LONGEST_WINDOW,

@@ -10,9 +10,10 @@ from typing import Any
 import jsonschema_rs
 import msgspec
 
-from gatemark.core.record import Form, Problem, is_one_line
+from gatemark.core.record import Form, Problem
+from gatemark.core.text import is_one_line
 from gatemark.evidence.json_schema import form_document
-from gatemark.evidence.strict_json import parse_strictly, quoted
+from gatemark.evidence.source import parse_strictly, quoted
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _validators: dict[tuple[type[msgspec.Struct], str], Any] = {}

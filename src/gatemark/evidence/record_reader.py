@@ -14,8 +14,7 @@ import numpy as np
 
 from gatemark.core.record import Form, Problem, RecordSchema
 from gatemark.evidence.shape import Kinds, Shape, key_count, may_nest, shape_of, whole_type
-from gatemark.evidence.source import Block, ReadingChoices, place
-from gatemark.evidence.strict_json import depth
+from gatemark.evidence.source import Block, ReadingChoices, depth, place
 
 _COLON, _OPENING, _CLOSING, _NEWLINE = b":{}\n"
 _WHOLE_TRIES = 8

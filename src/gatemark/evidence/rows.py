@@ -14,16 +14,18 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_document, original_fields, plain
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError, not_installed
-from gatemark.core.record import is_one_line
+from gatemark.core.text import is_one_line
+from gatemark.evidence.settings_file import about
 from gatemark.evidence.source import (
     Limits,
     Source,
     inspect_source,
+    parse_strictly,
+    quoted,
     read_blocks,
     split_sources,
     whole_file,
 )
-from gatemark.evidence.strict_json import parse_strictly, quoted
 
 
 @original_fields("id input target cluster confidence tags extra")
@@ -43,9 +45,9 @@ class Row(msgspec.Struct, frozen=True):
 class Sampling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A seeded draw from a data set, even over the values of a tag when one is named."""
 
-    n: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
-    seed: int = 0
-    stratify: str | None = None
+    n: Annotated[Annotated[int, msgspec.Meta(ge=1, le=1_000_000)], about("Number of items.")]
+    seed: Annotated[int, about("Random seed.")] = 0
+    stratify: Annotated[str | None, about("Tag whose values are drawn evenly.")] = None
 
 
 class Snapshot(msgspec.Struct, frozen=True):

@@ -17,9 +17,10 @@ import msgspec
 import msgspec.inspect
 import numpy as np
 
-from gatemark.core.record import Form, Problem, RecordSchema, by_kind, is_one_line
+from gatemark.core.record import Form, Problem, RecordSchema, by_kind
+from gatemark.core.text import is_one_line
 from gatemark.evidence.diagnose import diagnose, record_problems
-from gatemark.evidence.strict_json import parse_strictly, quoted
+from gatemark.evidence.source import parse_strictly, quoted
 
 _PLAIN = (str, int, float, bool, type(None), msgspec.UnsetType)
 _TRANSPARENT = (Union, UnionType, tuple, list)

@@ -16,8 +16,14 @@ from gatemark.evidence.diagnose import document_problems
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.record_reader import RecordReader
 from gatemark.evidence.shape import Kinds
-from gatemark.evidence.source import ReadingChoices, Source, find_sources, read_blocks, whole_file
-from gatemark.evidence.strict_json import parse_strictly
+from gatemark.evidence.source import (
+    ReadingChoices,
+    Source,
+    find_sources,
+    parse_strictly,
+    read_blocks,
+    whole_file,
+)
 from gatemark.evidence.whole_file import (
     OpenedFile,
     TaggedReading,

@@ -22,12 +22,13 @@ from gatemark.evidence.source import (
     Shard,
     Source,
     inspect_source,
+    parse_strictly,
     place,
+    quoted,
     read_blocks,
     refuse,
     whole_file,
 )
-from gatemark.evidence.strict_json import parse_strictly, quoted
 
 
 class OpenedFile(NamedTuple):

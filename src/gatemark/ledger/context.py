@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gatemark.ledger.port import LedgerStore
-from gatemark.ledger.stores.place import StorePlace
+from gatemark.ledger.stores.folder import StorePlace
 from gatemark.ledger.stores.sql import SqlStore
 
 

@@ -16,9 +16,9 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_bytes, whole_floats
 from gatemark.core.errors import ConflictError, IntegrityError, InvalidValueError, RefusedError
-from gatemark.core.record import is_one_line
 from gatemark.core.result import Result, occasion_of
 from gatemark.core.stored import FORMAT
+from gatemark.core.text import is_one_line
 from gatemark.ledger.event_kinds import (
     CLOCK_SET_BACK,
     RESULT_SEALED,

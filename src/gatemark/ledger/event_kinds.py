@@ -151,6 +151,9 @@ ATTRIBUTION_SEALED: Final = _declare("attribution_sealed", "a failure is attribu
 ATTRIBUTION_REVIEWED: Final = _declare(
     "attribution_reviewed", "people judge what an attribution proposes"
 )
+SCHEDULE_FAILED: Final = _declare(
+    "schedule_failed", "a scheduled run does not pass, or cannot be judged"
+)
 SCHEDULE_OVERDUE: Final = _declare("schedule_overdue", "a scheduled run is overdue", is_kept=False)
 
 SIGNED_IN: Final = _declare("signed_in", "a person signs in to the page", is_kept=False)
@@ -178,7 +181,7 @@ DRIFT_RECORDED: Final = "drift_recorded"
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """What was sealed by an event that does not say so: 0.1.0 knew no other."""
 
-RULES_VERSION: Final = 2
+RULES_VERSION: Final = 3
 """The version of the lifecycle's rules that this build decides by; each decision names it."""
 
 DECIDED_BY: Final = "decided_by"

@@ -19,7 +19,6 @@ from gatemark.core.errors import (
 )
 from gatemark.core.result import Result, read_result
 from gatemark.core.stored import is_newer, newer_format
-from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.event import (
     EMPTY,
     SCHEMA,
@@ -46,6 +45,7 @@ from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
 from gatemark.ledger.signing.dsse import open_envelope, read_envelope
 from gatemark.ledger.signing.note import VerifierKey
 from gatemark.ledger.signing.statements import decision_statement, result_statement
+from gatemark.ledger.stores.folder import FolderBlobs
 
 MAX_LINE_BYTES: Final = 4 * 1024 * 1024
 _CHECKPOINT: Final = re.compile(r"([0-9]{1,16})-[0-9]{1,9}\.txt\Z")

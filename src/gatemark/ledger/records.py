@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from gatemark.core.record import BadExample, Form, Problem, RecordSchema, is_one_line
+from gatemark.core.record import BadExample, Form, Problem, RecordSchema
+from gatemark.core.text import is_one_line
 
 NAME: Final = "gatemark.event/1"
 

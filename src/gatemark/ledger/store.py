@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from gatemark.core.atomic import replacing_folder, secret_file
 from gatemark.core.errors import BadInputError, IntegrityError, RefusedError, UsageError
 from gatemark.core.progress import Advance
-from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event
 from gatemark.ledger.stores.backup import BackupManifest, BackupReader, restore_backup, write_backup
@@ -27,9 +26,14 @@ from gatemark.ledger.stores.database import (
     state_of,
     steps_after,
 )
-from gatemark.ledger.stores.place import StorePlace
+from gatemark.ledger.stores.folder import (
+    FolderBlobs,
+    StorePlace,
+    copy_name,
+    copy_sqlite,
+    folder_place,
+)
 from gatemark.ledger.stores.sql import upgrade_database
-from gatemark.ledger.stores.sqlite import copy_name, copy_sqlite, folder_place
 
 ARCHIVE: Final = ".tar.zst"
 _DATABASE_NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}

@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.result import AssetKind, AssetRef
-from gatemark.evidence.strict_json import parse_strictly
+from gatemark.evidence.source import parse_strictly
 from gatemark.lifecycle.commands import AddVersion, SetExam
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack
@@ -160,10 +160,17 @@ def _read_schema(name: str) -> Mapping[str, object]:
 
 
 def set_exam(
-    workspace: Workspace, asset: str, path: str, *, actor: str, note: str = ""
+    workspace: Workspace,
+    asset: str,
+    path: str,
+    *,
+    actor: str,
+    note: str = "",
+    file: str | None = None,
 ) -> CommandResult:
-    """Make a pack the full pack of an asset."""
-    return act(workspace, SetExam(actor=actor, asset=asset, exam=exam_of_pack(path), note=note))
+    """Make a pack the full pack of an asset; ``file`` is the path that schedules will run."""
+    exam = exam_of_pack(path)
+    return act(workspace, SetExam(actor=actor, asset=asset, exam=exam, file=file, note=note))
 
 
 def version_ref(workspace: Workspace, ref: VersionRef) -> AssetRef:

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
-from gatemark.core.result import Result
+from gatemark.core.result import Result, answer_time_of
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore
 from gatemark.lifecycle.decisions.citation import short
@@ -144,6 +144,7 @@ def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None)
         if finding.verdict in _EXCUSED:
             suite = finding.rule.rpartition(".")[0]
             excused.setdefault(suite if suite in kinds else None, []).append(finding.rule)
+    answered = answer_time_of(result)
     return Cited(
         id=result.id,
         verdict=result.verdict,
@@ -156,4 +157,5 @@ def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None)
             for suite, kind in sorted(kinds.items())
         ),
         excused=tuple(excused.get(None, ())),
+        answered_at=None if answered is None else answered.at,
     )

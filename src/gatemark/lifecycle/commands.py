@@ -80,9 +80,10 @@ class AddVersion(AssetCommand, frozen=True, kw_only=True):
 
 
 class SetExam(AssetCommand, frozen=True, kw_only=True):
-    """Set the full pack of an asset."""
+    """Set the full pack of an asset; ``file`` is where its pack file was read from."""
 
     exam: ExamRef
+    file: str | None = None
 
 
 class Promote(AssetCommand, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +36,7 @@ from gatemark.packs.answers import (
     sample_line,
     sample_of,
 )
-from gatemark.packs.conditions import IN_PROCESS, ISOLATED, conditions_of
+from gatemark.packs.embeddings import Embedded
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
 from gatemark.packs.pack import Pack
 from gatemark.packs.pack_file import (
@@ -43,16 +44,17 @@ from gatemark.packs.pack_file import (
     OpenPack,
     scorer_of,
 )
+from gatemark.packs.policy import IN_PROCESS, ISOLATED, conditions_of
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError, SampleOrigin
+from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 from gatemark.targets.journal import Journal, RecordedTarget, Reuse, recording_from_samples
-from gatemark.targets.limits import Spending, tokens_of
 from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls, tokens_of
 from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
 from gatemark.workspace import Workspace
 
@@ -328,8 +330,11 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     calls: int
     cost: float | None
     models: tuple[str, ...]
+    answered_at: datetime | None = None
+    """When the oldest answer was given; None unless every answer says when."""
     cached_count: int = 0
     """Replies that an earlier run had paid for."""
+    embedded: dict[str, Embedded] = {}
 
 
 async def answer_all(
@@ -344,9 +349,12 @@ async def answer_all(
     limit: int | None,
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
+    now: Callable[[], datetime],
 ) -> ArmAnswers:
     """Every suite's items through its target; errors stay as answers without a score."""
+    stamp = now if source.spec.recorded is None else None
     graded: dict[str, Graded] = {}
+    embedded: dict[str, Embedded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
     outcomes: list[CallOutcome] = []
@@ -371,16 +379,24 @@ async def answer_all(
             rng=random.Random(0),  # noqa: S311 - spreads retries, guards nothing
             on_progress=None if on_progress is None else _named(on_progress, suite.id),
             spent=spent,
-            passes=None if suite.judge is not None else _keeping(found, score, by_id, recorded),
+            passes=None if suite.is_graded else _keeping(found, score, by_id, recorded),
+            now=stamp,
         )
         outcomes.extend(done)
         unasked: dict[ItemKey, CallError] = {}
-        if suite.judge is not None:
-            items = {
-                outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
-                for outcome in done
-                if outcome.reply is not None
-            }
+        items = {
+            outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
+            for outcome in done
+            if outcome.reply is not None and suite.is_graded
+        }
+        if suite.is_embedded:
+            vectors = embedded[suite.id] = await graders.embed(suite, arm, items)
+            for key, item in items.items():
+                if (lost := vectors.outage(item)) is not None:
+                    unasked[key] = lost
+                else:
+                    found[key] = score(vectors.recorded(item))
+        elif suite.judge is not None:
             graded[suite.id] = await graders.grade(suite, arm, items)
             unasked = graded[suite.id].outages()
             for key, item in items.items():
@@ -389,7 +405,13 @@ async def answer_all(
         told = [
             _unjudged(by_id[done_one.id], done_one, unasked[done_one.key])
             if done_one.key in unasked
-            else _scored(by_id[done_one.id], done_one, found.get(done_one.key), recorded)
+            else _scored(
+                by_id[done_one.id],
+                done_one,
+                found.get(done_one.key),
+                recorded,
+                identity["scorer"],
+            )
             for done_one in done
         ]
         answers[suite.id] = tuple(told)
@@ -406,11 +428,19 @@ async def answer_all(
         answers=answers,
         lines=lines,
         graded=graded,
+        embedded=embedded,
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
+        answered_at=oldest([o.reply.answered_at for o in outcomes if o.reply]),
         cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
+
+
+def oldest(moments: Sequence[datetime | None]) -> datetime | None:
+    """The oldest of some moments; None when one is not known: it may be older than the others."""
+    known = [moment for moment in moments if moment is not None]
+    return min(known) if known and len(known) == len(moments) else None
 
 
 def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
@@ -476,8 +506,9 @@ def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
         epoch=outcome.epoch,
         output=None if outcome.reply is None else outcome.reply.output,
         score=None,
-        reason=f"the judge could not be asked: {why.message}",
+        reason=f"the model that grades could not be asked: {why.message}",
         error=why.kind,
+        answered_at=None if outcome.reply is None else outcome.reply.answered_at,
         cluster=row.cluster,
         tags=row.tags,
     )
@@ -488,6 +519,7 @@ def _scored(
     outcome: CallOutcome,
     found: Score | None,
     recorded: Mapping[ItemKey, RecordedScores],
+    scorer_name: str,
 ) -> Answer:
     if outcome.reply is None or found is None:
         error = outcome.error
@@ -517,4 +549,6 @@ def _scored(
         scored_by=None if kept is None or found.value is None else kept.scored_by,
         cost=reply.cost,
         tokens=tokens_of(reply.usage),
+        parts=found.parts if scorer_name == COMBINED else {},
+        answered_at=reply.answered_at,
     )

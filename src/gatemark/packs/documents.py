@@ -11,6 +11,7 @@ from gatemark.core.result import Result
 from gatemark.evidence.exam import DocumentType, ExamSuite, schemas, suites
 from gatemark.evidence.json_schema import document_schema, schema_document
 from gatemark.packs.pack import Arms, JudgeSpec, Pack, ScorerSpec, SuiteSpec
+from gatemark.packs.suites.suite import PackSuite
 from gatemark.scorers.scorer import scorers
 from gatemark.targets.spec import TargetSpec
 
@@ -79,6 +80,7 @@ def pack_schema(name: str, summary: str) -> dict[str, Any]:
             "default": None,
         },
     )
+    _add_suite_options(document)
     document["$defs"]["ScorerSpec"]["allOf"] = [
         {
             "if": {"properties": {"name": {"const": scorer.name}}},
@@ -89,6 +91,28 @@ def pack_schema(name: str, summary: str) -> dict[str, Any]:
     return document
 
 
+def _add_suite_options(document: dict[str, Any]) -> None:
+    """Type the options of each kind of suite."""
+    known = list(suites())
+    options, definitions = msgspec.json.schema_components(
+        [suite.options for suite in known], ref_template=_REFERENCE
+    )
+    document["$defs"] = {**definitions, **document["$defs"]}
+    suite = document["$defs"][SuiteSpec.__name__]
+    _replace(suite["properties"]["kind"], {"enum": [each.kind for each in known]})
+    suite["allOf"] = [
+        {
+            "if": {"properties": {"kind": {"const": each.kind}}},
+            "then": {"properties": {"options": schema}},
+        }
+        for each, schema in zip(known, options, strict=True)
+        # Options of an exam may also follow from its evidence, so a pack may leave them out.
+        if isinstance(each, PackSuite)
+    ]
+
+
 def _replace(place: dict[str, Any], schema: Mapping[str, object]) -> None:
+    """Put another schema in the place of one, and keep what people are told about it."""
+    told = {key: place[key] for key in ("description",) if key in place}
     place.clear()
-    place.update(schema)
+    place.update({**schema, **told})

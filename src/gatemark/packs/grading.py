@@ -24,15 +24,24 @@ from gatemark.core.policy import Rule
 from gatemark.core.result import Result, Table
 from gatemark.evidence.rows import Row, Snapshot, read_dataset
 from gatemark.ledger.port import BlobStore
+from gatemark.packs.embeddings import (
+    Embedded,
+    EmbeddingTarget,
+    embedding_calls,
+    embedding_options,
+    embedding_spec,
+    kept_vector,
+    read_embedded,
+    vectors_name,
+)
 from gatemark.packs.pack import JudgeSpec, Pack, ScorerSpec, SuiteSpec
 from gatemark.packs.suites.suite import ArmsReport
 from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import JudgeQualification, Scorable, scorers
 from gatemark.targets.journal import Journals, Reuse
-from gatemark.targets.limits import Spending
 from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
-from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
 from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
 
 JUDGE_SCORER = "judge"
@@ -116,6 +125,9 @@ class Graders(Protocol):
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         """The judge's replies about the items of an arm, or about those that people labelled."""
 
+    async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
+        """The vectors of the items' texts, for a suite that scores by an embedding model."""
+
     def spent(self, *places: str) -> tuple[int, float | None]:
         """Calls made and money spent, on these places or on all; None for an unknown cost."""
 
@@ -179,6 +191,19 @@ class LiveGraders:
         by_call = {outcome.key: outcome for outcome in done}
         replies = {key: votes.replies(by_call) for key, votes in asked.items()}
         return Graded(judge, replies)
+
+    async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
+        spec = embedding_spec(embedding_options(suite))
+        assert spec.openai is not None  # noqa: S101
+        target = EmbeddingTarget(spec.openai, clock=time.monotonic, environ=os.environ)
+        identity = target_identity(spec, target, Path())
+        asked = _Judge(spec, target, identity, Spending())
+        try:
+            done = await self._run(asked, embedding_calls(items.values()), f"{suite.id} {place}")
+        finally:
+            await target.close()
+        self._outcomes.setdefault(place, []).extend(done)
+        return Embedded(digest(identity), {outcome.id: kept_vector(outcome) for outcome in done})
 
     async def _run(self, judge: _Judge, calls: list[Call], name: str) -> tuple[CallOutcome, ...]:
         on_progress, journal = self._on_progress, None
@@ -292,6 +317,14 @@ class RecordedGraders:
             raise UsageError(f"result {self._id} holds no replies of a judge to {suite.id!r}")
         kept = read_graded(self._blobs.get(self._digests[name]), name)
         return Graded(kept.judge, {key: kept.replies.get(key, ()) for key in items})
+
+    async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
+        name = vectors_name(suite.id, place)
+        if name not in self._digests:
+            raise UsageError(f"result {self._id} holds no vectors of the answers to {suite.id!r}")
+        kept = read_embedded(self._blobs.get(self._digests[name]), name)
+        asked = {call.id for call in embedding_calls(items.values())}
+        return Embedded(kept.model, {key: kept.vectors[key] for key in asked & set(kept.vectors)})
 
     def spent(self, *_places: str) -> tuple[int, float | None]:
         return 0, 0.0

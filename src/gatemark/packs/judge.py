@@ -30,19 +30,13 @@ from gatemark.core.policy import (
 from gatemark.core.result import AssetRef, Blob, Cell, Cost, Figure, PackRef, Result, Table, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.rows import Snapshot
-from gatemark.packs.answers import Answer, asked_rows
-from gatemark.packs.conditions import (
-    ASKED,
-    CACHED,
-    Conditions,
-    asked,
-    condition_measurements,
-    held_report,
-    outage_condition,
-    outage_objection,
-    refuse_waived_conditions,
-    without_outages,
+from gatemark.packs.answers import (
+    Answer,
+    asked_rows,
+    latency_and_cost_numbers,
+    latency_and_cost_table,
 )
+from gatemark.packs.embeddings import embedding_options
 from gatemark.packs.exam_suites import SuiteOutcome, exam_rules
 from gatemark.packs.grading import (
     Graded,
@@ -59,22 +53,31 @@ from gatemark.packs.pack import (
     SuiteSpec,
 )
 from gatemark.packs.pack_file import OpenPack, suite_plugin
+from gatemark.packs.part_scores import part_numbers
 from gatemark.packs.policy import (
+    ASKED,
     BENCH_RULE,
+    CACHED,
     POOLED,
     POOLED_RULE,
+    Conditions,
+    asked,
     bench,
     bench_delta,
     bound_of,
-    latency_and_cost_numbers,
-    latency_and_cost_table,
+    condition_measurements,
+    held_report,
     limited_run,
+    outage_condition,
+    outage_objection,
     pack_policy,
     pooled_numbers,
     pooled_suites,
+    refuse_waived_conditions,
     refuse_waived_limit,
     regression_mode,
     with_chance,
+    without_outages,
 )
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.proportion import two_sided_z
@@ -294,9 +297,14 @@ def _examined(
     objection = outage_objection(evidence)
     heard = evidence if objection is None else without_outages(evidence)
     report = plugin.examine(heard, _options(suite, plugin.options))
+    if suite.dataset is not None and any(answer.parts for answer in heard.candidate):
+        parts = part_numbers(heard, plugin, _options(suite, plugin.options))
+        report = msgspec.structs.replace(report, measurements=(*report.measurements, *parts))
     if objection is not None:
         report = held_report(report, objection)
     report = _scored_elsewhere(report, evidence.candidate)
+    if suite.is_embedded:
+        report = _scored_by_model(report, suite)
     graded_in = suite.source or suite.id
     if graded_in not in gathered.qualifications:
         return report
@@ -317,6 +325,14 @@ def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsRepo
     told = scored_by(answers)
     if told is None:
         return report
+    score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
+    return msgspec.structs.replace(report, score=score)
+
+
+def _scored_by_model(report: ArmsReport, suite: SuiteSpec) -> ArmsReport:
+    """A report that says which embedding model gave the scores; nobody compares it with people."""
+    model = embedding_options(suite).model
+    told = f"similarity by {model}, which was not compared with people's judgement"
     score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
     return msgspec.structs.replace(report, score=score)
 

@@ -30,6 +30,7 @@ from gatemark.packs.run import (
     RunChoices,
     Session,
     answer_session,
+    answer_time_of_run,
     arm_conditions,
     exam_files,
     forget_session,
@@ -109,9 +110,12 @@ def run_matrix(
         session = open_session(
             workspace, opened, arms, choices, on_progress=on_progress, on_notice=on_notice
         )
-        answers, qualifications = asyncio.run(answer_session(session))
+        answers, qualifications = asyncio.run(answer_session(session, workspace.clock))
         answered = _Answered(answers, qualifications, exams)
-        runs = [_cell_run(session, answered, cell, opened.pack.tried) for cell in cells]
+        runs = [
+            _cell_run(session, answered, cell, opened.pack.tried, actor=workspace.actor)
+            for cell in cells
+        ]
         sealed = tuple(
             CellResult(cell, seal_run(workspace, run, waivers=waivers, started_at=started_at))
             for cell, run in zip(cells, _holm(workspace, runs, waivers), strict=True)
@@ -162,7 +166,9 @@ def _of_cell(choices: RunChoices, cell: Cell) -> RunChoices:
     return msgspec.structs.replace(choices, candidate=cell.target)
 
 
-def _cell_run(session: Session, answered: _Answered, cell: Cell, tried: int) -> PackRun:
+def _cell_run(
+    session: Session, answered: _Answered, cell: Cell, tried: int, *, actor: str
+) -> PackRun:
     """Return the run of one candidate, as if the pack had named it alone."""
     arms = {CANDIDATE: session.arms[cell.name]}
     answers = {CANDIDATE: answered.arms[cell.name]}
@@ -179,6 +185,7 @@ def _cell_run(session: Session, answered: _Answered, cell: Cell, tried: int) -> 
         limit=session.choices.limit,
         conditions=arm_conditions(arms, answers),
         baseline_how=session.choices.baseline_how,
+        answer_time=answer_time_of_run(session, answers, actor=actor),
         cell=", ".join(f"{axis} {name}" for axis, name in cell.values.items()),
     )
 

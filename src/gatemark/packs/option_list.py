@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import inspect as types
 
+from gatemark.core.policy import Rule
 from gatemark.core.registry import ENTRY_POINT_GROUP
+from gatemark.evidence.rows import Sampling
+from gatemark.packs.pack import (
+    Arms,
+    CostBounds,
+    JudgeSpec,
+    LatencyBounds,
+    Pack,
+    PackAsset,
+    ScorerSpec,
+    SuiteSpec,
+)
+from gatemark.scorers.judge.grading import Grade
+from gatemark.scorers.probe.criteria import (
+    AnyOf,
+    Passage,
+    Probe,
+    ProbeInput,
+    SingleCriterion,
+    Triple,
+)
 from gatemark.scorers.scorer import scorers
 from gatemark.targets.spec import TargetSpec
 
@@ -51,6 +72,46 @@ def describe_targets() -> dict[str, PluginOptions]:
             if isinstance(part, types.StructType):
                 found[field.encode_name] = PluginOptions(_summary(part.cls), options_of(part.cls))
     return found
+
+
+def describe_pack() -> dict[str, PluginOptions]:
+    """Return the keys of a pack file, and those below each key that holds a mapping."""
+    parts: dict[str, type] = {
+        "pack": Pack,
+        "asset": PackAsset,
+        "suites": SuiteSpec,
+        "scorer": ScorerSpec,
+        "sample": Sampling,
+        "latency": LatencyBounds,
+        "cost": CostBounds,
+        "targets": Arms,
+        "judges": JudgeSpec,
+        "rules": Rule,
+    }
+    return {
+        name: PluginOptions(_summary(model), options_of(model)) for name, model in parts.items()
+    }
+
+
+def describe_judges() -> dict[str, PluginOptions]:
+    """Return what a pack says of a judge, and the options of the scorer that asks it."""
+    scorer = scorers().get("judge")
+    return {
+        "judge": PluginOptions(_summary(JudgeSpec), options_of(JudgeSpec)),
+        "scorer options": PluginOptions(scorer.summary, options_of(scorer.options)),
+        "grade": PluginOptions(_summary(Grade), options_of(Grade)),
+    }
+
+
+def describe_probes() -> dict[str, PluginOptions]:
+    """Return the fields of a probe, and every criterion that says when an attack has won."""
+    found: dict[str, type] = {"probe": Probe, "input": ProbeInput, "context": Passage}
+    for criterion in (*get_args(SingleCriterion), AnyOf):
+        found[criterion.__struct_config__.tag] = criterion
+    found["triples"] = Triple
+    return {
+        name: PluginOptions(_summary(model), options_of(model)) for name, model in found.items()
+    }
 
 
 def foreign_plugins() -> dict[str, str]:

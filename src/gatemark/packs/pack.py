@@ -14,6 +14,7 @@ from gatemark.core.policy import Rule
 from gatemark.core.result import AssetKind
 from gatemark.core.stored import newer_format, read_stored
 from gatemark.evidence.rows import Sampling
+from gatemark.evidence.settings_file import about
 
 WEIGHT_TOLERANCE = 1e-9
 PACK_VERSION = 1
@@ -30,6 +31,8 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Z
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RegressionMode = Literal["point", "non_inferiority"]
+EMBEDDING = "embedding"
+"""The scorer that compares vectors, which are asked for while a pack runs."""
 MAX_CELLS = 100
 """How many candidates a matrix may have."""
 
@@ -38,17 +41,17 @@ MAX_CELLS = 100
 class PackAsset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the pack examines."""
 
-    kind: AssetKind
-    name: Name
+    kind: Annotated[AssetKind, about("Kind of thing that changes, such as `prompt` or `model`.")]
+    name: Annotated[Name, about("Its name, as promotions know it.")]
 
 
 @original_fields("name options judge")
 class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A scorer by name, with its options; ``judge`` names the pack's judge that it asks."""
 
-    name: str
-    options: dict[str, Any] = {}
-    judge: Name | None = None
+    name: Annotated[str, about("Name of the scorer.")]
+    options: Annotated[dict[str, Any], about("Options of the scorer.")] = {}
+    judge: Annotated[Name | None, about("Judge of the pack that the scorer `judge` asks.")] = None
 
 
 @original_fields("target labels licence_min min_items")
@@ -59,10 +62,18 @@ class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bounds of at least ``licence_min``, over ``min_items`` or more answers, may gate.
     """
 
-    target: dict[str, Any]
-    labels: str
-    licence_min: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.6
-    min_items: Annotated[int, msgspec.Meta(ge=20, le=1_000_000)] = 50
+    target: Annotated[dict[str, Any], about("Target that is asked.")]
+    labels: Annotated[
+        str, about("File of answers that people graded, with `id`, `input`, `output` and `label`.")
+    ]
+    licence_min: Annotated[
+        Annotated[float, msgspec.Meta(gt=0, le=1)],
+        about("Minimum lower bound of the agreement with people."),
+    ] = 0.6
+    min_items: Annotated[
+        Annotated[int, msgspec.Meta(ge=20, le=1_000_000)],
+        about("Minimum number of answers that people graded."),
+    ] = 50
 
 
 Bound = Annotated[float, msgspec.Meta(ge=0, le=1e15)]
@@ -91,8 +102,10 @@ class LatencyBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
     percentile is the smallest latency observed that so many answers do not exceed.
     """
 
-    p50_ms_max: Bound | None = None
-    p95_ms_max: Bound | None = None
+    p50_ms_max: Annotated[Bound | None, about("Maximum median latency, in milliseconds.")] = None
+    p95_ms_max: Annotated[
+        Bound | None, about("Maximum latency of 95 of 100 answers, in milliseconds.")
+    ] = None
 
 
 @original_fields("money_max money_per_item_max tokens_max tokens_per_item_max")
@@ -102,10 +115,12 @@ class CostBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
     Money is in the unit of the target's costs; tokens are those that went in and came out.
     """
 
-    money_max: Bound | None = None
-    money_per_item_max: Bound | None = None
-    tokens_max: Bound | None = None
-    tokens_per_item_max: Bound | None = None
+    money_max: Annotated[Bound | None, about("Maximum cost of all answers.")] = None
+    money_per_item_max: Annotated[Bound | None, about("Maximum mean cost of an answer.")] = None
+    tokens_max: Annotated[Bound | None, about("Maximum number of tokens of all answers.")] = None
+    tokens_per_item_max: Annotated[
+        Bound | None, about("Maximum mean number of tokens of an answer.")
+    ] = None
 
 
 @original_fields(
@@ -131,32 +146,58 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
     ``slice_min_items`` (20 when it is not given) are judged together.
     """
 
-    id: Name
-    kind: Name
-    weight: Share
-    min: Share | None = None
-    dataset: str | None = None
-    source: str | None = None
-    evidence: dict[Name, str] | None = None
-    baseline_evidence: dict[Name, str] | Literal["none"] | None = None
-    scorer: str | ScorerSpec | None = None
-    sample: Sampling | None = None
-    epochs: Positive = 1
-    reruns: Positive = 1
-    fails_at: Positive = 1
-    regression: RegressionMode | None = None
-    regression_max: Share | None = None
-    errors_max: Share = 0.0
-    slices: tuple[str, ...] = ()
-    options: dict[str, Any] = {}
-    template: Any = None
-    severity: Literal["block", "warn"] | None = None
-    largest_drop: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
-    latency: LatencyBounds | None = None
-    cost: CostBounds | None = None
-    slice_min: Share | None = None
-    slice_regression_max: Share | None = None
-    slice_min_items: Positive | None = None
+    id: Annotated[Name, about("Name of the suite, which rules use as the lane.")]
+    kind: Annotated[Name, about("Kind of suite, such as `golden`.")]
+    weight: Annotated[Share, about("Share in the bench score; the weights of all suites sum to 1.")]
+    min: Annotated[Share | None, about("Floor: minimum score of the suite.")] = None
+    dataset: Annotated[str | None, about("File of items, or `builtin:probes_v1`.")] = None
+    source: Annotated[str | None, about("Suite whose answers this one looks at again.")] = None
+    evidence: Annotated[
+        dict[Name, str] | None, about("Files that an exam over records reads, by their role.")
+    ] = None
+    baseline_evidence: Annotated[
+        dict[Name, str] | Literal["none"] | None,
+        about("The same files of the baseline, or `none`."),
+    ] = None
+    scorer: Annotated[
+        str | ScorerSpec | None, about("Scorer of the answers: a name, or a mapping with options.")
+    ] = None
+    sample: Annotated[Sampling | None, about("Seeded draw from the data set.")] = None
+    epochs: Annotated[Positive, about("How often every item is answered, for the mean.")] = 1
+    reruns: Annotated[Positive, about("How often every probe is tried.")] = 1
+    fails_at: Annotated[Positive, about("Failed tries that make a probe count as broken.")] = 1
+    regression: Annotated[
+        RegressionMode | None,
+        about("How a drop is judged: with its uncertainty, or by the point alone."),
+    ] = None
+    regression_max: Annotated[
+        Share | None, about("Maximum drop of this suite. Default: the pack's `guard_max`.")
+    ] = None
+    errors_max: Annotated[
+        Share, about("Share of items that may end in an error without holding the verdict open.")
+    ] = 0.0
+    slices: Annotated[tuple[str, ...], about("Tags whose values are measured on their own.")] = ()
+    options: Annotated[dict[str, Any], about("Options of the kind of suite.")] = {}
+    template: Annotated[
+        Any, about("What the target gets as its input, with placeholders such as `{{input.user}}`.")
+    ] = None
+    severity: Annotated[
+        Literal["block", "warn"] | None,
+        about("Whether the floor of a suite that is not required blocks."),
+    ] = None
+    largest_drop: Annotated[
+        Annotated[float, msgspec.Meta(gt=0, le=1)] | None,
+        about("How far the score of one item can move, for graded scores."),
+    ] = None
+    latency: Annotated[
+        LatencyBounds | None, about("Bounds on the latency of the candidate's answers.")
+    ] = None
+    cost: Annotated[CostBounds | None, about("Bounds on what the candidate's answers cost.")] = None
+    slice_min: Annotated[Share | None, about("Minimum score of every slice.")] = None
+    slice_regression_max: Annotated[Share | None, about("Maximum drop of every slice.")] = None
+    slice_min_items: Annotated[
+        Positive | None, about("Items that a slice needs to be judged alone. Default: 20.")
+    ] = None
 
     def __post_init__(self) -> None:
         if not self.slices and (self.slice_min, self.slice_regression_max) != (None, None):
@@ -191,6 +232,16 @@ class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename=
         return self.scorer.judge if isinstance(self.scorer, ScorerSpec) else None
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether an embedding model is asked for the vectors of this suite's answers."""
+        return isinstance(self.scorer, ScorerSpec) and self.scorer.name == EMBEDDING
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether a model is asked about the answers before they can be scored."""
+        return self.judge is not None or self.is_embedded
+
+    @property
     def repeats(self) -> int:
         """How often every item is answered."""
         return max(self.epochs, self.reruns)
@@ -207,8 +258,10 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     The form of a target is the targets' business.
     """
 
-    candidate: dict[str, Any]
-    baseline: dict[str, Any] | Literal["none"]
+    candidate: Annotated[dict[str, Any], about("What is examined.")]
+    baseline: Annotated[
+        dict[str, Any] | Literal["none"], about("What it would replace, or `none`.")
+    ]
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -249,23 +302,37 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     held to ``alpha`` divided by their number.
     """
 
-    gatemark: Literal[1]
-    name: Name
-    version: Positive
-    asset: PackAsset
-    score_min: Share
-    regression_max: Share
-    suites: tuple[SuiteSpec, ...]
-    targets: Arms | None = None
-    judges: dict[Name, JudgeSpec] = {}
-    required_suites: tuple[str, ...] = ()
-    alpha: Annotated[float, msgspec.Meta(gt=0, lt=0.5)] = 0.05
-    rules: tuple[Rule, ...] = ()
-    guard_max: Share | None = None
-    latency: LatencyBounds | None = None
-    cost: CostBounds | None = None
-    matrix: dict[Name, dict[Name, dict[str, Any]]] = {}
-    candidates: Positive | None = None
+    gatemark: Annotated[Literal[1], about("Version of the format.")]
+    name: Annotated[Name, about("Name of the pack.")]
+    version: Annotated[
+        Positive, about("Version of the pack; raise it when rules, suites or data change.")
+    ]
+    asset: Annotated[PackAsset, about("What the pack examines.")]
+    score_min: Annotated[Share, about("Minimum bench score.")]
+    regression_max: Annotated[Share, about("Maximum drop of the bench score.")]
+    suites: Annotated[tuple[SuiteSpec, ...], about("The suites, in the order of reports.")]
+    targets: Annotated[
+        Arms | None, about("Who answers; a pack of evidence files alone has none.")
+    ] = None
+    judges: Annotated[dict[Name, JudgeSpec], about("Models that grade, by name.")] = {}
+    required_suites: Annotated[tuple[str, ...], about("Suites whose floors block.")] = ()
+    alpha: Annotated[Annotated[float, msgspec.Meta(gt=0, lt=0.5)], about("Significance level.")] = (
+        0.05
+    )
+    rules: Annotated[tuple[Rule, ...], about("Rules of your own.")] = ()
+    guard_max: Annotated[
+        Share | None, about("Maximum drop of any one suite. Default: twice `regression_max`.")
+    ] = None
+    latency: Annotated[LatencyBounds | None, about("Bounds on the latency of all answers.")] = None
+    cost: Annotated[CostBounds | None, about("Bounds on the cost of all answers.")] = None
+    matrix: Annotated[
+        dict[Name, dict[Name, dict[str, Any]]],
+        about("Axes with named changes to `targets.candidate`; every combination is a candidate."),
+    ] = {}
+    candidates: Annotated[
+        Positive | None,
+        about("Number of candidates that were tried, where not all are in the matrix."),
+    ] = None
 
     def __post_init__(self) -> None:
         problems = self.problems()

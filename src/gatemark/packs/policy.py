@@ -1,21 +1,27 @@
-"""What a pack demands over all its suites, and the numbers for it.
+"""What a pack demands over all its suites and of the run itself, and the numbers for it.
 
 The rules that every pack implies: floors, regressions, errors, the bench score. The drop over all
-suites, and how sure one can be of several drops at once. Latency, tokens and money: an answer that
-did not tell is never counted as 0; one of them leaves the number without a value, and a rule on it
-holds the verdict open. Answers that were cached or recorded have the latency and the cost of when
-they were given.
+suites, and how sure one can be of several drops at once.
+
+Conditions are rules that exist only when they apply: what a run was like, where that bears on its
+verdict. One that holds keeps a run from passing and cannot be waived; one that warns is a caveat on
+the first page. Each is kept among the settings of the sealed policy, so that judging the same
+evidence again comes to the same rules.
+
+One condition is that everything could be asked. Counting an outage as a wrong answer would fail a
+candidate for somebody else's network; leaving the items out would let a number rest on those that
+happened to arrive. So a suite with such items has no score, and the verdict is held open, whichever
+arm or judge could not be asked. What was answered still counts where more answers cannot mend it: a
+probe that broke stays broken.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import Interval, Measurement, measured, unmeasured
@@ -28,12 +34,12 @@ from gatemark.core.policy import (
     Policy,
     Rule,
     Setting,
+    Severity,
     SuiteShare,
     Waiver,
 )
-from gatemark.core.result import Cell, Figure, Table
-from gatemark.packs.answers import Answer, asked_rows
-from gatemark.packs.conditions import Conditions, condition_rules
+from gatemark.core.result import Result
+from gatemark.packs.answers import Answer, asked_rows, latency_and_cost_rules
 from gatemark.packs.pack import (
     FIRST_RULES,
     RULES,
@@ -46,9 +52,126 @@ from gatemark.packs.pack import (
 )
 from gatemark.packs.pack_file import OpenPack, suite_plugin
 from gatemark.packs.suites.arms import HARM_P, MEASURE_VERSION, PairedItems, drop_numbers
-from gatemark.packs.suites.suite import ArmsReport
-from gatemark.statistics.multiplicity import holm
-from gatemark.statistics.quantiles import percentile_disc
+from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
+from gatemark.statistics.significance import holm
+from gatemark.targets.port import OUTAGES
+
+ASKED: Final = "run.asked"
+IN_PROCESS: Final = "run.in_process"
+ISOLATED: Final = "run.isolated"
+CACHED: Final = "run.cached"
+
+SEVERITIES: Final[Mapping[str, Severity]] = {
+    ASKED: "hold",
+    IN_PROCESS: "hold",
+    ISOLATED: "warn",
+    CACHED: "warn",
+}
+"""In the order in which they are spoken of."""
+
+Conditions = Mapping[str, str]
+"""Why each condition that applies does so."""
+
+
+def condition_rules(conditions: Conditions) -> tuple[Rule, ...]:
+    """Return one rule per condition; none of them can be met."""
+    return tuple(
+        Rule(id=name, metric=name, op=">=", bound=1.0, severity=severity)
+        for name, severity in SEVERITIES.items()
+        if name in conditions
+    )
+
+
+def condition_measurements(conditions: Conditions) -> tuple[Measurement, ...]:
+    """Return what the rules of the conditions look at: no number, and the reason."""
+    return tuple(
+        unmeasured(name, conditions[name], direction="higher_is_better")
+        for name in SEVERITIES
+        if name in conditions
+    )
+
+
+def conditions_of(result: Result) -> dict[str, str]:
+    """Return the conditions under which a sealed result was made."""
+    settings = result.policy.settings
+    return {name: str(settings[name]) for name in SEVERITIES if name in settings}
+
+
+def refuse_waived_conditions(waivers: Sequence[Waiver]) -> None:
+    """Refuse waivers for conditions that nobody can excuse."""
+    for waiver in waivers:
+        if SEVERITIES.get(waiver.rule) == "hold":
+            raise BadInputError(f"{waiver.rule} cannot be waived: such a run never passes")
+
+
+BROKEN_PROBES = "newly_broken_count"
+SHOWN_LENGTH = 300
+
+
+def asked(answers: Sequence[Answer]) -> tuple[Answer, ...]:
+    """Return the answers to what could be asked."""
+    return tuple(answer for answer in answers if answer.error not in OUTAGES)
+
+
+def outage_condition(arms: Mapping[str, Mapping[str, Sequence[Answer]]]) -> dict[str, str]:
+    """Return the condition that holds a verdict open when something could not be asked."""
+    told = []
+    for arm, suites in arms.items():
+        # A suite that looks at another's answers has the very same ones.
+        told_once = {id(answers): answers for answers in suites.values()}.values()
+        lost = [answer for answers in told_once for answer in _lost(answers)]
+        total = sum(len(answers) for answers in told_once)
+        if lost:
+            reason = " ".join((lost[0].reason or "no reason was given").split())[:SHOWN_LENGTH]
+            told.append(f"{lost[0].error}: {reason} ({arm}: {len(lost)} of {total} calls)")
+    return {ASKED: "; ".join(told)} if told else {}
+
+
+def without_outages(evidence: ArmsEvidence) -> ArmsEvidence:
+    """Return the evidence without what could not be asked, of either arm."""
+    baseline = None if evidence.baseline is None else asked(evidence.baseline)
+    return msgspec.structs.replace(evidence, candidate=asked(evidence.candidate), baseline=baseline)
+
+
+def outage_objection(evidence: ArmsEvidence) -> str | None:
+    """Say why a suite has no score, when something in it could not be asked."""
+    counts = {
+        "candidate": len(_lost(evidence.candidate)),
+        "baseline": len(_lost(evidence.baseline or ())),
+    }
+    told = [f"{count} calls of the {arm}" for arm, count in counts.items() if count]
+    return f"{' and '.join(told)} could not be asked" if told else None
+
+
+def held_report(report: ArmsReport, objection: str) -> ArmsReport:
+    """Return a report without numbers that the missing answers could change."""
+    return ArmsReport(
+        score=_held(report.score, objection),
+        baseline_score=_held(report.baseline_score, objection),
+        measurements=tuple(
+            number if number.name == BROKEN_PROBES and number.value else _held(number, objection)
+            for number in report.measurements
+        ),
+        figures=report.figures,
+        delta_error=None,
+    )
+
+
+def _lost(answers: Sequence[Answer]) -> list[Answer]:
+    return [answer for answer in answers if answer.error in OUTAGES]
+
+
+def _held(number: Measurement, objection: str) -> Measurement:
+    return unmeasured(
+        number.name,
+        objection,
+        direction=number.direction,
+        unit=number.unit,
+        n=number.n,
+        version=number.version,
+        lane=number.lane,
+    )
+
 
 BENCH_RULE = "bench.score_min"
 POOLED_RULE = "bench.regression"
@@ -360,161 +483,3 @@ def _marked(
         else number
         for number in numbers
     )
-
-
-WHOLE: Final = "bench"
-"""Begins the ids of the rules on all suites together."""
-BASELINE: Final = "baseline_"
-_METRICS: Final = {
-    "p50_ms_max": "latency_p50",
-    "p95_ms_max": "latency_p95",
-    "tokens_per_item_max": "tokens_per_item",
-    "tokens_max": "tokens_total",
-    "money_per_item_max": "money_per_item",
-    "money_max": "money_total",
-}
-"""The metric that each bound of a pack is on."""
-
-
-class _Quantity(msgspec.Struct, frozen=True):
-    """Something that an answer may tell, and the metrics over all answers."""
-
-    stated: str
-    unit: str
-    read: Callable[[Answer], float | None]
-    metrics: Mapping[str, Callable[[Sequence[float]], float]]
-
-
-def _percentile(percent: int) -> Callable[[Sequence[float]], float]:
-    return lambda values: percentile_disc(np.sort(np.array(values, dtype=np.float64)), percent)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-_QUANTITIES: Final = (
-    _Quantity(
-        "latency",
-        "ms",
-        lambda answer: answer.latency_ms,
-        {"latency_p50": _percentile(50), "latency_p95": _percentile(95)},
-    ),
-    _Quantity(
-        "tokens",
-        "tokens",
-        lambda answer: answer.tokens,
-        {"tokens_per_item": _mean, "tokens_total": math.fsum},
-    ),
-    _Quantity(
-        "cost",
-        "money",
-        lambda answer: answer.cost,
-        {"money_per_item": _mean, "money_total": math.fsum},
-    ),
-)
-METRICS: Final = frozenset(
-    prefix + name for one in _QUANTITIES for name in one.metrics for prefix in ("", BASELINE)
-)
-
-
-def latency_and_cost_rules(pack: Pack) -> tuple[Rule, ...]:
-    """The bounds that a pack sets, for each suite and for all of them."""
-    places = [(suite.id, suite.id, suite.latency, suite.cost) for suite in pack.suites]
-    return tuple(
-        Rule(
-            id=f"{name}.{_METRICS[key]}",
-            metric=_METRICS[key],
-            lane=lane,
-            op="<=",
-            bound=float(bound),
-        )
-        for name, lane, latency, cost in (*places, (WHOLE, None, pack.latency, pack.cost))
-        for bounds in (latency, cost)
-        if bounds is not None
-        for key, bound in bounds.given.items()
-    )
-
-
-Arm = Mapping[str, Sequence[Answer]]
-
-
-def latency_and_cost_numbers(
-    pack: Pack, candidate: Arm, baseline: Arm | None, caveat: str | None
-) -> list[Measurement]:
-    """What both arms took, by suite and altogether.
-
-    A quantity that nobody stated anything about and no rule asks for is left out.
-    """
-    asked = {rule.metric for rule in latency_and_cost_rules(pack)}
-    suites = [suite.id for suite in pack.suites if suite.dataset is not None]
-    found = []
-    for prefix, arm in (("", candidate), (BASELINE, baseline)):
-        if arm is None or not suites:
-            continue
-        everything = [answer for suite in suites for answer in arm[suite]]
-        for quantity in _QUANTITIES:
-            is_stated = any(quantity.read(answer) is not None for answer in everything)
-            if not is_stated and (prefix or asked.isdisjoint(quantity.metrics)):
-                continue
-            for lane, answers in (*((suite, arm[suite]) for suite in suites), (None, everything)):
-                found += _numbers(quantity, prefix, lane, answers, caveat)
-    return found
-
-
-def _numbers(
-    quantity: _Quantity,
-    prefix: str,
-    lane: str | None,
-    answers: Sequence[Answer],
-    caveat: str | None,
-) -> list[Measurement]:
-    stated = [value for answer in answers if (value := quantity.read(answer)) is not None]
-    missing = len(answers) - len(stated)
-    reason = "no items were answered"
-    if missing:
-        reason = f"{missing} of {len(answers)} answers state no {quantity.stated}"
-    caveats = () if caveat is None else (caveat,)
-    return [
-        unmeasured(
-            prefix + name,
-            reason,
-            direction="lower_is_better",
-            unit=quantity.unit,
-            n=len(stated),
-            caveats=caveats,
-            lane=lane,
-        )
-        if missing or not stated
-        else measured(
-            prefix + name,
-            compute(stated),
-            n=len(stated),
-            direction="lower_is_better",
-            unit=quantity.unit,
-            caveats=caveats,
-            lane=lane,
-        )
-        for name, compute in quantity.metrics.items()
-    ]
-
-
-def latency_and_cost_table(pack: Pack, numbers: Sequence[Measurement]) -> tuple[Figure, ...]:
-    """What each arm took, suite by suite, where anything is known."""
-    by_key = {number.key: number for number in numbers if number.name in METRICS}
-    names = [name for one in _QUANTITIES for name in one.metrics]
-    rows: list[tuple[Cell, ...]] = []
-    for lane in (*(suite.id for suite in pack.suites), None):
-        for arm, prefix in (("candidate", ""), ("baseline", BASELINE)):
-            values = [by_key.get((prefix + name, lane)) for name in names]
-            shown = [None if one is None or one.value is None else one.value for one in values]
-            if any(value is not None for value in shown):
-                rows.append((lane or "all suites", arm, *(_short(value) for value in shown)))
-    if not rows:
-        return ()
-    columns = ("suite", "arm", "p50 ms", "p95 ms", "tokens/item", "tokens", "money/item", "money")
-    return (Table("Latency and cost", columns, tuple(rows), len(rows)),)
-
-
-def _short(value: float | None) -> float | None:
-    return None if value is None else float(f"{value:.6g}")

@@ -16,9 +16,16 @@ from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.answers import Answer, ItemKey, asked_rows, read_sample_lines, sample_of
+from gatemark.packs.answers import (
+    PART_MARK,
+    Answer,
+    ItemKey,
+    asked_rows,
+    read_sample_lines,
+    sample_of,
+)
 from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
-from gatemark.packs.conditions import conditions_of
+from gatemark.packs.embeddings import Embedded, read_embedded, vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
     Graded,
@@ -48,7 +55,9 @@ from gatemark.packs.pack_file import (
     scorer_of,
     suite_plugin,
 )
+from gatemark.packs.policy import conditions_of
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
+from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.judge.grading import JudgeOptions
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, scorers
@@ -133,7 +142,8 @@ def _arm(
         recorded = scores_of(samples, sealed=True) if _is_recorded(suite) else {}
         told[suite.id] = _answers(samples, name, rows, recorded)
         graded = _kept_replies(suite, arm, data)
-        found, open_items = _scored_again(suite, told[suite.id], rows, graded, recorded)
+        vectors = _kept_vectors(suite, arm, data)
+        found, open_items = _scored_again(suite, told[suite.id], rows, graded or vectors, recorded)
         differences.extend(f"{name}: {why}" for why in found[:MOST_LISTED])
         unjudged.extend(f"{name}: {why}" for why in open_items)
     for suite in opened.pack.suites:
@@ -160,6 +170,11 @@ def _rows_asked(
 def _kept_replies(suite: SuiteSpec, place: str, data: Mapping[str, bytes]) -> Graded | None:
     name = replies_name(suite.id, place)
     return read_graded(data[name], name) if name in data else None
+
+
+def _kept_vectors(suite: SuiteSpec, arm: str, data: Mapping[str, bytes]) -> Embedded | None:
+    name = vectors_name(suite.id, arm)
+    return read_embedded(data[name], name) if name in data else None
 
 
 def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
@@ -243,7 +258,13 @@ def _answers(
         kind = None if error is None else error["kind"]
         scores = sample["scores"]
         kept = recorded.get((row.id, sample["epoch"])) if scores else None
-        score = scores.get(RECORDED_SCORER) if kept else next(iter(scores.values()), None)
+        parts = {
+            name.partition(PART_MARK)[2]: value
+            for name, value in scores.items()
+            if name.startswith(COMBINED + PART_MARK)
+        }
+        name = RECORDED_SCORER if kept else COMBINED if parts else next(iter(scores), "")
+        score = scores.get(name)
         answers.append(
             Answer(
                 id=row.id,
@@ -259,6 +280,7 @@ def _answers(
                 scored_by=None if kept is None else kept.scored_by,
                 cost=sample.get("cost"),
                 tokens=sample.get("tokens"),
+                parts=parts if name == COMBINED else {},
             )
         )
     return tuple(answers)
@@ -268,7 +290,7 @@ def _scored_again(
     suite: SuiteSpec,
     answers: tuple[Answer, ...],
     rows: Mapping[str, Row],
-    graded: Graded | None,
+    graded: Graded | Embedded | None,
     recorded: Mapping[ItemKey, RecordedScores],
 ) -> tuple[list[str], list[str]]:
     """Scores that their answers do not give, and what could not be scored again."""
@@ -283,7 +305,9 @@ def _scored_again(
             continue
         row = rows[answer.id]
         item = Scorable(row.id, row.input, row.target, answer.output, sample_of(row))
-        if graded is not None:
+        if isinstance(graded, Embedded):
+            item = graded.recorded(item)
+        elif graded is not None:
             item = with_replies(item, graded, (answer.id, answer.epoch))
         found = function(with_recorded(item, recorded.get((answer.id, answer.epoch))))
         if found.value == answer.score:

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -21,7 +21,7 @@ import msgspec
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
-from gatemark.core.result import AssetRef, Result
+from gatemark.core.result import AnswerTime, AssetRef, Result, answer_time_of
 from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.arms import (
     ArmAnswers,
@@ -33,7 +33,7 @@ from gatemark.packs.arms import (
     reopen_arm,
 )
 from gatemark.packs.baselines import choose_baseline, pack_of
-from gatemark.packs.conditions import ASKED, CACHED, IN_PROCESS, conditions_of
+from gatemark.packs.embeddings import embedding_options, embedding_spec
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
     Graders,
@@ -54,6 +54,7 @@ from gatemark.packs.pack_file import (
     open_pack,
     scoring_of,
 )
+from gatemark.packs.policy import ASKED, CACHED, IN_PROCESS, conditions_of
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
 from gatemark.targets.journal import Journals
@@ -79,6 +80,8 @@ class RunChoices(msgspec.Struct, frozen=True):
     """What an arm is known as, where whoever runs the pack vouches for it."""
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    answered_at: datetime | None = None
+    """When recorded answers were given, where somebody states it for answers that do not say."""
 
 
 def run_pack(
@@ -117,6 +120,7 @@ def prepare(
     waivers: Sequence[Waiver],
 ) -> RunChoices:
     """Refuse what could not be judged, before anybody is asked; find the baseline by its name."""
+    scoring_of(opened)
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
     if isinstance(choices.baseline, str) and choices.baseline != "none":
@@ -184,7 +188,15 @@ def rejudge(
         graders = RecordedGraders(earlier, workspace.blobs)
         return _finished(
             workspace,
-            Session(opened, arms, graders, _recorded_choices(earlier, arms), None, None),
+            Session(
+                opened,
+                arms,
+                graders,
+                _recorded_choices(earlier, arms),
+                None,
+                None,
+                answer_time=answer_time_of(earlier),
+            ),
             exams,
             waivers=waivers,
             started_at=started_at,
@@ -215,6 +227,8 @@ class Session(msgspec.Struct, frozen=True):
     on_progress: OnProgress | None
     folder: Path | None = None
     """Where the journals lie."""
+    answer_time: AnswerTime | None = None
+    """What an earlier result says about answers that do not say it themselves."""
 
 
 def _finished(
@@ -226,7 +240,7 @@ def _finished(
     started_at: datetime,
     judged_again: str | None = None,
 ) -> Result:
-    arm_answers, qualifications = asyncio.run(answer_session(session))
+    arm_answers, qualifications = asyncio.run(answer_session(session, workspace.clock))
     run = PackRun(
         opened=session.opened,
         arms=session.arms,
@@ -239,8 +253,26 @@ def _finished(
         names=session.choices.names,
         baseline_how=session.choices.baseline_how,
         judged_again=judged_again,
+        answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
     )
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
+
+
+def answer_time_of_run(
+    session: Session, arm_answers: Mapping[str, ArmAnswers], *, actor: str
+) -> AnswerTime | None:
+    """When the candidate answered: as its answers say, or as somebody states where they do not."""
+    candidate = arm_answers.get(CANDIDATE)
+    recorded = None if candidate is None else candidate.answered_at
+    stated = session.choices.answered_at
+    if stated is None:
+        return session.answer_time if recorded is None else AnswerTime(recorded)
+    if recorded is not None:
+        raise UsageError(
+            f"--answered-at is for answers that do not say when they were given; these are from "
+            f"{recorded:%Y-%m-%d %H:%M:%SZ}"
+        )
+    return AnswerTime(stated.astimezone(UTC), stated_by=actor)
 
 
 def arm_conditions(
@@ -304,6 +336,10 @@ def refuse_unpinned_arms(opened: OpenPack, choices: RunChoices) -> None:
     if pack.targets is not None:
         asked["targets.candidate"] = choices.candidate or pack.targets.candidate
         asked["targets.baseline"] = wanted_baseline(opened, choices)
+    for suite in pack.suites:
+        if suite.is_embedded:
+            spec = embedding_spec(embedding_options(suite))
+            refuse_unpinned(spec, f"suite {suite.id}: scorer.options")
     for place, raw in asked.items():
         if not isinstance(raw, str):
             refuse_unpinned(parse_spec(raw, f"{pack.name}: {place}"), place)
@@ -419,7 +455,7 @@ def _run_key(
 
 
 async def answer_session(
-    session: Session,
+    session: Session, now: Callable[[], datetime]
 ) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
     """Licences first: a judge that cannot be compared with people is found out before the rest."""
     arm_answers = {}
@@ -443,6 +479,7 @@ async def answer_session(
                     limit=session.choices.limit,
                     on_progress=_labelled(session.on_progress, name),
                     reuse="resume" if session.journals is None else session.journals.reuse,
+                    now=now,
                 )
             finally:
                 if journal is not None:

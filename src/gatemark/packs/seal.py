@@ -14,9 +14,10 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Waiver
-from gatemark.core.result import AssetRef, Blob, Cost, Result
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
 from gatemark.evidence.rows import read_dataset, write_rows
 from gatemark.packs.arms import ArmAnswers, ArmSource
+from gatemark.packs.embeddings import vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome
 from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
@@ -47,6 +48,7 @@ class PackRun(msgspec.Struct, frozen=True):
     names: dict[str, AssetRef] = {}
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
+    answer_time: AnswerTime | None = None
     judged_again: str | None = None
     """The result whose evidence is judged by another pack."""
     cell: str | None = None
@@ -64,6 +66,11 @@ class PackRun(msgspec.Struct, frozen=True):
             for arm, answers in self.arm_answers.items()
             for suite, graded in answers.graded.items()
         }
+        vectors = {
+            vectors_name(suite, arm): embedded.lines()
+            for arm, answers in self.arm_answers.items()
+            for suite, embedded in answers.embedded.items()
+        }
         qualifications = {
             replies_name(suite, LICENCE): found.graded.lines()
             for suite, found in self.qualifications.items()
@@ -71,7 +78,7 @@ class PackRun(msgspec.Struct, frozen=True):
         attachments = {
             name: data for exam in self.exams.values() for name, data in exam.attachments.items()
         }
-        return {**lines, **replies, **qualifications, **attachments}
+        return {**lines, **replies, **vectors, **qualifications, **attachments}
 
 
 def judge_run(
@@ -107,6 +114,8 @@ def _first_page(run: PackRun) -> list[str]:
             f"place of {pack.alpha:g}; scores are not corrected, so the best of several looks "
             "better than it is"
         )
+    if run.answer_time is not None and run.answer_time.stated_by is not None:
+        told.append(run.answer_time.sentence)
     return told
 
 
@@ -146,6 +155,7 @@ def seal_run(
             **_cached(arm_answers),
             **_scoring(run),
             **_identities(run),
+            **({} if run.answer_time is None else run.answer_time.runtime()),
             **({BASELINE_CHOSEN: run.baseline_how} if run.baseline_how is not None else {}),
             **({JUDGED_AGAIN: run.judged_again} if run.judged_again is not None else {}),
             **({CELL: run.cell} if run.cell is not None else {}),

@@ -45,6 +45,12 @@ def score_number(value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def token_total(*counts: object) -> int | None:
+    """Return the sum of token counts; None when one is missing, because a part is not the whole."""
+    numbers = [score_number(count) for count in counts]
+    return None if not numbers or None in numbers else int(math.fsum(n or 0.0 for n in numbers))
+
+
 def usable_id(value: object) -> str | None:
     """A foreign id as text of one line; None when it cannot name a sample."""
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -217,6 +223,8 @@ class Gathering:
         latency_ms: object = None,
         cluster: str | None = None,
         tags: Mapping[str, str] | None = None,
+        cost: object = None,
+        tokens: object = None,
     ) -> None:
         """Take one row; what cannot become a legal record is refused with its reason.
 
@@ -239,7 +247,7 @@ class Gathering:
         if (name, epoch) in self._samples:
             self._twice.append(f"{place}: {name!r} (epoch {epoch})")
             return
-        span = score_number(latency_ms)
+        span, money, count = map(score_number, (latency_ms, cost, tokens))
         numbers, missing = self._numbers(scores or {})
         self._samples[name, epoch] = ForeignSample(
             id=name,
@@ -253,6 +261,8 @@ class Gathering:
             latency_ms=span if span is not None and span >= 0 else None,
             cluster=cluster,
             tags={**(tags or {}), **missing},
+            cost=money if money is not None and money >= 0 else None,
+            tokens=None if count is None or not 0 <= count < _LARGEST_EXACT else int(count),
         )
 
     def _numbers(

@@ -102,6 +102,8 @@ class ForeignSample(msgspec.Struct, frozen=True):
     cluster: str | None = None
     tags: dict[str, str] = {}
     origin: SampleOrigin | None = None
+    cost: float | None = None
+    tokens: int | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -206,10 +208,11 @@ def importers() -> Registry[Importer]:
 
 
 def as_record(sample: ForeignSample) -> dict[str, Any]:
-    """The `gatemark.sample/1` object for a row, every field but an unknown origin written out."""
+    """The `gatemark.sample/1` object for a row; an unknown origin or cost is left out."""
     record: dict[str, Any] = {"schema": SAMPLE_SCHEMA, **msgspec.to_builtins(sample)}
-    if sample.origin is None:
-        del record["origin"]
+    for name in ("origin", "cost", "tokens"):
+        if record[name] is None:
+            del record[name]
     return record
 
 

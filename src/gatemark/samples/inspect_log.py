@@ -197,6 +197,7 @@ class InspectSample(msgspec.Struct):
     metadata: dict[str, object] = {}
     error_retries: list[msgspec.Raw] | None = None
     total_time: float | None = None
+    model_usage: dict[str, dict[str, object]] = {}
 
 
 class Config(msgspec.Struct):

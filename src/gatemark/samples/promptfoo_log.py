@@ -94,6 +94,8 @@ class PromptfooRow(_Camel):
     test_case: PromptfooTest = msgspec.field(default_factory=PromptfooTest)
     response: PromptfooResponse | None = None
     latency_ms: float | None = None
+    cost: object = None
+    token_usage: dict[str, object] | None = None
 
     @property
     def ran(self) -> bool:
@@ -139,6 +141,8 @@ class _Cell(_Camel):
     failure_reason: int | None = None
     error: object = None
     latency_ms: float | None = None
+    cost: object = None
+    token_usage: dict[str, object] | None = None
 
 
 class _TableRow(_Camel):
@@ -332,6 +336,8 @@ def _row_of(
         test_case=test,
         response=PromptfooResponse(output=cell.text),
         latency_ms=cell.latency_ms,
+        cost=cell.cost,
+        token_usage=cell.token_usage,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -54,8 +55,8 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     the rest is null or empty. ``id`` and ``epoch`` together name the sample. A score of null says
     that this scorer gave no number; ``error`` says that the whole item failed, and then
     ``scores`` is empty and the item still counts. ``cost`` is what the answer cost, ``tokens`` how
-    many went in and came out. ``origin`` names the tool whose log the sample
-    was imported from.
+    many went in and came out, ``answered_at`` when it was given (RFC 3339, with a time zone).
+    ``origin`` names the tool whose log the sample was imported from.
     """
 
     schema: Literal["gatemark.sample/1"]
@@ -73,6 +74,7 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
     origin: SampleOrigin | None = None
     cost: Span | None = None
     tokens: Annotated[int, Meta(ge=0, le=2**53 - 1)] | None = None
+    answered_at: Annotated[datetime, Meta(tz=True)] | None = None
 
 
 def errored_means_unscored(sample: Sample) -> list[Problem]:

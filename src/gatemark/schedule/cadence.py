@@ -20,9 +20,17 @@ ScheduleKind = Literal[
 ]
 TriggerKind = Literal["change", "threat"]
 OccasionState = Literal["due", "missed", "expired"]
+OnFail = Literal["keep_last", "fallback", "stop"]
 ScheduleId = Annotated[
     str, msgspec.Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][\w.-]*$")
 ]
+_FULL_PACK: Final = ("run", "{pack}")
+_BUILT_IN: Final[dict[ScheduleKind, tuple[str, ...]]] = {
+    "full_pack": _FULL_PACK,
+    "regression": _FULL_PACK,
+    "adversarial": _FULL_PACK,
+}
+"""What a schedule of a kind runs when it names no command."""
 MOST_MISSES: Final = 10_000
 """Maximum number of fire times to go through at once; more are counted as this many."""
 
@@ -31,8 +39,13 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     """A command to run at regular times, or when something happens.
 
     ``cron`` has five fields and is read in the time zone ``tz``; ``triggers`` name what starts a
-    run besides. ``run`` are the arguments of a gatemark command, in which ``{asset}``, ``{now}``
-    and ``{due}`` stand for what they say; without a command nothing runs. A run that is missed
+    run besides. ``run`` are the arguments of a gatemark command, in which ``{asset}``, ``{pack}``
+    (the file of its full pack), ``{now}`` and ``{due}`` stand for what they say. Without ``run``
+    a full pack, a regression and an adversarial sweep run the full pack. A schedule with an
+    ``asset_class``, or with ``{asset}`` or ``{pack}``, runs once for every such asset, or for
+    ``asset`` alone. ``on_fail`` says what a failed gate means for a live version: ``keep_last``
+    alerts, ``fallback`` demotes it if an earlier version can take over, ``stop`` demotes it even
+    if nothing is live then. A run that is missed
     for longer than ``catch_up`` is not made up for. ``jitter`` spreads schedules over a span of
     time, each by the same amount every time. ``overdue_after`` missed runs in a row raise a
     warning.
@@ -45,6 +58,8 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     triggers: tuple[TriggerKind, ...] = ()
     run: tuple[str, ...] = ()
     asset_class: AssetKind | None = None
+    asset: str | None = None
+    on_fail: OnFail = "keep_last"
     catch_up: str = "1d"
     jitter: str | None = None
     time_limit: str = "1h"
@@ -67,7 +82,25 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def is_active(self) -> bool:
         """Whether it has a command to run."""
-        return self.enabled and bool(self.run)
+        return self.enabled and bool(self.command)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The arguments of its command: its own, or those of its kind."""
+        return self.run or _BUILT_IN.get(self.kind, ())
+
+    @property
+    def needs_pack(self) -> bool:
+        """Whether its command names the full pack of an asset."""
+        return any("{pack}" in argument for argument in self.command)
+
+    @property
+    def is_per_asset(self) -> bool:
+        """Whether it runs once for every asset that it is about."""
+        if self.asset is not None or not self.command:
+            return False
+        names_one = any("{asset}" in argument for argument in self.command)
+        return self.asset_class is not None or self.needs_pack or names_one
 
     @property
     def offset(self) -> timedelta:
@@ -145,19 +178,21 @@ def occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> l
 
 
 def triggered(
-    schedule: Schedule, triggers: Sequence[Trigger], done: frozenset[str]
+    schedule: Schedule, triggers: Sequence[Trigger], done: frozenset[str], now: datetime
 ) -> list[Occasion]:
-    """Return the triggered runs that were not made yet."""
+    """Return the triggered runs that were not made yet; old ones are expired."""
+    horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
     return [
         Occasion(
             schedule=schedule.id,
             id=name,
             due_at=trigger.at,
-            state="due",
-            asset=trigger.asset,
+            state="due" if trigger.at >= horizon else "expired",
+            asset=trigger.asset or schedule.asset,
         )
         for trigger in triggers
         if trigger.kind in schedule.triggers
+        and (schedule.asset is None or trigger.asset in (None, schedule.asset))
         and (name := f"{trigger.kind}:{trigger.id}") not in done
     ]
 
@@ -190,7 +225,52 @@ def _until(schedule: Schedule, after: datetime, end: datetime) -> list[datetime]
 
 def _at(schedule: Schedule, moment: datetime, state: OccasionState, count: int = 1) -> Occasion:
     name = f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-    return Occasion(schedule=schedule.id, id=name, due_at=moment, state=state, count=count)
+    return Occasion(
+        schedule=schedule.id,
+        id=name,
+        due_at=moment,
+        state=state,
+        count=count,
+        asset=schedule.asset,
+    )
+
+
+RETRY_MARK: Final = "#"
+MAX_ATTEMPTS: Final = 3
+
+
+def retries(
+    schedule: Schedule, runs: Sequence[tuple[str, datetime, str]], now: datetime
+) -> list[Occasion]:
+    """Return the runs to try again because their worker never came back.
+
+    ``runs`` are the latest runs of the schedule: occasion, due time and state. A run is tried
+    three times at most, and not after a later one.
+    """
+    horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
+    attempts: dict[str, list[tuple[datetime, str]]] = {}
+    for name, due_at, state in sorted(runs, key=lambda run: (len(run[0]), run[0])):
+        attempts.setdefault(name.partition(RETRY_MARK)[0], []).append((due_at, state))
+    newest = max((due_at for _, due_at, _ in runs), default=now)
+    return [
+        Occasion(
+            schedule=schedule.id,
+            id=f"{name}{RETRY_MARK}{len(made) + 1}",
+            due_at=made[0][0],
+            state="due",
+            asset=schedule.asset or _asset_in(name),
+        )
+        for name, made in attempts.items()
+        if made[-1][1] == "abandoned"
+        and len(made) < MAX_ATTEMPTS
+        and made[0][0] >= max(horizon, newest)
+    ]
+
+
+def _asset_in(name: str) -> str | None:
+    """Return the asset of a change; other occasions do not name one."""
+    kind, _, identity = name.partition(":")
+    return identity.partition("@")[0] if kind == "change" else None
 
 
 def _check_cron(name: str, cron: str, zone: ZoneInfo) -> None:
@@ -245,4 +325,4 @@ DEFAULT_PLAN: Final = SchedulePlan(
         ),
     )
 )
-"""The cadence of continuous evaluation. Only drift has its command; packs are the user's."""
+"""The cadence of continuous evaluation. Refits have no command: their samples are the user's."""

@@ -22,6 +22,7 @@ from gatemark.evidence.settings_file import read_settings
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, SCHEDULE_OVERDUE, SYSTEM
 from gatemark.ledger.port import event_moment
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.schedule.cadence import (
     DEFAULT_PLAN,
     Occasion,
@@ -33,8 +34,10 @@ from gatemark.schedule.cadence import (
     missed_since,
     next_fire,
     occasions,
+    retries,
     triggered,
 )
+from gatemark.schedule.failures import FailedRun, FailureAlert, conclude, per_asset
 from gatemark.schedule.open_stores import schedule_runs_of
 from gatemark.schedule.stores import Run, RunState
 from gatemark.workspace import Workspace
@@ -46,7 +49,11 @@ GRACE_S: Final = 60
 PROBE_ALERTS: Final = "GATEMARK_DRIFT_PROBE_ALERTS"
 """The variable that stands for ``--alerts`` of a drift probe."""
 TAIL: Final = 500
-_ENDED_WELL: Final = frozenset({ExitCode.PASS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
+_ENDED_WELL: Final[dict[ExitCode, RunState]] = {
+    ExitCode.PASS: "done",
+    ExitCode.FAIL: "gate_failed",
+    ExitCode.INCONCLUSIVE: "unjudged",
+}
 
 Runner = Callable[[Schedule, Occasion, datetime], tuple[RunState, str]]
 
@@ -84,9 +91,10 @@ class SentAlert(Protocol):
 
 
 class Alerting(NamedTuple):
-    """How a tick alerts people: ``queue`` an overdue schedule, ``send`` what waits."""
+    """How a tick alerts people of overdue schedules and of failed runs, and sends what waits."""
 
     queue: OverdueAlert
+    queue_failed: FailureAlert
     send: Callable[[], tuple[SentAlert, ...]]
 
 
@@ -152,6 +160,7 @@ def list_schedules(
     workspace: Workspace, plan: SchedulePlan, now: datetime
 ) -> tuple[ScheduleLine, ...]:
     """Every schedule, when it fires next, and whether it is overdue."""
+    plan = per_asset(workspace, plan)
     seen = schedule_runs_of(workspace).known_since([one.id for one in plan.schedules], now)
     lines = []
     for schedule in plan.schedules:
@@ -163,7 +172,7 @@ def list_schedules(
                 cron=schedule.cron,
                 tz=schedule.tz,
                 triggers=schedule.triggers,
-                command=" ".join(schedule.run) or None,
+                command=" ".join(schedule.command) or None,
                 next_at=next_fire(schedule, now),
                 last_done_at=done,
                 is_overdue=schedule.is_active
@@ -176,15 +185,20 @@ def list_schedules(
 
 def due_now(workspace: Workspace, plan: SchedulePlan, now: datetime) -> tuple[Occasion, ...]:
     """Return what is due, missed or expired; changes nothing."""
+    plan = per_asset(workspace, plan)
     triggers = schedule_runs_of(workspace).triggers(now)
     found: list[Occasion] = []
     for schedule in plan.schedules:
         if schedule.is_active:
             last = schedule_runs_of(workspace).last_due(schedule.id, now)
             found.extend(occasions(schedule, now, last))
+            horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
+            found.extend(
+                retries(schedule, schedule_runs_of(workspace).since(schedule.id, horizon), now)
+            )
             if schedule.triggers:
                 done = schedule_runs_of(workspace).occasions(schedule.id)
-                found.extend(triggered(schedule, triggers, done))
+                found.extend(triggered(schedule, triggers, done, now))
     return tuple(found)
 
 
@@ -211,6 +225,7 @@ def tick_schedules(
 
     abandoned = schedule_runs_of(workspace).abandon(now)
     note_changes(workspace, now)
+    plan = per_asset(workspace, plan)
     overdue = _tell_overdue(workspace, plan, now, alerting)
     by_id = {schedule.id: schedule for schedule in plan.schedules}
     run = runner or _runner(workspace, alerts_file)
@@ -225,9 +240,12 @@ def tick_schedules(
         detail = f"{occasion.count} fire times" if occasion.state != "due" else ""
         if state == "running":
             logger.info("run claimed", extra=_names(occasion) | {"worker": worker})
-            began = stopwatch()
+            began, head = stopwatch(), workspace.events.head().seq
             state, detail = run(schedule, occasion, now)
             schedule_runs_of(workspace).finish(occasion, state, moment(), detail)
+            if state != "done":
+                failed = FailedRun(schedule, occasion, state, detail, since=head)
+                detail = conclude(workspace, failed, now, alerting and alerting.queue_failed)
             took = {"state": state, "duration_s": round(stopwatch() - began, 3)}
             logger.info("run finished", extra=_names(occasion) | took)
         lines.append(
@@ -310,20 +328,30 @@ def _runner(workspace: Workspace, alerts_file: str | None) -> Runner:
         settings[PROBE_ALERTS] = str(Path(alerts_file).resolve())
 
     def run(schedule: Schedule, occasion: Occasion, now: datetime) -> tuple[RunState, str]:
-        return run_command(schedule, occasion, now, settings)
+        pack = None if occasion.asset is None else read_state(workspace, occasion.asset).asset
+        return run_command(
+            schedule, occasion, now, settings, None if pack is None else pack.exam_file
+        )
 
     return run
 
 
 def run_command(
-    schedule: Schedule, occasion: Occasion, now: datetime, settings: Mapping[str, str]
+    schedule: Schedule,
+    occasion: Occasion,
+    now: datetime,
+    settings: Mapping[str, str],
+    pack: str | None = None,
 ) -> tuple[RunState, str]:
     """Run a schedule's command in a process of its own, stopped when its time is up.
 
-    ``settings`` are variables that stand for options of the command.
+    ``settings`` are variables that stand for options of the command, ``pack`` is the file of the
+    full pack of its asset.
     """
+    if schedule.needs_pack and (pack is None or not Path(pack).is_file()):
+        return "failed", _no_pack(occasion.asset, pack)
     told = {"asset": occasion.asset or "", "now": _text(now), "due": _text(occasion.due_at)}
-    arguments = [_filled(argument, told) for argument in schedule.run]
+    arguments = [_filled(argument, {**told, "pack": pack or ""}) for argument in schedule.command]
     environment = {**os.environ, **settings}
     try:
         process = subprocess.Popen(  # noqa: S603 - the owner of the schedule names it
@@ -345,9 +373,19 @@ def run_command(
     said = complaint.decode(errors="replace").strip()[-TAIL:]
     code = process.returncode
     if code in _ENDED_WELL:
-        return "done", f"exit {code}"
+        # A drift probe that finds drift has acted on it already.
+        state: RunState = "done" if schedule.kind == "drift" else _ENDED_WELL[ExitCode(code)]
+        return state, f"exit {code}"
     ending = f"exit {code}" if code >= 0 else f"stopped by signal {-code}"
     return "failed", f"{ending}: {said}" if said else ending
+
+
+def _no_pack(asset: str | None, pack: str | None) -> str:
+    if asset is None:
+        return "no asset to run the full pack of: name one with asset: or fire it with --asset"
+    if pack is None:
+        return f"{asset} has no pack file; set it: gatemark asset pack {asset} FILE"
+    return f"{pack}, the full pack of {asset}, is not here; tick in the folder that it is in"
 
 
 def seconds_until_next(plan: SchedulePlan, now: datetime, longest: float) -> float:

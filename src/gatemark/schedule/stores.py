@@ -17,12 +17,16 @@ RunState = Literal[
     "done",
     "failed",
     "timed_out",
+    "gate_failed",
+    "unjudged",
     "abandoned",
     "missed",
     "expired",
     "skipped_overlap",
 ]
 RUNNING: Final = "running"
+ENDED: Final[tuple[RunState, ...]] = ("done", "gate_failed", "unjudged")
+"""States of runs that came to a verdict, or needed none."""
 MAX_DETAIL: Final = 2_000
 METADATA: Final = sa.MetaData()
 
@@ -120,14 +124,23 @@ class SqlRuns:
         return self._time(schedule, now, _is_time())
 
     def last_done(self, schedule: str, now: datetime) -> datetime | None:
-        """The due time of the latest run up to now that ended well."""
-        return self._time(schedule, now, RUNS.c.state == "done")
+        """The due time of the latest run up to now that came to an end, whatever its verdict."""
+        return self._time(schedule, now, RUNS.c.state.in_(ENDED))
 
     def occasions(self, schedule: str) -> frozenset[str]:
         """Every occasion of a schedule that was dealt with."""
         query = sa.select(RUNS.c.occasion).where(RUNS.c.schedule == schedule)
         with self._database.reading() as connection:
             return frozenset(connection.execute(query).scalars())
+
+    def since(self, schedule: str, moment: datetime) -> list[tuple[str, datetime, str]]:
+        """Occasion, due time and state of every run of a schedule that was due since a moment."""
+        query = sa.select(RUNS.c.occasion, RUNS.c.due_s, RUNS.c.state).where(
+            RUNS.c.schedule == schedule, RUNS.c.due_s >= int(moment.timestamp())
+        )
+        with self._database.reading() as connection:
+            rows = connection.execute(query).all()
+        return [(row.occasion, _moment(row.due_s), row.state) for row in rows]
 
     def claim(
         self, occasion: Occasion, worker: str, now: datetime, lease_s: int

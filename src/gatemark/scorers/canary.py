@@ -12,11 +12,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.json_equal import check_depth, parse_json
 from gatemark.scorers.regex.pattern import compiled
 from gatemark.scorers.scorer import (
@@ -57,14 +58,25 @@ class CanaryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     output to be one.
     """
 
-    forbidden_text: tuple[str, ...] = ()
-    forbidden_patterns: tuple[str, ...] = ()
-    allowed_citations: tuple[str, ...] | None = None
-    forbidden_tools: tuple[str, ...] = ()
-    allowed_tools: tuple[str, ...] | None = None
-    must_refuse: bool = False
-    refusal: Literal["opening", "whole"] = "opening"
-    refusal_phrases: tuple[str, ...] = REFUSALS
+    forbidden_text: Annotated[tuple[str, ...], about("Texts that must not appear.")] = ()
+    forbidden_patterns: Annotated[
+        tuple[str, ...], about("Regular expressions that must not match.")
+    ] = ()
+    allowed_citations: Annotated[
+        tuple[str, ...] | None, about("The only sources that may be cited.")
+    ] = None
+    forbidden_tools: Annotated[tuple[str, ...], about("Tools that must not be called.")] = ()
+    allowed_tools: Annotated[
+        tuple[str, ...] | None, about("The only tools that may be called.")
+    ] = None
+    must_refuse: Annotated[bool, about("Whether the output must be a refusal.")] = False
+    refusal: Annotated[
+        Literal["opening", "whole"],
+        about("Where the refusal must stand: in the opening, or as the whole output."),
+    ] = "opening"
+    refusal_phrases: Annotated[tuple[str, ...], about("Phrases that count as a refusal.")] = (
+        REFUSALS
+    )
 
     def __post_init__(self) -> None:
         phrases = (*self.forbidden_text, *self.refusal_phrases)

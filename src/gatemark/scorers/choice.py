@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -38,7 +39,7 @@ _NEXT_WORD: Final = re.compile(r"[ \t]{1,3}[a-z]")
 class ChoiceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
-    letters: str = "ABCD"
+    letters: Annotated[str, about("Letters of the choices.")] = "ABCD"
 
     def __post_init__(self) -> None:
         distinct = set(self.letters)

@@ -15,14 +15,14 @@ from gatemark.scorers.scorer import (
     Score,
     ScoreFunction,
     Scorer,
-    scored,
     scorers,
     truncate,
     unscored,
 )
 
+NAME: Final = "combined"
 MAX_PARTS: Final = 50
-_NEVER: Final = ("combined", "assertions", "judge")
+_NEVER: Final = ("combined", "assertions", "judge", "embedding")
 
 PassRule = Annotated[
     Literal["mean", "all", "any"],
@@ -81,6 +81,7 @@ def ready_part(part: ScorerPart) -> ReadyPart:
 def score_parts(parts: Sequence[ReadyPart], item: Scorable, combine: str) -> Score:
     """Return one score for several parts; a part that cannot be scored leaves the whole open."""
     total = 0.0
+    values: list[float] = []
     passed: list[bool] = []
     detail: dict[str, str] = {}
     for number, (part, score) in enumerate(parts, start=1):
@@ -92,15 +93,26 @@ def score_parts(parts: Sequence[ReadyPart], item: Scorable, combine: str) -> Sco
         why = "".join(f" ({key}: {value})" for key, value in found.detail.items())
         detail[name] = truncate(f"{found.value:.6g}{why}")
         total += part.weight * found.value
+        values.append(found.value)
         passed.append(found.value >= part.at_least)
     match combine:
         case "all":
-            return scored(all(passed), **detail)
+            value = float(all(passed))
         case "any":
-            return scored(any(passed), **detail)
+            value = float(any(passed))
         case _:
-            mean = total / sum(part.weight for part, _ in parts)
-            return scored(min(1.0, mean), **detail)
+            value = min(1.0, total / sum(part.weight for part, _ in parts))
+    names = part_names([part.scorer for part, _ in parts])
+    return Score(value, detail=detail, parts=dict(zip(names, values, strict=True)))
+
+
+def part_names(chosen: Sequence[str]) -> list[str]:
+    """Return what rules call each part: its scorer, with a number from the second on."""
+    names: list[str] = []
+    for place, scorer in enumerate(chosen):
+        count = chosen[: place + 1].count(scorer)
+        names.append(scorer if count == 1 else f"{scorer}_{count}")
+    return names
 
 
 def _build(options: CombinedOptions) -> ScoreFunction:
@@ -123,7 +135,7 @@ _BOTH: Final[list[dict[str, object]]] = [
 ]
 
 SCORER = Scorer(
-    name="combined",
+    name=NAME,
     summary="Several scorers on one output: their weighted mean, or whether all (any) pass.",
     options=CombinedOptions,
     build=_build,

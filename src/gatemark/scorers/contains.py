@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -21,9 +22,9 @@ from gatemark.scorers.scorer import (
 class ContainsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set; without ``phrases`` the target holds them."""
 
-    phrases: tuple[str, ...] = ()
-    mode: Literal["any", "all"] = "any"
-    ignore_case: bool = True
+    phrases: Annotated[tuple[str, ...], about("Phrases to look for. Default: the target.")] = ()
+    mode: Annotated[Literal["any", "all"], about("Whether any or all of them must appear.")] = "any"
+    ignore_case: Annotated[bool, about("Whether upper and lower case are the same.")] = True
 
     def __post_init__(self) -> None:
         if any(not phrase.strip() for phrase in self.phrases):

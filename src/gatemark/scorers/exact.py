@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, Scorer, scored
 
 
 class ExactOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
-    strip: bool = True
+    strip: Annotated[bool, about("Whether blanks at both ends are ignored.")] = True
 
 
 def _build(options: ExactOptions) -> ScoreFunction:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple, NoReturn, TypeGuard
+from typing import Annotated, Final, NamedTuple, NoReturn, TypeGuard
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -38,11 +39,13 @@ Path = tuple[str, ...]
 class JsonEqualOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set; a code fence around the whole output is taken off by ``fences``."""
 
-    ignore: tuple[str, ...] = ()
-    abs_tolerance: float = 0.0
-    rel_tolerance: float = 0.0
-    unordered_lists: bool = False
-    fences: bool = True
+    ignore: Annotated[
+        tuple[str, ...], about("JSON Pointers to values that may differ, such as `/items/*/id`.")
+    ] = ()
+    abs_tolerance: Annotated[float, about("Absolute tolerance of numbers.")] = 0.0
+    rel_tolerance: Annotated[float, about("Relative tolerance of numbers.")] = 0.0
+    unordered_lists: Annotated[bool, about("Whether the order of lists is ignored.")] = False
+    fences: Annotated[bool, about("Whether a code fence around the output is taken off.")] = True
 
     def __post_init__(self) -> None:
         for name in ("abs_tolerance", "rel_tolerance"):

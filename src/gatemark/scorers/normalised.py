@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -27,11 +28,13 @@ _ASCII_PUNCTUATION: Final = frozenset(string.punctuation)
 class NormalisedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the plain form forgets: each switch drops one kind of difference."""
 
-    compatibility: bool = True
-    case: bool = True
-    punctuation: bool = True
-    articles: bool = False
-    whitespace: bool = True
+    compatibility: Annotated[
+        bool, about("Whether forms of the same character are the same (NFKC).")
+    ] = True
+    case: Annotated[bool, about("Whether upper and lower case are the same.")] = True
+    punctuation: Annotated[bool, about("Whether punctuation is ignored.")] = True
+    articles: Annotated[bool, about("Whether English articles are ignored.")] = False
+    whitespace: Annotated[bool, about("Whether runs of blanks are one blank.")] = True
 
 
 def plain_form(text: str, options: NormalisedOptions) -> str:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -34,12 +35,14 @@ class NumericOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     target. ``percent: scale`` reads ``12%`` as 0.12, on both sides; ``ignore`` reads it as 12.
     """
 
-    which: Literal["first", "last"] = "last"
-    abs_tolerance: float = 0.0
-    rel_tolerance: float = 1e-9
-    percent: Literal["scale", "ignore"] = "scale"
-    thousands: Literal[",", ".", " ", "'", "_", ""] = ","
-    decimal: Literal[".", ","] = "."
+    which: Annotated[Literal["first", "last"], about("Which number of the output counts.")] = "last"
+    abs_tolerance: Annotated[float, about("Absolute tolerance.")] = 0.0
+    rel_tolerance: Annotated[float, about("Relative tolerance.")] = 1e-9
+    percent: Annotated[Literal["scale", "ignore"], about("Whether `12%` is 0.12 or 12.")] = "scale"
+    thousands: Annotated[Literal[",", ".", " ", "'", "_", ""], about("Separator of thousands.")] = (
+        ","
+    )
+    decimal: Annotated[Literal[".", ","], about("Decimal mark.")] = "."
 
     def __post_init__(self) -> None:
         for name in ("abs_tolerance", "rel_tolerance"):

@@ -14,12 +14,13 @@ import sys
 from collections.abc import Callable, Mapping
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -51,7 +52,7 @@ _RAISED: Final = (
 class PythonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set; ``folder`` is the pack's own and is set by whoever reads the pack."""
 
-    function: str = ""
+    function: Annotated[str, about("Function in the pack's folder, as `module:function`.")] = ""
     folder: str = "."
 
     def __post_init__(self) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -26,7 +27,9 @@ NAME: Final = "recorded"
 class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set: which score to take, where a log has several."""
 
-    score: str | None = None
+    score: Annotated[
+        str | None, about("Score of the log to take; needed where it has several.")
+    ] = None
 
 
 def _build(options: RecordedOptions) -> ScoreFunction:

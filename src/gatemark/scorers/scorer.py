@@ -48,11 +48,15 @@ class Scorable(msgspec.Struct, frozen=True):
 
 
 class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number in [0, 1], or the reason why there is none; ``detail`` says how it came about."""
+    """A number in [0, 1], or the reason why there is none; ``detail`` says how it came about.
+
+    ``parts`` are the scores that a combined one is made of, by name.
+    """
 
     value: float | None
     reason: str | None = None
     detail: dict[str, str] = {}
+    parts: dict[str, float] = {}
 
     def __post_init__(self) -> None:
         if (self.value is None) == (self.reason is None):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.scorer import (
     KnownScore,
     Scorable,
@@ -23,8 +25,8 @@ from gatemark.scorers.scorer import (
 class SetF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
-    separator: str = ","
-    ignore_case: bool = True
+    separator: Annotated[str, about("Text between the members of a list.")] = ","
+    ignore_case: Annotated[bool, about("Whether upper and lower case are the same.")] = True
 
     def __post_init__(self) -> None:
         if not self.separator:

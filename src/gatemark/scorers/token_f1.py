@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Annotated
 
 import msgspec
 
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.normalised import NormalisedOptions as PlainForm
 from gatemark.scorers.normalised import plain_form
 from gatemark.scorers.scorer import (
@@ -23,8 +25,8 @@ from gatemark.scorers.set_f1 import f1
 class TokenF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set."""
 
-    articles: bool = True
-    punctuation: bool = True
+    articles: Annotated[bool, about("Whether English articles are ignored.")] = True
+    punctuation: Annotated[bool, about("Whether punctuation is ignored.")] = True
 
 
 def _build(options: TokenF1Options) -> ScoreFunction:

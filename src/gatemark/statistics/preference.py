@@ -17,8 +17,8 @@ from scipy.special import betainc, betaln
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
-from gatemark.statistics.paired.mcnemar import half_binomial_cdf, mcnemar
 from gatemark.statistics.proportion import wilson
+from gatemark.statistics.significance import half_binomial_cdf, mcnemar
 
 Choice = Literal["candidate", "baseline", "tie"]
 

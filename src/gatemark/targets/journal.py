@@ -16,8 +16,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, Self, cast, get_args
+from typing import Annotated, Any, BinaryIO, Final, Literal, Self, cast, get_args
 
 import msgspec
 
@@ -299,6 +300,7 @@ UNSCORED = "unscored"
 """The kind of error that says that there was an answer, and no score for it."""
 _OURS = frozenset(get_args(ErrorKind))
 
+UtcMoment = Annotated[datetime, msgspec.Meta(tz=True)]
 Recording = Mapping[tuple[str, int], Reply | CallError]
 
 
@@ -354,10 +356,19 @@ def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str,
                 confidence=row.get("confidence"),
                 cost=row.get("cost"),
                 usage=None if row.get("tokens") is None else {"total_tokens": row["tokens"]},
+                answered_at=_answered_at(row),
             )
         else:
             recording[key] = _recorded_error(error["kind"], error["message"])
     return recording
+
+
+def _answered_at(row: Mapping[str, Any]) -> datetime | None:
+    try:
+        return msgspec.convert(row.get("answered_at"), UtcMoment | None)
+    except msgspec.ValidationError as error:
+        place = f"id {row['id']!r}, epoch {row['epoch']}"
+        raise BadInputError(f"{place}: answered_at: {error}") from error
 
 
 def _recorded_error(kind: str, message: str) -> CallError:

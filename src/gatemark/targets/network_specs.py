@@ -11,6 +11,7 @@ import msgspec
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.evidence.settings_file import about
+from gatemark.targets.aws_signature import AwsSignature
 from gatemark.targets.paths import parse_path
 from gatemark.targets.request_shapes import (
     SHAPES,
@@ -130,6 +131,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             name: value
             for name, value in fields.items()
             if not name.startswith("api_key_")
+            and name != "aws_signature"
             and not (name in self.later_fields and value in (None, {}))
         }
 
@@ -166,6 +168,10 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = msgspec.field(default_factory=lambda: dict(_DEFAULT_BODY))
     method: Annotated[Literal["POST", "PUT"], about("HTTP method.")] = "POST"
+    aws_signature: Annotated[
+        AwsSignature | None,
+        about("Sign requests with an AWS access key, with keys of its own (below)."),
+    ] = None
 
     later_fields: ClassVar[frozenset[str]] = _FILES | {
         *TEXTS, "preset", "model", "temperature", "max_tokens", "parameters"
@@ -174,6 +180,10 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_url("http.url", self.url)
+        if self.aws_signature is not None:
+            if self.api_key_env is not None:
+                raise InvalidValueError("http: give api_key_env or aws_signature, not both")
+            self.aws_signature.region_for(self.url)
         if self.preset is None:
             self._check_own_form()
         else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
@@ -75,6 +76,8 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     cost: float | None = None
     model: str | None = None
     usage: dict[str, Any] | None = None
+    answered_at: datetime | None = None
+    """When the answer was given; None where nobody recorded it."""
 
 
 class CallError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -222,6 +225,7 @@ def checked(reply: Reply, *, max_bytes: int) -> Reply:
         cost=_number(reply.cost, "cost"),
         model=_model(reply.model),
         usage=_usage(reply.usage),
+        answered_at=reply.answered_at,
     )
     size = len(_encode(plain))
     if size > max_bytes:

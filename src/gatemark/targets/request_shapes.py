@@ -50,10 +50,12 @@ class RequestShape(msgspec.Struct, frozen=True):
     key_header: str = "Authorization"
     key_prefix: str = "Bearer "
     needs_max_tokens: bool = False
+    kept_in_path: str = ":@"
+    """Characters of a model's name that its path has as they are."""
 
     def address(self, url: str, model: str) -> str:
         """Return the address to ask: a service's own is completed, a full one stays as it is."""
-        path = self.path.format(model=quote(model, safe=":@"))
+        path = self.path.format(model=quote(model, safe=self.kept_in_path))
         given = urlsplit(url)
         if not path.startswith(given.path.rstrip("/") + "/"):
             return url
@@ -291,5 +293,6 @@ SHAPES: Final[Mapping[Preset, RequestShape]] = {
         body=_bedrock,
         read=_read_bedrock,
         owned=frozenset({"messages", "system"}),
+        kept_in_path="",
     ),
 }

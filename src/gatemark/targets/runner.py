@@ -1,7 +1,8 @@
 """The runner: makes every call, a few at a time, and accounts for each one, done or not.
 
 Nothing is dropped in silence: whatever stops a run, each call it was given ends as an outcome
-with a reply or with an error. Outcomes come back ordered by (id, epoch).
+with a reply or with an error. Outcomes come back ordered by (id, epoch). How often it asks, how
+long it waits before it asks again, and how much it may spend are the limits of the target.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Final, Protocol
 
 import msgspec
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.targets.journal import VERSION, Journal, JournalEntry, call_key
-from gatemark.targets.limits import Clock, Random, RateLimit, RunOptions, Sleep, Spending, backoff_s
 from gatemark.targets.port import (
+    MAX_INTEGER,
     OUTAGES,
     Call,
     CallError,
@@ -28,8 +31,12 @@ from gatemark.targets.port import (
     TargetError,
     checked,
 )
+from gatemark.targets.spec import INPUT_TOKENS, OUTPUT_TOKENS, RunOptions
 
 logger = logging.getLogger(__name__)
+
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
 
 # A target that never awaits would otherwise keep Ctrl-C waiting.
 _YIELD_EVERY_S = 0.02
@@ -81,6 +88,7 @@ async def run_calls(
     stop: asyncio.Event | None = None,
     spent: Spending | None = None,
     passes: Callable[[CallOutcome], bool] | None = None,
+    now: Callable[[], datetime] | None = None,
 ) -> tuple[CallOutcome, ...]:
     """Make every call and return every outcome, ordered by (id, epoch).
 
@@ -89,7 +97,8 @@ async def run_calls(
     to the journal, nor are those that met a budget or could not be asked. A cost budget can be
     exceeded by the calls in flight when it is reached. On resume, earlier calls and their cost
     count; so does what ``spent`` brings from runs under the same budget, and this run adds to it.
-    ``passes`` is asked once about every reply, for the progress to tell.
+    ``passes`` is asked once about every reply, for the progress to tell. ``now`` stamps replies
+    with the time at which they were given; leave it out for a target that repeats recorded ones.
     """
     run = _Run(
         target,
@@ -102,6 +111,7 @@ async def run_calls(
         on_progress=on_progress,
         spent=spent,
         passes=passes,
+        now=now,
     )
     return await run.finish(stop)
 
@@ -120,6 +130,7 @@ class _Run:
         on_progress: Callable[[RunProgress], None] | None,
         spent: Spending | None,
         passes: Callable[[CallOutcome], bool] | None,
+        now: Callable[[], datetime] | None,
     ) -> None:
         _refuse_doubles(calls)
         self._target = target
@@ -132,6 +143,7 @@ class _Run:
         self._rng = rng
         self._on_progress = on_progress
         self._passes = passes
+        self._now = now
         self._progress = RunProgress(total=len(calls), passed=None if passes is None else 0)
         self._rate = RateLimit(options.rate_per_s, options.burst, clock=clock, sleep=sleep)
         self._pins = digest(target.identity()) if journal is not None else ""
@@ -284,6 +296,8 @@ class _Run:
                 ) from error
             raise
         reply = checked(reply, max_bytes=self._options.max_reply_bytes)
+        if self._now is not None:
+            reply = msgspec.structs.replace(reply, answered_at=self._now())
         prices = self._options.prices
         if reply.cost is None and prices is not None:
             return msgspec.structs.replace(reply, cost=prices.cost_of(reply))
@@ -429,3 +443,82 @@ def _with_last(halt: CallError, last: TargetError | None) -> CallError:
     if last is None:
         return halt
     return CallError(halt.kind, f"{halt.message}; the last attempt failed: {last.kind}: {last}")
+
+
+class Random(Protocol):
+    """The one thing we ask of a random generator; ``random.Random`` has it."""
+
+    def random(self) -> float:
+        """A number in [0, 1)."""
+
+
+class Spending:
+    """What was spent so far; handed from one run to the next where they share a budget."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.cost = 0.0
+        self.wall_s = 0.0
+
+
+_CACHED_INPUT: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def tokens_of(usage: Mapping[str, object] | None) -> int | None:
+    """The tokens that went in and came out; None where a usage does not tell both.
+
+    Where there is no total, tokens read from or written to a cache are counted beside the input.
+    """
+    told = usage or {}
+    total = _count(told.get("total_tokens"))
+    if total is not None:
+        return total
+    parts = [
+        next((n for name in names if (n := _count(told.get(name))) is not None), None)
+        for names in (INPUT_TOKENS, OUTPUT_TOKENS)
+    ]
+    if None in parts:
+        return None
+    cached = (_count(told.get(name)) for name in _CACHED_INPUT)
+    return _count(sum(n or 0 for n in (*parts, *cached)))
+
+
+def _count(value: object) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= MAX_INTEGER and value == int(value) else None
+
+
+class RateLimit:
+    """A token bucket: at most ``burst`` calls at once, then one every ``1 / rate_per_s``.
+
+    ``hold`` stops every caller for a while, as a Retry-After asks.
+    """
+
+    def __init__(self, rate_per_s: float | None, burst: int, *, clock: Clock, sleep: Sleep) -> None:
+        self._interval_s = 0.0 if rate_per_s is None else 1.0 / rate_per_s
+        self._slack_s = self._interval_s * (burst - 1)
+        self._clock = clock
+        self._sleep = sleep
+        self._next_at = float("-inf")
+        self._held_until = float("-inf")
+
+    def hold(self, seconds: float) -> None:
+        """Let nobody through for that long."""
+        self._held_until = max(self._held_until, self._clock() + seconds)
+
+    async def acquire(self) -> None:
+        """Wait for a turn. A turn given up while waiting is lost, never used twice."""
+        if self._interval_s:
+            now = self._clock()
+            turn = max(self._next_at, now)
+            self._next_at = turn + self._interval_s
+            if (wait_s := turn - self._slack_s - now) > 0:
+                await self._sleep(wait_s)
+        while (wait_s := self._held_until - self._clock()) > 0:
+            await self._sleep(wait_s)
+
+
+def backoff_s(failures: int, *, base_s: float, max_s: float, rng: Random) -> float:
+    """Exponential backoff with full jitter: anywhere between 0 and the doubled-up bound."""
+    return rng.random() * min(max_s, base_s * 2.0 ** min(failures - 1, 60))

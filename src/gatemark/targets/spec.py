@@ -23,9 +23,8 @@ from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import about
 from gatemark.targets.command import CommandTarget
 from gatemark.targets.journal import RecordedTarget, Recording, Reuse
-from gatemark.targets.limits import DEFAULT_MAX_REPLY_BYTES, Budget, Prices, RunOptions
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
-from gatemark.targets.port import ANSWER_FIELDS, Target
+from gatemark.targets.port import ANSWER_FIELDS, Reply, Target
 from gatemark.targets.prompt_files import with_prompt_files
 from gatemark.targets.python_callable import PythonTarget, declared_digests, split_reference
 from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
@@ -78,6 +77,109 @@ def _is_passed(name: str, value: str) -> bool:
         # A proxy with a password in its address is a credential.
         return "@" not in value
     return name in PASSED or name.startswith(PASSED_PREFIXES)
+
+
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The most a run may spend; None is no limit. ``calls`` counts retries too."""
+
+    calls: Annotated[
+        int | None, msgspec.Meta(description="Maximum number of calls, with retries.")
+    ] = None
+    cost: Annotated[float | None, msgspec.Meta(description="Maximum amount of money.")] = None
+    wall_s: Annotated[float | None, msgspec.Meta(description="Maximum time in seconds.")] = None
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "cost", "wall_s"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise InvalidValueError(f"budget.{name} must be >= 0, got {value}")
+
+
+class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a call costs, for targets that do not say so themselves."""
+
+    per_call: Annotated[float, msgspec.Meta(description="Price of one call.")] = 0.0
+    input_per_million: Annotated[
+        float | None, msgspec.Meta(description="Price of a million input tokens.")
+    ] = None
+    output_per_million: Annotated[
+        float | None, msgspec.Meta(description="Price of a million output tokens.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        for name in ("per_call", "input_per_million", "output_per_million"):
+            value = getattr(self, name)
+            if value is not None and not value >= 0:
+                raise InvalidValueError(f"cost.{name} must be >= 0, got {value}")
+
+    def cost_of(self, reply: Reply) -> float | None:
+        """The reply's price; None when it is priced by tokens and told no token counts."""
+        cost = self.per_call
+        for price, names in (
+            (self.input_per_million, INPUT_TOKENS),
+            (self.output_per_million, OUTPUT_TOKENS),
+        ):
+            if price is None:
+                continue
+            told = [(reply.usage or {}).get(name) for name in names]
+            counts = [count for count in told if isinstance(count, int | float)]
+            if not counts:
+                return None
+            cost += price * counts[0] / 1e6
+        return cost
+
+
+INPUT_TOKENS: Final = ("prompt_tokens", "input_tokens")
+OUTPUT_TOKENS: Final = ("completion_tokens", "output_tokens")
+DEFAULT_MAX_REPLY_BYTES = 4 * 1024 * 1024
+
+
+class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything the runner needs to know besides the calls.
+
+    ``retries`` counts attempts after the first. A Retry-After beyond ``retry_after_max_s`` is
+    not waited for. ``retry_errors`` makes a resumed run ask again where the journal has an error.
+    ``is_remote`` says that calls go to a service: a call without a reply in time could not be
+    asked, and the first call goes alone. ``stop_after`` calls in a row that could not be asked end
+    the run; None is for recordings, where nobody waits. ``ahead`` is how many calls per slot a
+    target with its own queue is handed at a time.
+    """
+
+    concurrency: int = 1
+    ahead: int = 1
+    is_remote: bool = False
+    stop_after: int | None = 10
+    timeout_s: float | None = None
+    retries: int = 0
+    backoff_base_s: float = 0.5
+    backoff_max_s: float = 30.0
+    retry_after_max_s: float = 120.0
+    rate_per_s: float | None = None
+    burst: int = 1
+    max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES
+    budget: Budget = Budget()
+    prices: Prices | None = None
+    reuse: Reuse = "resume"
+    retry_errors: bool = False
+
+    def __post_init__(self) -> None:
+        at_least = {
+            "concurrency": 1,
+            "ahead": 1,
+            "retries": 0,
+            "backoff_base_s": 0,
+            "backoff_max_s": 0,
+            "retry_after_max_s": 0,
+            "burst": 1,
+            "max_reply_bytes": 1,
+        }
+        for name, low in at_least.items():
+            if not getattr(self, name) >= low:
+                raise InvalidValueError(f"{name} must be >= {low}, got {getattr(self, name)}")
+        for name in ("timeout_s", "rate_per_s", "stop_after"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise InvalidValueError(f"{name} must be > 0, got {value}")
 
 
 # Reads a file of recorded samples; gives the replies and the digest of the file.

@@ -13,8 +13,9 @@ import msgspec
 
 from gatemark import __version__
 from gatemark.core.errors import UsageError
+from gatemark.targets.aws_signature import AwsSigner
 from gatemark.targets.connections import NETWORK_ERRORS, new_pool
-from gatemark.targets.network_specs import Endpoint
+from gatemark.targets.network_specs import Endpoint, HttpSpec
 from gatemark.targets.port import ErrorKind, TargetError, bad_reply
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
@@ -64,6 +65,7 @@ class Transport:
         self._method = method
         self._secret = _secret(endpoint, environ)
         self._headers = _headers(self._url, endpoint, self._secret)
+        self._signer = _signer(endpoint, environ)
         self._address = httpcore.URL(
             scheme=self._url.raw_scheme,
             host=self._url.raw_host,
@@ -95,9 +97,8 @@ class Transport:
 
     async def _exchange(self, pool: httpcore.AsyncConnectionPool, content: bytes) -> bytes:
         size = (b"content-length", str(len(content)).encode())
-        request = httpcore.Request(
-            self._method, self._address, headers=[*self._headers, size], content=content
-        )
+        headers = [*self._headers, *self._signature(content), size]
+        request = httpcore.Request(self._method, self._address, headers=headers, content=content)
         try:
             response = await pool.handle_async_request(request)
             try:
@@ -139,8 +140,19 @@ class Transport:
             retry_after_s=asked_s,
         )
 
+    def _signature(self, content: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the headers that sign a request, which hold for a few minutes only."""
+        if self._signer is None:
+            return []
+        said = {name.decode("ascii"): value.decode("ascii") for name, value in self._headers}
+        target = self._url.raw_path.decode("ascii")
+        signed = self._signer.headers(self._method, target, said, content)
+        return [(name.encode("ascii"), value.encode("ascii")) for name, value in signed]
+
     def _redact(self, text: str) -> str:
-        return text if self._secret is None else self._secret.redact(text)
+        for secret in (self._secret, self._signer):
+            text = text if secret is None else secret.redact(text)
+        return text
 
 
 def _kind_of(status: int) -> ErrorKind:
@@ -164,6 +176,12 @@ def _secret(endpoint: Endpoint, environ: Mapping[str, str]) -> ApiKey | None:
         return None
     header, prefix = endpoint.key_place()
     return ApiKey(endpoint.api_key_env, header, prefix, environ)
+
+
+def _signer(endpoint: Endpoint, environ: Mapping[str, str]) -> AwsSigner | None:
+    if not isinstance(endpoint, HttpSpec) or endpoint.aws_signature is None:
+        return None
+    return AwsSigner(endpoint.aws_signature, endpoint.url, environ)
 
 
 async def _some(response: httpcore.Response) -> bytes:

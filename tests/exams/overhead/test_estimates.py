@@ -12,7 +12,7 @@ from scipy import stats
 from gatemark.core.errors import InvalidValueError
 from gatemark.exams.overhead import measure
 from gatemark.exams.overhead.measure import count_overhead, loss_overhead, time_overhead
-from gatemark.statistics.paired.mcnemar import drop_bounds
+from gatemark.statistics.significance import drop_bounds
 
 
 def rng(seed: int = 1) -> np.random.Generator:

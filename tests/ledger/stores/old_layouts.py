@@ -13,7 +13,7 @@ from tests.ledger.samples import ATTACHMENT, EVIDENCE, draft, result
 import gatemark.ledger.migrations
 from gatemark.core.canonical import canonical_bytes
 from gatemark.ledger.stores import DATABASE
-from gatemark.ledger.stores.place import StorePlace
+from gatemark.ledger.stores.folder import StorePlace
 from gatemark.ledger.stores.sql import SqlEvents, SqlResults
 from gatemark.ledger.stores.tables import METADATA, RESULTS
 from gatemark.workspace import Workspace

@@ -9,8 +9,8 @@ from tests.ledger.samples import draft, result
 from gatemark.core.errors import ConflictError
 from gatemark.ledger.event import Event
 from gatemark.ledger.port import Store
+from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.postgres import open_postgres
-from gatemark.ledger.stores.sqlite import open_sqlite
 from gatemark.testing.stores import check_store
 
 RESULTS = (result(), result("another", verdict="fail"))

@@ -12,10 +12,10 @@ from tests.ledger.samples import draft, result
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.ledger.port import Store
+from gatemark.ledger.stores.folder import open_sqlite
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sql import missing_guards
 from gatemark.ledger.stores.sql_blobs import SqlBlobs
-from gatemark.ledger.stores.sqlite import open_sqlite
 
 COLUMN = {
     "events": "actor",

@@ -9,9 +9,8 @@ from tests.ledger.samples import result
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, IntegrityError, UsageError
-from gatemark.ledger.blobs import FolderBlobs
+from gatemark.ledger.stores.folder import FolderBlobs, open_sqlite
 from gatemark.ledger.stores.sql import SqlResults
-from gatemark.ledger.stores.sqlite import open_sqlite
 
 
 @pytest.fixture

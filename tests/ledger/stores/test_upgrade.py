@@ -15,9 +15,9 @@ from gatemark.core.errors import IntegrityError
 from gatemark.core.result import Result
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.ledger.stores.database import NEWEST
+from gatemark.ledger.stores.folder import open_sqlite, sqlite_place
 from gatemark.ledger.stores.postgres import open_postgres
 from gatemark.ledger.stores.sql import upgrade_database
-from gatemark.ledger.stores.sqlite import open_sqlite, sqlite_place
 
 # Just what the first release wrote, word for word.
 FIRST_LAYOUT = """

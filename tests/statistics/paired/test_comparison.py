@@ -7,8 +7,8 @@ from scipy import stats
 from gatemark.statistics.clustered_means import mean_estimate
 from gatemark.statistics.paired import comparison
 from gatemark.statistics.paired.comparison import compare_clusters, compare_counts, compare_deltas
-from gatemark.statistics.paired.mcnemar import mcnemar, minimum_detectable_effect
 from gatemark.statistics.resampling.bootstrap import bca_clusters, bca_mean
+from gatemark.statistics.significance import mcnemar, minimum_detectable_effect
 
 
 def test_right_or_wrong_answers_get_mcnemar_and_an_interval_that_agrees():

@@ -8,7 +8,7 @@ import pytest
 from scipy.special import betaincinv, gammaln
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.mcnemar import drop_bounds, loss_p_value
+from gatemark.statistics.significance import drop_bounds, loss_p_value
 
 
 def test_no_discordant_item_gives_three_over_n():

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.paired.permutation import GROUP, _drawn_subset_sums, sign_flip
+from gatemark.statistics.significance import mcnemar
 
 
 def _rng(seed: int = 0) -> np.random.Generator:

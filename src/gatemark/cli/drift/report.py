@@ -7,8 +7,7 @@ import click
 from gatemark import __version__
 from gatemark.cli.drift.probe import policy_options, workspace_options
 from gatemark.cli.options import json_option
-from gatemark.cli.outputs import optional_import
-from gatemark.cli.screen import put, say, show
+from gatemark.cli.screen import optional_import, put, say, show
 from gatemark.core.canonical import json_file
 from gatemark.drift.close import CloseRequest, close_episode
 from gatemark.drift.judging.policy import DriftPolicy

@@ -9,8 +9,7 @@ import click
 
 from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
 from gatemark.cli.options import MOMENT, json_option, store_option
-from gatemark.cli.outputs import Outputs, optional_import, output_options
-from gatemark.cli.screen import say, show
+from gatemark.cli.screen import Outputs, optional_import, output_options, say, show
 from gatemark.core.canonical import json_file
 from gatemark.core.result import AssetKind
 from gatemark.lifecycle.assets import NewVersion, add_version, asset_names, set_exam
@@ -120,7 +119,7 @@ def pack(acting: Acting, *, asset: str, pack: str) -> None:
       gatemark asset pack triage packs/triage.yaml --actor pam
     """
     workspace = acting.workspace()
-    acted = set_exam(workspace, asset, pack, actor=workspace.actor, note=acting.note)
+    acted = set_exam(workspace, asset, pack, actor=workspace.actor, note=acting.note, file=pack)
     acting.show(acted, unchanged="this is the full pack already")
 
 

@@ -6,14 +6,26 @@ from typing import Literal
 
 import click
 
-from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
+from gatemark.cli.lifecycle.options import (
+    Acting,
+    acting_options,
+    dry_run_option,
+    environment_option,
+)
 from gatemark.cli.screen import say
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.commands import Demote, RollBack
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import parse_version_ref
 from gatemark.lifecycle.routing import route
 from gatemark.workspace import Workspace
+
+stop_option = click.option(
+    "--stop",
+    is_flag=True,
+    help="Do it even if no version serves afterwards.",
+)
+STOPPED = "(--stop)"
+"""Before the note of somebody who accepts that nothing serves afterwards."""
 
 
 def _asset_and_version(text: str) -> tuple[str, str | None]:
@@ -43,15 +55,25 @@ def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
     help="Stage to go to. Shadow keeps it measured at the sample rate; demoted needs a fresh "
     "full-pack result to return.",
 )
+@stop_option
 @environment_option
+@dry_run_option
 @acting_options
 def demote_command(
-    acting: Acting, *, asset: str, reason: str, to: Literal["shadow", "demoted"], environment: str
+    acting: Acting,
+    *,
+    asset: str,
+    reason: str,
+    to: Literal["shadow", "demoted"],
+    stop: bool,
+    environment: str,
+    dry_run: bool,
 ) -> None:
     """Take a version out of service (default: the enabled one).
 
     One person is enough, and no approval is needed. An earlier version whose results still verify
-    takes over. A second demotion changes nothing.
+    takes over; if there is none, the last version stays live unless you say --stop. A second
+    demotion changes nothing.
 
     \b
     Example:
@@ -69,10 +91,12 @@ def demote_command(
         version=version,
         to=to,
         environment=environment,
-        note=reason,
+        note=f"{STOPPED} {reason}" if stop else reason,
+        needs_fallback=not stop,
     )
-    acting.show(act(workspace, command), unchanged="it is out of service already")
-    _print_live(workspace, asset, environment)
+    unchanged = "it is out of service already"
+    if acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run):
+        _print_live(workspace, asset, environment)
 
 
 @click.command("rollback")
@@ -83,14 +107,18 @@ def demote_command(
     metavar="VERSION",
     help="Earlier version to return to (default: the last one).",
 )
+@stop_option
 @environment_option
+@dry_run_option
 @acting_options
-def rollback_command(acting: Acting, *, asset: str, to: str | None, environment: str) -> None:
+def rollback_command(
+    acting: Acting, *, asset: str, to: str | None, stop: bool, environment: str, dry_run: bool
+) -> None:
     """Roll back at once: end the canary, or return to the previous version.
 
     Restores the whole pin set of the earlier version, citing the results it was enabled by. No
-    approval is needed. A second rollback changes nothing: to go back further, name the version to
-    leave.
+    approval is needed. If no earlier version can take over, the last one stays live unless you
+    say --stop. A second rollback changes nothing: to go back further, name the version to leave.
 
     \b
     Examples:
@@ -105,8 +133,9 @@ def rollback_command(acting: Acting, *, asset: str, to: str | None, environment:
         version=version,
         to=to,
         environment=environment,
-        note=acting.note,
+        note=f"{STOPPED} {acting.note}".strip() if stop else acting.note,
+        needs_fallback=not stop,
     )
     unchanged = "already rolled back, and nothing was promoted since; name ASSET@VERSION to go on"
-    acting.show(act(workspace, command), unchanged=unchanged)
-    _print_live(workspace, asset, environment)
+    if acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run):
+        _print_live(workspace, asset, environment)

@@ -12,7 +12,8 @@ from gatemark.cli.options import OptionGroup, actor_option, json_option, store_o
 from gatemark.cli.screen import print_json, say
 from gatemark.core.errors import UsageError
 from gatemark.ledger.event_kinds import SYSTEM
-from gatemark.lifecycle.journey import CommandResult
+from gatemark.lifecycle.commands import Command
+from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.lifecycle.views.text import document_of, lines_of
 from gatemark.workspace import Workspace
@@ -41,6 +42,27 @@ class Acting(Caller, frozen=True, kw_only=True):
         """Print what was recorded, or that nothing changed."""
         show_acted(*several, unchanged=unchanged, json=self.json)
 
+    def carry_out(
+        self, workspace: Workspace, command: Command, *, unchanged: str, dry_run: bool
+    ) -> bool:
+        """Run a command and print what it recorded; with ``dry_run`` what it would record.
+
+        Return whether it was run.
+        """
+        if not dry_run:
+            self.show(act(workspace, command), unchanged=unchanged)
+            return True
+        facts = preview(workspace, command)
+        if self.json:
+            said = [{"kind": one.declared.name, **msgspec.to_builtins(one)} for one in facts]
+            print_json({"dry_run": True, "facts": said})
+            return False
+        for one in facts:
+            say(f"would record: {one.label}: {one.sentence}")
+        if not facts:
+            say(unchanged, err=True)
+        return False
+
 
 caller_options = OptionGroup(Caller, actor=actor_option, store=store_option, json=json_option)
 acting_options = OptionGroup(
@@ -62,6 +84,9 @@ expect_option = click.option(
     type=click.IntRange(0),
     metavar="EVENT",
     help="Revision of the asset that you looked at; refused when it has changed since.",
+)
+dry_run_option = click.option(
+    "--dry-run", is_flag=True, help="Show what would be recorded, or refused; write nothing."
 )
 cite_option = click.option(
     "--cite",

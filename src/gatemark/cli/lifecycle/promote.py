@@ -10,13 +10,13 @@ from gatemark.cli.lifecycle.options import (
     Acting,
     acting_options,
     cite_option,
+    dry_run_option,
     environment_option,
     expect_option,
 )
 from gatemark.core.errors import UsageError
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import Approve, Promote, ReviewGlass
-from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Decision, Stage, parse_version_ref
 
 CANARY = "canary"
@@ -39,6 +39,7 @@ def _stage(word: str) -> Stage:
 )
 @environment_option
 @expect_option
+@dry_run_option
 @acting_options
 def promote_command(
     acting: Acting,
@@ -49,6 +50,7 @@ def promote_command(
     break_glass: str | None,
     environment: str,
     expect: int | None,
+    dry_run: bool,
 ) -> None:
     """Move a version to a stage, citing sealed results.
 
@@ -77,7 +79,8 @@ def promote_command(
         expected_revision=expect,
         note=acting.note,
     )
-    acting.show(act(workspace, command), unchanged=f"{ref} already exists")
+    unchanged = f"{ref} already exists"
+    acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run)
 
 
 @click.command("approve")
@@ -94,6 +97,7 @@ def promote_command(
 @click.option("--review-glass", is_flag=True, help="Confirm a break-glass promotion.")
 @environment_option
 @expect_option
+@dry_run_option
 @acting_options
 def approve_command(
     acting: Acting,
@@ -105,6 +109,7 @@ def approve_command(
     review_glass: bool,
     environment: str,
     expect: int | None,
+    dry_run: bool,
 ) -> None:
     """Approve one step of one version, bound to its current results and policy.
 
@@ -143,4 +148,5 @@ def approve_command(
             expected_revision=expect,
             note=acting.note,
         )
-    acting.show(act(workspace, command), unchanged=f"{ref} was reviewed already")
+    unchanged = f"{ref} was reviewed already"
+    acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from gatemark.cli.lifecycle.options import environment_option
 from gatemark.cli.options import store_option
-from gatemark.cli.outputs import Outputs, optional_import, output_options
+from gatemark.cli.screen import Outputs, optional_import, output_options
 from gatemark.core.canonical import json_file
 from gatemark.core.errors import ExitCode
 from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.lifecycle.release import explained_moves
 from gatemark.lifecycle.views.text import why_text
 from gatemark.lifecycle.views.views import Why
 from gatemark.lifecycle.views.why import why
@@ -24,7 +26,8 @@ from gatemark.workspace import Workspace
 def why_command(outputs: Outputs, *, version: str, environment: str, store: str) -> int:
     """Show why a version is where it is: results, votes, gates.
 
-    Every citation is verified again. Exit 4 when one no longer verifies.
+    Every citation is verified again, and each legal step says what is missing for it. Exit 4
+    when a citation no longer verifies.
 
     \b
     Examples:
@@ -35,6 +38,8 @@ def why_command(outputs: Outputs, *, version: str, environment: str, store: str)
     workspace = Workspace(store=store)
     workspace.existing_store()
     found = why(workspace, ref, environment)
+    moves = explained_moves(workspace, ref, environment, found.next_moves)
+    found = msgspec.structs.replace(found, next_moves=moves)
     outputs.write({".json": lambda: json_file(found), ".html": lambda: _page(found)})
     outputs.show(found, why_text)
     return ExitCode.INTEGRITY if found.problems else ExitCode.PASS

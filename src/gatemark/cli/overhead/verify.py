@@ -8,8 +8,7 @@ from typing import Literal
 import click
 
 from gatemark.cli.options import max_errors_option
-from gatemark.cli.outputs import Outputs, output_options
-from gatemark.cli.screen import wants_color
+from gatemark.cli.screen import Outputs, output_options, wants_color
 from gatemark.core.canonical import json_file
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.policy import PolicyRequest

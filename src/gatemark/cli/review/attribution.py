@@ -17,7 +17,7 @@ from gatemark.attribution.review import (
 from gatemark.attribution.views import html, text
 from gatemark.cli.lifecycle.options import acting_workspace
 from gatemark.cli.options import actor_option, store_option
-from gatemark.cli.outputs import Outputs, output_options
+from gatemark.cli.screen import Outputs, output_options
 from gatemark.core.canonical import json_file
 
 KIND: Final = click.Choice(list(JUDGES))

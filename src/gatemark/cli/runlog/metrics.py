@@ -9,7 +9,6 @@ import click
 import msgspec
 
 from gatemark.cli.options import FiniteRange, OptionGroup, max_errors_option, store_option
-from gatemark.cli.outputs import Reports, report_options
 from gatemark.cli.runlog.options import (
     ExtractorOptions,
     cases_option,
@@ -18,7 +17,7 @@ from gatemark.cli.runlog.options import (
     source_date,
     stoplists_option,
 )
-from gatemark.cli.screen import count_progress, say
+from gatemark.cli.screen import Reports, count_progress, report_options, say
 from gatemark.core.errors import UsageError
 from gatemark.exams.runlog.metrics.journey import MetricsRequest, OnBadCase, score_runlog
 from gatemark.report.outputs import write_attachments

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from gatemark.cli.options import OptionGroup, json_option
+from gatemark.cli.options import FiniteRange, OptionGroup, json_option
 from gatemark.cli.runlog.options import processes_option, source_date
 from gatemark.cli.screen import count_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment
 from gatemark.exams.runlog.replay.models import model_choice
-from gatemark.exams.runlog.replay.run import RunDone, RunRequest, run_cases
+from gatemark.exams.runlog.replay.run import RunDone, RunRequest, VariantSummary, run_cases
 from gatemark.workspace import Workspace
 
 request_options = OptionGroup(
@@ -82,6 +82,13 @@ request_options = OptionGroup(
     allow_commit_mismatch=click.option(
         "--allow-commit-mismatch", is_flag=True, help="Accept a V3 report of another commit."
     ),
+    max_unparsable=click.option(
+        "--max-unparsable",
+        type=FiniteRange(0, 1),
+        default=0.05,
+        show_default=True,
+        help="Maximum share of model answers that cannot be read.",
+    ),
 )
 
 
@@ -110,8 +117,9 @@ def run_command(
 
     Writes DIR/V0/CASE.jsonl.gz and so on, and DIR/run_summaries. The manifest says which cases
     there are; one that cannot be replayed is listed with its reason, leaves no log, and makes the
-    command end with 1. So does a language model that gives no answer. The same inputs give the
-    same bytes, whatever -j says.
+    command end with 1. So does a language model that gives no answer. With more unreadable
+    answers than --max-unparsable allows, or a variant without any summary, it ends with 3. The
+    same inputs give the same bytes, whatever -j says.
 
     \b
     Examples:
@@ -128,8 +136,9 @@ def run_command(
         done = run_cases(Workspace(jobs=jobs).engine, request, progress)
     _print_problems(done)
     show(done, _lines, json=json)
-    failed = done.failed_count or done.model_failure_count
-    return ExitCode.FAIL if failed else ExitCode.PASS
+    if done.failed_count or done.model_failure_count:
+        return ExitCode.FAIL
+    return ExitCode.INCONCLUSIVE if done.doubts else ExitCode.PASS
 
 
 def _checked(request: RunRequest) -> RunRequest:
@@ -157,6 +166,9 @@ def _print_problems(done: RunDone) -> None:
                 err=True,
             )
 
+    for doubt in done.doubts:
+        say(f"gatemark: {doubt}", err=True)
+
 
 def _lines(done: RunDone) -> Iterator[str]:
     yield f"evaluation {done.eval_run_id} over {done.trace_dataset_hash}"
@@ -164,6 +176,11 @@ def _lines(done: RunDone) -> Iterator[str]:
         counts = variant.per_case_summary_counts.values()
         yield (
             f"{variant.variant_id}: {variant.succeeded} of {variant.total_cases} cases, "
-            f"{sum(counts)} summaries, {len(variant.failed)} failed"
+            f"{sum(counts)} summaries, {len(variant.failed)} failed{_unread(variant)}"
         )
     yield f"written to {done.output}"
+
+
+def _unread(variant: VariantSummary) -> str:
+    count = sum(variant.unparsable_answers.values())
+    return f", {count} of {variant.questions} answers unreadable" if count else ""

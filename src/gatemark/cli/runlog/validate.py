@@ -8,8 +8,7 @@ import click
 import msgspec
 
 from gatemark.cli.options import max_errors_option
-from gatemark.cli.outputs import Outputs, output_options
-from gatemark.cli.screen import count_progress, say
+from gatemark.cli.screen import Outputs, count_progress, output_options, say
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs

@@ -32,7 +32,7 @@ from gatemark.drift.judging.signals import (
     unserved_signal,
 )
 from gatemark.drift.signal import ALARMS, DriftSignal, Episode, worst
-from gatemark.statistics.multiplicity import benjamini_hochberg
+from gatemark.statistics.significance import benjamini_hochberg
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from gatemark.core.canonical import canonical_bytes, digest_bytes
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Measurement, measured, unmeasured
-from gatemark.evidence.source import inspect_source
-from gatemark.evidence.strict_json import parse_strictly
+from gatemark.evidence.source import inspect_source, parse_strictly
 from gatemark.exams.overhead.arms import ArmFile, Defect, defect
 from gatemark.exams.overhead.measure import Resampling, smallest_reaching, time_overhead
 from gatemark.exams.overhead.policy import LATENCY, MEMORY

@@ -22,10 +22,10 @@ from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, unmeasured
 from gatemark.statistics.multiset import Runs, add_rows, merge_runs, row_type, union_rows
 from gatemark.statistics.paired.comparison import MAX_DRAWN_CELLS
-from gatemark.statistics.paired.mcnemar import detectable_effect, drop_bounds
 from gatemark.statistics.proportion import zero_width_caveat
 from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, bca_ratio
 from gatemark.statistics.resampling.bounded_mean import bounded_mean_bounds
+from gatemark.statistics.significance import detectable_effect, drop_bounds
 
 Floats = NDArray[np.float64]
 

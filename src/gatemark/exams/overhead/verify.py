@@ -18,8 +18,13 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, ExitCode, InvalidValueError, UsageError
 from gatemark.core.policy import EXIT_BY_OUTCOME, Outcome
 from gatemark.evidence.exam import judge_exam
-from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
-from gatemark.evidence.strict_json import parse_strictly, quoted
+from gatemark.evidence.source import (
+    ReadingChoices,
+    digest_source,
+    inspect_source,
+    parse_strictly,
+    quoted,
+)
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import examine_overhead
 from gatemark.exams.overhead.policy import (

@@ -14,7 +14,6 @@ from msgspec import UNSET, UnsetType
 
 from gatemark.core.measurement import Direction
 from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS, PerCaseMetrics
-from gatemark.statistics.multiplicity import holm
 from gatemark.statistics.paired.permutation import signed_rank_p_value
 from gatemark.statistics.quantiles import distribution
 from gatemark.statistics.resampling.percentile_bootstrap import (
@@ -22,6 +21,7 @@ from gatemark.statistics.resampling.percentile_bootstrap import (
     percentile_mean,
     percentile_ratio,
 )
+from gatemark.statistics.significance import holm
 
 BUDGET_KEYS = {f"ctu_{budget}": budget for budget in BUDGETS}
 THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}

@@ -18,7 +18,6 @@ from gatemark import __version__
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IntegrityError, NewerFormatError, RefusedError
 from gatemark.core.progress import Advance
-from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.archive import ArchiveReader, ArchiveWriter, Member
 from gatemark.ledger.stores.chain_check import check_chain
 from gatemark.ledger.stores.database import (
@@ -28,7 +27,7 @@ from gatemark.ledger.stores.database import (
     migrate,
     require_known,
 )
-from gatemark.ledger.stores.place import StorePlace
+from gatemark.ledger.stores.folder import FolderBlobs, StorePlace
 from gatemark.ledger.stores.table_rows import (
     MAX_PART_BYTES,
     TableShape,

@@ -11,9 +11,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import DBAPIConnection
 
 from gatemark.core.errors import UsageError, not_installed
-from gatemark.ledger.blobs import FolderBlobs
 from gatemark.ledger.stores.database import SqlDatabase
-from gatemark.ledger.stores.place import StorePlace
+from gatemark.ledger.stores.folder import FolderBlobs, StorePlace
 from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.stores.sql_blobs import SqlBlobs
 

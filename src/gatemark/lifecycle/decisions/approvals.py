@@ -33,6 +33,7 @@ from gatemark.lifecycle.events.approvals import (
 from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.events.moves import VersionPaused
 from gatemark.lifecycle.model.nouns import Role, Stage
+from gatemark.lifecycle.model.release_policy import can_block
 from gatemark.lifecycle.model.stages import CANARY
 from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleState, Track
 
@@ -186,6 +187,11 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
         raise RefusedError(
             f"the release policy does not allow an override of {command.gate} "
             f"(allowed: {allowed or 'none'})"
+        )
+    if moment.rules >= 3 and not can_block(policy.gates[command.gate]):
+        raise RefusedError(
+            f"by the release policy the gate {command.gate} stops nothing, so that there is "
+            "nothing to waive"
         )
     require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
     if state.asset.versions[command.version].author == command.actor:

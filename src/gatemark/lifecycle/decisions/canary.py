@@ -10,7 +10,7 @@ from gatemark.core.errors import RefusedError
 from gatemark.lifecycle.commands import PushWindow, ReportService, Tick
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
 from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, moved, require_role
-from gatemark.lifecycle.decisions.demotion import Fall, fall_facts
+from gatemark.lifecycle.decisions.demotion import Fall, fall_facts, may_fall
 from gatemark.lifecycle.events.canary import (
     ServiceReported,
     WatchClosed,
@@ -30,6 +30,10 @@ from gatemark.lifecycle.model.state import (
     Track,
 )
 
+_LAST_LIVE = (
+    "a window was a breach, and no earlier version can take over: it stays live until somebody "
+    "demotes it with --stop or the release policy says fallback: none"
+)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -128,7 +132,8 @@ def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
 def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> tuple[Fact, ...]:
     """Decide the next thing that is due, if any; call it again until nothing is due.
 
-    (1) A break-glass act without a review in time is rolled back. (2) A breach rolls back. (3) A
+    (1) A break-glass act without a review in time is rolled back. (2) A breach rolls back; the
+    last version that can serve is paused instead. (3) A
     warning, a wrong split of traffic, too long a hold or a burning error budget pauses. (4) Enough
     clean windows take a canary to its next share. (5) The next closed window is judged. (6) A
     watch that is over ends.
@@ -152,7 +157,10 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
             windows=(rollout.last[0],),
             evidence=command.evidence,
         )
-        return fall_facts(state, fall, moment)
+        if moment.rules < 3 or may_fall(state, fall, moment):
+            return fall_facts(state, fall, moment)
+        if track.paused is None:
+            return (_pause(state, command, rollout, "warn", _LAST_LIVE),)
     if track.paused is None:
         reason = _pause_reason(state, place, rollout, moment)
         if reason is not None:
@@ -282,8 +290,14 @@ def _judge_next(
     from gatemark.lifecycle.decisions.canary_judge import judge_window  # noqa: PLC0415 - only a tick needs them
 
     window = rollout.pending[arrived[0]]
+    since = max(rollout.step_since, rollout.pool_since or rollout.step_since)
+    pool = [one for one in rollout.history if one.start >= since]
     verdict = judge_window(
-        rules, rollout.history, window, has_baseline=rollout.baseline is not None
+        rules,
+        rollout.history,
+        window,
+        has_baseline=rollout.baseline is not None,
+        pool=pool if moment.rules >= 3 else None,
     )
     return WindowJudged(
         asset=state.asset.name,
@@ -298,6 +312,7 @@ def _judge_next(
         metrics=verdict.metrics,
         missing_count=0,
         is_ratio_off=verdict.is_ratio_off,
+        is_pooled=verdict.is_pooled,
     )
 
 

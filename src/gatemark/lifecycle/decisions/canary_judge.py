@@ -32,12 +32,23 @@ class CanaryVerdict(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
     metrics: tuple[MetricVerdict, ...] = ()
     is_ratio_off: bool = False
+    is_pooled: bool = False
+    """Whether only samples are missing: they count together with those of the next window."""
 
 
 def judge_window(
-    rules: CanaryRules, history: Sequence[CanaryWindow], window: CanaryWindow, *, has_baseline: bool
+    rules: CanaryRules,
+    history: Sequence[CanaryWindow],
+    window: CanaryWindow,
+    *,
+    has_baseline: bool,
+    pool: Sequence[CanaryWindow] | None = None,
 ) -> CanaryVerdict:
-    """Judge a window, given those before it."""
+    """Judge a window, given those before it.
+
+    ``pool`` are the windows since the last clean one: their samples count with those of this one.
+    Without it every window needs enough samples of its own.
+    """
     broken = [
         f"invariant {name} was broken {violations} times in {checked}"
         for name, (checked, violations) in sorted(window.invariants.items())
@@ -51,6 +62,7 @@ def judge_window(
     if off is not None:
         return CanaryVerdict("inconclusive", (off,), is_ratio_off=True)
     open_ends = _open_ends(rules, window)
+    few = _few_samples(rules, [*(pool or ()), window])
     judge = _JUDGES[rules.judge]
     verdicts = tuple(
         judge(rules, name, rule, [*history, window]) for name, rule in sorted(rules.metrics.items())
@@ -62,9 +74,11 @@ def judge_window(
         return CanaryVerdict("breach", tuple(reasons), verdicts)
     if "warn" in states:
         return CanaryVerdict("warn", tuple(reasons), verdicts)
-    open_ends.extend(f"{v.metric}: {v.reason}" for v in verdicts if v.state == "unjudged")
-    if open_ends:
-        return CanaryVerdict("inconclusive", tuple(open_ends), verdicts)
+    unjudged = [f"{v.metric}: {v.reason}" for v in verdicts if v.state == "unjudged"]
+    if open_ends or few or unjudged:
+        is_pooled = pool is not None and not open_ends and bool(few)
+        reasons = [*open_ends, *few, *unjudged]
+        return CanaryVerdict("inconclusive", tuple(reasons), verdicts, is_pooled=is_pooled)
     return CanaryVerdict("clean", (f"{len(verdicts)} metrics show no harm",), verdicts)
 
 
@@ -89,10 +103,15 @@ def _open_ends(rules: CanaryRules, window: CanaryWindow) -> list[str]:
         checked, _ = window.invariants.get(name, (0, 0))
         if checked == 0:
             found.append(f"invariant {name} was not checked")
+    return found
+
+
+def _few_samples(rules: CanaryRules, windows: Sequence[CanaryWindow]) -> list[str]:
+    found = []
     for name in rules.metrics:
-        arms = window.moments.get(name, {})
         for arm in ("canary", "baseline"):
-            n = arms[arm].n if arm in arms else 0
+            seen = (window.moments.get(name, {}).get(arm) for window in windows)
+            n = sum(moments.n for moments in seen if moments is not None)
             if n < rules.min_samples:
                 found.append(f"{name}: {arm} must have {rules.min_samples} samples, got {n}")
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -12,6 +13,8 @@ from gatemark.ledger.event_kinds import RULES_VERSION
 from gatemark.lifecycle.model.nouns import Cited, ExamRef
 from gatemark.lifecycle.model.stages import Evidence
 from gatemark.lifecycle.model.state import LifecycleState, Track
+
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def short(result_id: str) -> str:
@@ -50,7 +53,7 @@ def citation_problems(
 
 
 def full_pack_of(
-    result_ids: Sequence[str], evidence: Mapping[str, Cited], exam: ExamRef | None
+    result_ids: Sequence[str], evidence: Mapping[str, Cited], exam: ExamRef | None, rules: int
 ) -> Cited | None:
     """Return the newest cited result of the full pack of record."""
     fitting = [
@@ -58,7 +61,7 @@ def full_pack_of(
         for result_id in result_ids
         if result_id in evidence and evidence[result_id].exam == exam
     ]
-    return max(fitting, key=lambda cited: cited.sealed_at, default=None)
+    return max(fitting, key=lambda cited: cited.made_at(rules) or _LONG_AGO, default=None)
 
 
 class PromotionCase(msgspec.Struct, frozen=True):
@@ -85,7 +88,7 @@ class PromotionCase(msgspec.Struct, frozen=True):
     @property
     def full_pack(self) -> Cited | None:
         """The newest cited result of the full pack."""
-        return full_pack_of(self.result_ids, self.evidence, self.state.asset.exam)
+        return full_pack_of(self.result_ids, self.evidence, self.state.asset.exam, self.rules)
 
 
 def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
@@ -105,23 +108,34 @@ def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
 
 
 def _full_pack_problems(case: PromotionCase) -> list[str]:
-    asset, policy = case.state.asset, case.state.governance.policy
+    asset = case.state.asset
     if asset.exam is None:
         return [f"{asset.name} has no full pack of record"]
     full = case.full_pack
     if full is None:
         return [_no_full_pack(case, asset.exam)]
+    return _freshness_problems(case, full)
+
+
+def _freshness_problems(case: PromotionCase, full: Cited) -> list[str]:
+    """Return why a result is too old, too new, or of an unknown age."""
+    policy, made_at = case.state.governance.policy, full.made_at(case.rules)
+    if made_at is None:
+        return [
+            f"result {short(full.id)} does not say when its answers were given, so that they may "
+            "be old; run the pack on its target, or state it: gatemark run --answered-at TIME"
+        ]
     problems = []
-    if full.sealed_at > case.now + timedelta(seconds=policy.clock_skew_seconds):
-        problems.append(f"result {short(full.id)} is from the future ({full.sealed_at:%Y-%m-%dZ})")
-    age = case.now - full.sealed_at
+    if made_at > case.now + timedelta(seconds=policy.clock_skew_seconds):
+        problems.append(f"result {short(full.id)} is from the future ({made_at:%Y-%m-%dZ})")
+    age = case.now - made_at
     if age > timedelta(hours=policy.evidence_max_age_hours):
         problems.append(
             f"result {short(full.id)} must be at most {policy.evidence_max_age_hours:g} h old, "
             f"got {age.total_seconds() / 3600:.1f} h"
         )
     fell_at = case.track.fell_at
-    if fell_at is not None and full.sealed_at <= fell_at:
+    if fell_at is not None and made_at <= fell_at:
         problems.append(
             f"result {short(full.id)} is older than the fall at {fell_at:%Y-%m-%d %H:%M:%SZ}; "
             "only a fresh full-pack result leads back"
@@ -166,11 +180,11 @@ def _shadow_problems(case: PromotionCase) -> list[str]:
     fitting = [
         cited
         for cited in (case.evidence[result_id] for result_id in case.result_ids)
-        if cited.sealed_at >= since and cited.baseline_digest == baseline
+        if (cited.made_at(case.rules) or _LONG_AGO) >= since and cited.baseline_digest == baseline
     ]
     if not fitting:
         problems.append(
             f"no cited result compares with the live version {live} and was made in shadow, "
-            f"after {since:%Y-%m-%d %H:%M:%SZ}"
+            f"by answers given after {since:%Y-%m-%d %H:%M:%SZ}"
         )
     return problems

@@ -84,10 +84,16 @@ def _by_rules(version: int) -> Decide:
 
 RULE_BOOKS: Final[dict[int, RuleBook]] = {
     1: RuleBook("0.1.0", _by_rules(1)),
+    2: RuleBook("0.2.0", _by_rules(2)),
     RULES_VERSION: RuleBook("0.2.0", rule_on),
 }
 """Every version of the rules that a ledger may name, by its number.
 
 Rules 2: an approval to enable a canary counts only if it was given after the clean windows that the
 step rests on, and a watch that got no measurements pauses its version before it ends.
+
+Rules 3: a result is as old as its oldest answer, however often it is judged again. One that does
+not say when its answers were given supports no step up. A breach after enabling pauses the last
+version that can serve, and a gate that cannot block is not waived. Samples of canary windows count
+together until there are enough.
 """

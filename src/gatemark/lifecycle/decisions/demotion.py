@@ -120,6 +120,15 @@ def _is_done(state: LifecycleState, place: EnvironmentState, command: RollBack) 
     return place.has_fallen
 
 
+def may_fall(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> bool:
+    """Whether something serves after a fall, or the release policy wants nothing to."""
+    if state.asset.place(fall.environment).enabled != fall.version:
+        return True
+    if state.governance.policy.fallback == "none":
+        return True
+    return _restorable(state, fall, moment) is not None
+
+
 def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tuple[Fact, ...]:
     """Demote a version; if it was live, an earlier one with valid evidence takes over.
 
@@ -158,7 +167,8 @@ def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tup
     restored = _restorable(state, fall, moment)
     if restored is None and fall.needs_fallback:
         raise LastLiveError(
-            f"{state.asset.name}@{fall.version} is live and no earlier version can take over"
+            f"{state.asset.name}@{fall.version} is live and no earlier version can take over, so "
+            "that nothing would serve; ask for that with --stop (on the page: stop)"
         )
     if restored is not None:
         note = f"takes over from {fall.version}"

@@ -136,6 +136,8 @@ def decide_exam(
     require_role(state.governance, command.actor, ExamSet.declared.roles, "set the full pack")
     if not state.asset.versions:
         raise RefusedError(f"there is no asset {state.asset.name}")
-    if state.asset.exam == command.exam:
+    is_known_file = command.file is None or command.file == state.asset.exam_file
+    if state.asset.exam == command.exam and is_known_file:
         return ()
-    return (ExamSet(asset=state.asset.name, exam=command.exam, note=command.note),)
+    asset = state.asset.name
+    return (ExamSet(asset=asset, exam=command.exam, file=command.file, note=command.note),)

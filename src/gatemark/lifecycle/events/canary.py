@@ -73,7 +73,7 @@ class WindowPushed(VersionFact, frozen=True, kw_only=True):
     command=Tick,
     compared=(
         *("environment", "version", "start", "end", "stage", "state", "judge"),
-        *("missing_count", "is_ratio_off"),
+        *("missing_count", "is_ratio_off", "is_pooled"),
     ),
 )
 class WindowJudged(VersionFact, frozen=True, kw_only=True):
@@ -88,6 +88,7 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
     metrics: tuple[MetricVerdict, ...] = ()
     missing_count: int = 0
     is_ratio_off: bool = False
+    is_pooled: bool = False
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Count the window, and drop its single values."""
@@ -101,11 +102,13 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
         rollout.judged_until = self.end
         rollout.last = (event.seq, self.state, self.is_ratio_off)
         if self.state == "clean":
+            rollout.pool_since = self.end
             rollout.streak.append(event.seq)
             rollout.held_count = 0
             rollout.clean_count += 1
         else:
-            rollout.streak = []
+            # A window that only has too few samples is judged together with the next one.
+            rollout.streak = rollout.streak if self.is_pooled else []
             rollout.other_count += max(1, self.missing_count)
             if self.state == "inconclusive":
                 rollout.held_count += max(1, self.missing_count)

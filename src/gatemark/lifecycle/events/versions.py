@@ -62,14 +62,19 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
 
 @event(EXAM_SET, "the full pack of an asset is set", roles=("pack_owner",), command=SetExam)
 class ExamSet(AssetFact, frozen=True, kw_only=True):
-    """The full pack of an asset changes; whoever sets it is its last editor."""
+    """The full pack of an asset changes; whoever sets it is its last editor.
+
+    ``file`` is the pack file as it was named, for schedules that run it.
+    """
 
     exam: ExamRef
     note: Note = ""
+    file: Note | None = None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Set the pack and its editor."""
         asset.exam, asset.exam_editor = self.exam, event.actor
+        asset.exam_file = self.file
 
     @property
     def sentence(self) -> str:

@@ -178,6 +178,7 @@ class Cited(msgspec.Struct, frozen=True):
     """What the lifecycle needs to know of a sealed result.
 
     ``sealed_at`` is the last time it was sealed: the same answers judged again give the same id.
+    ``answered_at`` is when the oldest answer was given; None when the result does not say.
     ``excused`` are waived or softly passed rules that belong to no suite.
     """
 
@@ -189,6 +190,11 @@ class Cited(msgspec.Struct, frozen=True):
     sealed_at: datetime
     suites: tuple[CitedSuite, ...] = ()
     excused: tuple[str, ...] = ()
+    answered_at: datetime | None = None
+
+    def made_at(self, rules: int) -> datetime | None:
+        """When the evidence came to be, by a version of the rules; None when nobody knows."""
+        return self.answered_at if rules >= 3 else self.sealed_at
 
 
 class GateFinding(Noun, frozen=True, kw_only=True):

@@ -206,6 +206,16 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
         return digest(self)
 
 
+def can_block(rule: GateRule) -> bool:
+    """Whether a gate can stop a step at all."""
+    return bool(rule.stages) and "block" in (rule.on_fail, rule.on_unjudged)
+
+
+def waivable_gates(policy: ReleasePolicy) -> tuple[Gate, ...]:
+    """The gates that a person may waive under a policy."""
+    return tuple(g for g, rule in policy.gates.items() if rule.overridable and can_block(rule))
+
+
 def policy_from(value: object) -> ReleasePolicy:
     """Read a policy that a user provides; raise msgspec.ValidationError if it is wrong."""
     return msgspec.convert(value, ReleasePolicy)

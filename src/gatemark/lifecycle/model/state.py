@@ -134,6 +134,7 @@ class Rollout(msgspec.Struct):
     ``pending`` are windows that arrived and are not judged, ``history`` those that are, without
     their single values. ``streak`` are the events of the clean windows in a row at this step;
     ``last`` is the event of the last window, its word, and whether traffic was split wrongly.
+    Samples since ``pool_since``, the end of the last clean window, count together.
     """
 
     version: str
@@ -148,6 +149,7 @@ class Rollout(msgspec.Struct):
     streak: list[int] = []
     last: tuple[int, WindowState, bool] | None = None
     held_count: int = 0
+    pool_since: datetime | None = None
     clean_count: int = 0
     other_count: int = 0
 
@@ -187,6 +189,7 @@ class Asset(msgspec.Struct):
     versions: dict[str, AssetVersion] = {}
     exam: ExamRef | None = None
     exam_editor: str | None = None
+    exam_file: str | None = None
     places: dict[str, EnvironmentState] = {}
     approvals: list[Approval] = []
     waivers: list[GateWaiver] = []

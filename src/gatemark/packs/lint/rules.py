@@ -8,14 +8,17 @@ import msgspec
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import COVERAGE, Rule
-from gatemark.packs.answers import Answer, sample_of
+from gatemark.packs.answers import METRICS as LATENCY_AND_COST
+from gatemark.packs.answers import PART_MARK, Answer, sample_of
 from gatemark.packs.grading import METRIC as LICENCE
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
 from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
-from gatemark.packs.policy import METRICS as LATENCY_AND_COST
+from gatemark.packs.part_scores import PART_METRICS
 from gatemark.packs.suites.slices import DEFAULT_MIN_ITEMS, slices_of
 from gatemark.packs.suites.suite import ArmsEvidence
+from gatemark.scorers.combined import NAME as COMBINED
+from gatemark.scorers.combined import part_names
 from gatemark.scorers.scorer import Scorable, scorers
 
 OF_THE_PACK = frozenset({"bench", "bench_baseline", "bench_delta", "bench_regression", COVERAGE})
@@ -122,6 +125,18 @@ def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
         )
 
 
+def _unknown_part(opened: OpenPack, rule: Rule, lane: str) -> Iterator[str]:
+    """A rule on a part of a combined score that the suite does not have."""
+    suite_id, _, part = lane.partition(PART_MARK)
+    scorer = opened.pack.suite(suite_id).scorer
+    if rule.metric not in PART_METRICS.values() or not isinstance(scorer, ScorerSpec):
+        return
+    parts = part_names([str(each.get("scorer")) for each in scorer.options.get("scorers", ())])
+    if scorer.name == COMBINED and part not in parts:
+        known = ", ".join(parts)
+        yield f"rule {rule.id}: suite {suite_id} has no part {part!r} (parts: {known})"
+
+
 def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]]) -> Iterator[str]:
     """Why a rule of the pack's own can never be judged, or never hold."""
     lanes = {suite.id for suite in opened.pack.suites}
@@ -138,6 +153,7 @@ def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]
         yield f"rule {rule.id}: no suite is called {rule.lane!r} (suites: {known_lanes})"
         return
     elif rule.lane not in trials:
+        yield from _unknown_part(opened, rule, rule.lane)
         return
     else:
         known = frozenset({*OF_EVERY_SUITE, LICENCE, *trials[rule.lane]})

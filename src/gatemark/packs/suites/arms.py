@@ -28,13 +28,13 @@ from gatemark.packs.answers import Answer, AnswerPair, ItemScore
 from gatemark.packs.pack import FIRST_RULES
 from gatemark.packs.suites.suite import ArmsEvidence
 from gatemark.statistics.clustered_means import PooledDrop, Stratum, mean_estimate, pooled_drop
-from gatemark.statistics.paired.mcnemar import detectable_effect, loss_p_value
 from gatemark.statistics.paired.noninferiority import (
     NonInferiority,
     non_inferiority_of_counts,
     non_inferiority_of_deltas,
 )
 from gatemark.statistics.proportion import two_sided_z, wilson
+from gatemark.statistics.significance import detectable_effect, loss_p_value
 
 SHOWN_ITEMS = 50
 SHOWN_LENGTH = 200

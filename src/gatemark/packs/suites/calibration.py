@@ -17,6 +17,7 @@ import numpy as np
 from gatemark.core.measurement import Direction, Interval, Measurement, measured, rate, unmeasured
 from gatemark.core.policy import Rule
 from gatemark.core.result import Figure, Reliability, ReliabilityBin
+from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import Answer
 from gatemark.packs.pack import FIRST_RULES, SuiteSpec
 from gatemark.packs.suites.arms import HARM_P
@@ -35,8 +36,12 @@ RESAMPLES = 999
 class CalibrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How many bins, and how many judged answers it takes to speak of calibration at all."""
 
-    bins: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 15
-    min_items: Annotated[int, msgspec.Meta(ge=1)] = 100
+    bins: Annotated[
+        Annotated[int, msgspec.Meta(ge=1, le=1000)], about("Number of bins of the confidence.")
+    ] = 15
+    min_items: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)], about("Minimum number of judged answers.")
+    ] = 100
 
 
 class CalibrationItems(NamedTuple):

@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.core.policy import Rule
+from gatemark.evidence.settings_file import about
 from gatemark.packs.answers import AnswerPair, ItemScore, baseline_per_item, paired, per_item
 from gatemark.packs.pack import SuiteSpec
 from gatemark.packs.suites.arms import (
@@ -23,14 +24,17 @@ from gatemark.packs.suites.arms import (
 )
 from gatemark.packs.suites.slices import slice_numbers, slice_tables
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
-from gatemark.statistics.paired.mcnemar import mcnemar
 from gatemark.statistics.proportion import mean_pass_at_k, mean_pass_hat_k
+from gatemark.statistics.significance import mcnemar
 
 
 class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a golden suite may set: the k of pass@k and pass^k, for packs with epochs."""
 
-    k: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    k: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)] | None,
+        about("k of pass@k and pass^k, for suites with epochs."),
+    ] = None
 
 
 def rules(spec: SuiteSpec, options: GoldenOptions) -> tuple[Rule, ...]:

@@ -1,7 +1,9 @@
 """DeepEval runs: a file of the results folder, `.deepeval/.latest_test_run.json`, or a dump.
 
 The dump is what `evaluate()` returns, written with `model_dump_json()`; it is the same data in
-snake case.
+snake case. `.latest_test_run.json` holds the run below the key `testRunData`, and
+`.latest_run_full.json` holds it as a results folder does. The shapes are those of DeepEval 4.3
+(`deepeval/test_run/api.py`, `test_run.py`) and of the older versions that the tests name.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from gatemark.samples.gathering import (
     repeats_of,
     score_number,
     text_tags,
+    token_total,
 )
 from gatemark.samples.importer import (
     ForeignError,
@@ -45,9 +48,17 @@ _CAMEL: Final = {
     "expected_outcome": "expectedOutcome",
     "metrics_data": "metricsData",
     "index": "order",
+    "completion_time": "completionTime",
+    "token_cost": "tokenCost",
+    "input_token_count": "inputTokenCount",
+    "output_token_count": "outputTokenCount",
 }
 _MARKS: Final = ("metricsData", "metricsMetadata", "actualOutput", "metrics_data", "actual_output")
-_FILES: Final = re.compile(r"test_run_[0-9_]+\.json|\.latest_test_run\.json|[0-9]{8}_[0-9]{6}")
+_LATEST_FILE: Final = ".latest_test_run.json"
+_FULL_COPY: Final = ".latest_run_full.json"
+_FILES: Final = re.compile(
+    r"test_run_[0-9_]+\.json|\.latest_(?:test_run|run_full)\.json|[0-9]{8}_[0-9]{6}"
+)
 
 
 class _Metric(msgspec.Struct):
@@ -77,6 +88,9 @@ class _Camel(msgspec.Struct, rename="camel"):
     metrics_data: list[_Metric] | None = None
     metrics_metadata: list[_Metric] | None = None
     completion_time: float | None = None
+    token_cost: object = None
+    input_token_count: object = None
+    output_token_count: object = None
     metadata: dict[str, object] | None = None
 
     @property
@@ -256,6 +270,8 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, case: _Came
         error=_error(case, scores),
         latency_ms=None if case.completion_time is None else case.completion_time * 1000,
         tags=tags,
+        cost=case.token_cost,
+        tokens=token_total(case.input_token_count, case.output_token_count),
     )
 
 
@@ -297,8 +313,9 @@ def _check(gathering: Gathering, log: _Log, cases: list[_Camel]) -> None:
 
 
 def in_folder(names: Sequence[str]) -> list[str]:
-    """The test runs in a results folder, or in `.deepeval`."""
-    return sorted(name for name in names if _FILES.fullmatch(name))
+    """The test runs in a results folder, or in `.deepeval`, which holds the latest one twice."""
+    twice = {_FULL_COPY} if _LATEST_FILE in names else set()
+    return sorted(name for name in names if _FILES.fullmatch(name) and name not in twice)
 
 
 IMPORTER: Final = Importer(

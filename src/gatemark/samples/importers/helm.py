@@ -1,6 +1,7 @@
 """HELM runs: `per_instance_stats.json`, with `scenario_state.json` and `run_spec.json` beside it.
 
-The statistics say how each instance was scored; what was asked and answered is in the state.
+The statistics say how each instance was scored; what was asked and answered is in the state. The
+shapes are those of HELM 0.2 to 0.5 (`PerInstanceStats`, `RequestState`, `RequestResult`).
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from typing import Final
 import msgspec
 
 from gatemark.samples.foreign_json import decode, key_paths, rows
-from gatemark.samples.gathering import Gathering, choose_arm, error_of, only, score_number
+from gatemark.samples.gathering import (
+    Gathering,
+    choose_arm,
+    error_of,
+    only,
+    score_number,
+    token_total,
+)
 from gatemark.samples.importer import (
     ForeignError,
     ForeignFile,
@@ -23,6 +31,7 @@ from gatemark.samples.importer import (
 )
 
 NAME: Final = "helm"
+_TOKENS: Final = ("prompt", "completion")
 STATS_FILE: Final = "per_instance_stats.json"
 
 
@@ -215,6 +224,7 @@ def _add(gathering: Gathering, name: str, epoch: int, item: _Item) -> None:
         scores=item.scores,
         error=error,
         latency_ms=None if seconds is None or len(item.answers) > 1 else seconds * 1000,
+        tokens=token_total(*(item.scores.get(f"num_{part}_tokens") for part in _TOKENS)),
     )
 
 

@@ -21,6 +21,7 @@ from gatemark.samples.gathering import (
     score_number,
     short_text,
     text_tags,
+    token_total,
 )
 from gatemark.samples.importer import (
     ForeignError,
@@ -160,6 +161,7 @@ def _add(
         error=error,
         latency_ms=None if row.total_time is None else row.total_time * 1000,
         tags=tags,
+        tokens=token_total(*(used.get("total_tokens") for used in row.model_usage.values())),
     )
 
 

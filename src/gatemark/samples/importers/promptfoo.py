@@ -209,7 +209,7 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, row: Prompt
     cached = row.response is not None and row.response.cached is True
     if cached:
         tags["cached"] = "true"
-        gathering.note("answers from the cache have no latency")
+        gathering.note("answers from the cache have no latency and no cost")
     error: ForeignError | None = None
     if not row.ran:
         error = error_of(row.error or (row.response and row.response.error) or "", "row_error")
@@ -224,6 +224,8 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, row: Prompt
         error=error,
         latency_ms=None if cached else row.latency_ms,
         tags=tags,
+        cost=None if cached else row.cost,
+        tokens=None if cached else (row.token_usage or {}).get("total"),
     )
 
 

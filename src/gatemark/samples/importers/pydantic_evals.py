@@ -22,6 +22,7 @@ from gatemark.samples.gathering import (
     only,
     score_number,
     text_tags,
+    token_total,
 )
 from gatemark.samples.importer import (
     ForeignError,
@@ -57,6 +58,7 @@ class _Case(msgspec.Struct):
     labels: dict[str, _Judgement] = {}
     assertions: dict[str, _Judgement] = {}
     task_duration: float | None = None
+    metrics: dict[str, object] = {}
     source_case_name: str | None = None
     evaluator_failures: list[_EvaluatorFailure] = []
 
@@ -180,6 +182,8 @@ def _add_case(
         error=error,
         latency_ms=None if case.task_duration is None else case.task_duration * 1000,
         tags=tags,
+        cost=case.metrics.get("cost"),
+        tokens=token_total(*(case.metrics.get(f"{way}_tokens") for way in ("input", "output"))),
     )
 
 

@@ -1,4 +1,8 @@
-"""Ragas results: `result.to_pandas()` written as CSV or JSON; metrics are the other columns."""
+"""Ragas results: `result.to_pandas()` written as CSV or JSON; metrics are the other columns.
+
+The columns of a sample are those of `SingleTurnSample` in Ragas 0.2 and 0.3, and the older names
+`question`, `answer` and `ground_truth` of 0.1.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +38,8 @@ _CONTEXTS: Final = ("retrieved_contexts", "contexts")
 _OTHERS: Final = frozenset(
     {"reference_contexts", "rubrics", "rubric", "reference_tool_calls", "multi_responses"}
     | {"reference_topics", "index", "Unnamed: 0", ""}
+    | {"retrieved_context_ids", "reference_context_ids"}
+    | {"persona_name", "query_style", "query_length"}
 )
 _IDS: Final = ("id", "sample_id")
 _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}

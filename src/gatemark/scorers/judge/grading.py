@@ -6,11 +6,12 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.judge.prompt import (
     Ask,
     JudgeReply,
@@ -54,9 +55,9 @@ GRADE {{nonce}}: LABEL
 class Grade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One step of a rubric: its label, what it is worth, and what it means."""
 
-    label: str
-    value: float
-    meaning: str
+    label: Annotated[str, about("The word that the judge writes.")]
+    value: Annotated[float, about("Score of the grade, in [0, 1].")]
+    meaning: Annotated[str, about("What the judge is told about it.")]
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}", self.label):
@@ -82,11 +83,16 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     the half; ``mean`` averages the grades' values and needs every vote readable.
     """
 
-    model: str = "unnamed"
-    rubric: tuple[Grade, ...] = CORRECTNESS
-    template: str = TEMPLATE
-    votes: int = 1
-    aggregate: Literal["majority", "mean"] = "majority"
+    model: Annotated[str, about("Name of the judge's model, for the record.")] = "unnamed"
+    rubric: Annotated[
+        tuple[Grade, ...], about("Grades, each with a label, a meaning and a value.")
+    ] = CORRECTNESS
+    template: Annotated[str, about("Prompt of the judge, with its placeholders.")] = TEMPLATE
+    votes: Annotated[int, about("Number of votes, which must be odd.")] = 1
+    aggregate: Annotated[
+        Literal["majority", "mean"],
+        about("How votes become a score: the majority's grade, or the mean."),
+    ] = "majority"
 
     def __post_init__(self) -> None:
         if not 1 <= self.votes <= MAX_VOTES or self.votes % 2 == 0:

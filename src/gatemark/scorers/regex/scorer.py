@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from gatemark.core.errors import BadInputError
+from gatemark.evidence.settings_file import about
 from gatemark.scorers.regex.pattern import LinearPattern, compiled
 from gatemark.scorers.scorer import (
     KnownScore,
@@ -22,11 +23,13 @@ from gatemark.scorers.scorer import (
 class RegexOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a user may set; without ``pattern`` the target is the pattern."""
 
-    pattern: str | None = None
-    match: Literal["search", "full"] = "search"
-    ignore_case: bool = False
-    multiline: bool = False
-    dotall: bool = False
+    pattern: Annotated[str | None, about("Regular expression. Default: the target.")] = None
+    match: Annotated[
+        Literal["search", "full"], about("Whether it must match somewhere or the whole output.")
+    ] = "search"
+    ignore_case: Annotated[bool, about("Whether upper and lower case are the same.")] = False
+    multiline: Annotated[bool, about("Whether `^` and `$` match at every line.")] = False
+    dotall: Annotated[bool, about("Whether `.` matches line breaks.")] = False
 
 
 def _build(options: RegexOptions) -> ScoreFunction:

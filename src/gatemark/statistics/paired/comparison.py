@@ -14,14 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.measurement import Interval
 from gatemark.statistics.clustered_means import MeanEstimate, mean_estimate
-from gatemark.statistics.paired.mcnemar import (
+from gatemark.statistics.paired.permutation import sign_flip
+from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, bca_clusters, bca_mean
+from gatemark.statistics.significance import (
     detectable_effect,
     drop_bounds,
     mcnemar,
     minimum_detectable_effect,
 )
-from gatemark.statistics.paired.permutation import sign_flip
-from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, bca_clusters, bca_mean
 
 ALPHA = 0.05
 # Above this many drawn cells (about ten seconds) a mean is normal anyway and t takes over.

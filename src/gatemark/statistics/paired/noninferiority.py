@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
 from gatemark.statistics.clustered_means import PooledDrop, cluster_totals
-from gatemark.statistics.paired.mcnemar import drop_bounds
 from gatemark.statistics.resampling.bounded_mean import DEFAULT_DRAWS, bounded_mean_bounds
+from gatemark.statistics.significance import drop_bounds
 
 POINT_TOLERANCE = 1e-12
 

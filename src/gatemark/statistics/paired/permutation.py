@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.mcnemar import mcnemar
+from gatemark.statistics.significance import mcnemar
 
 
 def signed_rank_p_value(differences: Sequence[float]) -> float | None:

@@ -95,6 +95,7 @@ class DemotionBody(Body):
     to: Literal["shadow", "demoted"] = "demoted"
     environment: Place = PRODUCTION
     note: Annotated[Note, StringConstraints(min_length=1)]
+    stop: bool = False
 
 
 class RollbackBody(PlainBody):
@@ -102,6 +103,7 @@ class RollbackBody(PlainBody):
 
     version: Name | None = None
     to: Name | None = None
+    stop: bool = False
 
 
 @router.post("/assets/{asset}/versions/{version}", responses=answers(MoveDone))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import UnknownNameError
 from gatemark.drift.policy_file import drift_policy
@@ -12,8 +10,11 @@ from gatemark.drift.views.views import DriftView
 from gatemark.lifecycle.assets import set_exam
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.journey import CommandResult
-from gatemark.lifecycle.model.nouns import Gate, VersionRef
+from gatemark.lifecycle.model.nouns import VersionRef
+from gatemark.lifecycle.model.release_policy import waivable_gates
+from gatemark.lifecycle.model.stages import MOVES
 from gatemark.lifecycle.routing import route
+from gatemark.lifecycle.state_cache import read_state
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.timeline import ramp, timeline
 from gatemark.lifecycle.views.views import asset_card
@@ -27,7 +28,6 @@ HISTORY_SHOWN = 15
 SHOWN = 8
 """Versions with their forms on the page; of older ones only those that serve."""
 LIVE = ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
-TARGETS = ("evaluating", "rejected", "eligible", "shadow", "canary", "enabled", "retired")
 
 
 def asset_drift(site: Site, asset: str) -> DriftView:
@@ -43,7 +43,7 @@ def set_full_pack(
     path = site.board.path_of(pack)
 
     def do(_: int) -> CommandResult:
-        return set_exam(site.workspace, asset, path, actor=identity.person, note=note)
+        return set_exam(site.workspace, asset, path, actor=identity.person, note=note, file=path)
 
     return locked(site.workspace, asset, tag, do)
 
@@ -79,9 +79,18 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
         },
         "shown": shown,
         "others": [line for line in card.versions if line not in shown],
-        "targets": TARGETS,
-        "gates": get_args(Gate),
+        "targets": {line.version: _targets(line.stage, card.enabled) for line in card.versions},
+        "gates": waivable_gates(read_state(workspace, asset).governance.policy),
     }
+
+
+def _targets(stage: str, enabled: str | None) -> list[str]:
+    """The stages that a person can take a version to from where it is."""
+    return [
+        "canary" if row.after == "canary_1" else row.after
+        for row in MOVES
+        if row.before == stage and row.cause == "promote" and not (row.only_if and enabled)
+    ]
 
 
 def _canary(workspace: Workspace, asset: str, environment: str) -> CanaryState | None:

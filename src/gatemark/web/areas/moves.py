@@ -95,6 +95,8 @@ class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
     days: float | None = None
     incident: str | None = None
     note: str = ""
+    stop: bool = False
+    """Whether a version may leave although nothing serves afterwards."""
 
 
 FREE: Final = frozenset({"demote", "rollback", "pause"})
@@ -113,7 +115,7 @@ def move(
             "actor": identity.person,
             "asset": wish.asset,
             "environment": wish.environment,
-            "note": wish.note,
+            "note": f"(stop) {wish.note}".strip() if wish.stop else wish.note,
             "expected_revision": expected,
         }
         return act(workspace, build(workspace, wish, common))
@@ -137,7 +139,12 @@ def _promote(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) ->
 def _demote(_: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
     if not wish.note.strip():
         raise UsageError("give a reason for the demotion")
-    return Demote(version=wish.version, to=wish.to or "demoted", **common)  # type: ignore[arg-type]
+    return Demote(
+        version=wish.version,
+        to=wish.to or "demoted",  # type: ignore[arg-type]
+        needs_fallback=not wish.stop,
+        **common,
+    )
 
 
 def _waive(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:
@@ -154,7 +161,9 @@ def _version(wish: MoveRequest) -> str:
 _VERBS: Final[dict[str, Callable[[Workspace, MoveRequest, dict[str, Any]], Command]]] = {
     "promote": _promote,
     "demote": _demote,
-    "rollback": lambda _, wish, common: RollBack(version=wish.version, to=wish.to, **common),
+    "rollback": lambda _, wish, common: RollBack(
+        version=wish.version, to=wish.to, needs_fallback=not wish.stop, **common
+    ),
     "pause": lambda _, wish, common: PauseVersion(
         version=_version(wish), reason="operator", **common
     ),

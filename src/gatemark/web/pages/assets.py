@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, get_args
 
+import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.core.errors import UnknownNameError, UsageError
@@ -11,6 +12,7 @@ from gatemark.core.result import AssetKind
 from gatemark.drift.views.page import drift_context
 from gatemark.lifecycle.assets import NewVersion, add_version
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
+from gatemark.lifecycle.release import explained_moves
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.page import history_context, why_context
 from gatemark.lifecycle.views.why import why
@@ -53,7 +55,10 @@ def why_page(request: Request, asset: str, version: str, environment: str = PROD
     """Why a version is where it is."""
     identity = member(request)
     ref = parse_version_ref(f"{asset}@{version}")
-    context = why_context(why(site_of(request).workspace, ref, environment))
+    workspace = site_of(request).workspace
+    found = why(workspace, ref, environment)
+    moves = explained_moves(workspace, ref, environment, found.next_moves)
+    context = why_context(msgspec.structs.replace(found, next_moves=moves))
     return page(request, "why.html", identity, {**context, "asset_of_page": asset})
 
 
@@ -94,6 +99,7 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
         days=float(days) if days.isdigit() else None,
         incident=one(fields, "incident") or None,
         note=one(fields, "note"),
+        stop=one(fields, "stop") == "yes",
     )
     tag = None if verb in FALLS else one(fields, "tag")
     acted = move(site_of(request).workspace, identity, verb, wish, tag)

@@ -26,9 +26,9 @@ from gatemark.exams.advisory.dry_run.reply import Advice, NoAdvice, read_health,
 from gatemark.exams.advisory.dry_run.write_record import record_of
 from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.fixtures.references import Given
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Call, CallPart, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, run_calls
+from gatemark.targets.spec import RunOptions
 
 REASON_OF_ERROR: Final = {
     "timeout": "timeout",

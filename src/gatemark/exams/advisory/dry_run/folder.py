@@ -12,7 +12,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest, json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.exams.advisory.decision import AdvisoryDecision, Mode
-from gatemark.exams.advisory.policy_file import history_files
+from gatemark.exams.advisory.journey import history_files
 
 CARD: Final = "dry-run.card"
 DECISIONS: Final = "decisions.jsonl"

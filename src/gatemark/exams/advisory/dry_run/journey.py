@@ -35,8 +35,13 @@ from gatemark.exams.advisory.dry_run.run import (
     run_advisory,
 )
 from gatemark.exams.advisory.history import DECISIONS, HISTORY
-from gatemark.exams.advisory.journey import dated, write_summaries
-from gatemark.exams.advisory.policy_file import KIND, exam_options, read_advisory_policy
+from gatemark.exams.advisory.journey import (
+    KIND,
+    dated,
+    exam_options,
+    read_advisory_policy,
+    write_summaries,
+)
 from gatemark.workspace import Workspace
 
 BLOCKED: Final = "blocked"

@@ -36,10 +36,10 @@ from gatemark.exams.advisory.dry_run.services import MAX_REPLY_BYTES, ServiceSpe
 from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
 from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
+from gatemark.exams.advisory.journey import KIND, read_advisory_policy
 from gatemark.exams.advisory.policy import Taxonomy, lane_name
-from gatemark.exams.advisory.policy_file import KIND, read_advisory_policy
-from gatemark.targets.limits import RunOptions
 from gatemark.targets.port import Target
+from gatemark.targets.spec import RunOptions
 from gatemark.workspace import Workspace
 
 _RANDOM_BYTES: Final = 10

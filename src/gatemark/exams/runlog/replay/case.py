@@ -18,7 +18,12 @@ from gatemark.core.errors import BadInputError, GatemarkError
 from gatemark.exams.runlog.records.names import run_file_name
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.config import LoadedVariant
-from gatemark.exams.runlog.replay.model import RecordedReply, RecordingModel
+from gatemark.exams.runlog.replay.model import (
+    LanguageModel,
+    RecordedModel,
+    RecordedReply,
+    RecordingModel,
+)
 from gatemark.exams.runlog.replay.models import ModelChoice, open_model
 from gatemark.exams.runlog.replay.moments import MANY_FALLBACKS
 from gatemark.exams.runlog.replay.run_meta import RunFacts, make_log, model_ms
@@ -47,6 +52,8 @@ class ReplayOutcome(msgspec.Struct, frozen=True):
     summaries: int = 0
     model_ms: int = 0
     model_failures: int = 0
+    questions: int = 0
+    unparsable: int = 0
     deltas: int = 0
     warnings: tuple[str, ...] = ()
 
@@ -106,17 +113,18 @@ def run_some(job: ReplayJob, tasks: tuple[ReplayTask, ...]) -> bytes:
 def _run_case(
     job: ReplayJob, task: ReplayTask, opened: Models, pool: ThreadPoolExecutor
 ) -> tuple[list[_Written | ReplayOutcome], list[RecordedReply], int | None]:
-    models = _recording(opened) if job.recording else opened
     try:
         read = _read(job, task)
     except GatemarkError as error:
         reason = error.lines()[0]
         return [_failed(job, task, variant, reason) for variant in job.variants], [], None
-    results = [
-        _run_variant(job, task, variant, read=read, models=models, pool=pool)
-        for variant in job.variants
-    ]
-    return results, _recorded(models), read.trace.end_ms
+    results: list[_Written | ReplayOutcome] = []
+    recorded: list[RecordedReply] = []
+    for variant in job.variants:
+        models = _scoped(opened, f"{task.case_id}/{variant.variant_id}", recording=job.recording)
+        results.append(_run_variant(job, task, variant, read=read, models=models, pool=pool))
+        recorded.extend(_recorded(models))
+    return results, recorded, read.trace.end_ms
 
 
 def _settled(
@@ -200,6 +208,8 @@ def _run_variant(
         summaries=len(log.events),
         model_ms=model_ms(log),
         model_failures=done.model_failures,
+        questions=len(done.decisions) + len(done.events),
+        unparsable=done.unparsable,
         deltas=read.delta_count,
         warnings=tuple(warnings),
     )
@@ -232,10 +242,16 @@ def _opened(job: ReplayJob) -> Iterator[Models]:
             summarizer.close()
 
 
-def _recording(opened: Models) -> Models:
-    buffer = RecordingModel(opened.buffer)
+def _scoped(opened: Models, scope: str, *, recording: bool) -> Models:
+    """The models for one case and variant; a recording answers from its first question on."""
+
+    def scoped(model: LanguageModel) -> LanguageModel:
+        own = model.scoped(scope) if isinstance(model, RecordedModel) else model
+        return RecordingModel(own, scope) if recording else own
+
+    buffer = scoped(opened.buffer)
     same = opened.summarizer is opened.buffer
-    return Models(buffer, buffer if same else RecordingModel(opened.summarizer))
+    return Models(buffer, buffer if same else scoped(opened.summarizer))
 
 
 def _recorded(models: Models) -> list[RecordedReply]:

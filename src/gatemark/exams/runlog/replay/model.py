@@ -6,6 +6,10 @@ were made from, so that a backend of plain rules need not read them back.
 
 from __future__ import annotations
 
+import copy
+import json
+from collections import Counter
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -43,8 +47,13 @@ class ModelQuestion(Struct, frozen=True):
 
     @property
     def input_hash(self) -> str:
-        """The hash of the user's prompt, under which replies are recorded."""
+        """The hash of the user's prompt."""
         return text_hash(self.prompt)
+
+    @property
+    def request_hash(self) -> str:
+        """The hash of all that a model sees, under which replies are recorded."""
+        return text_hash(json.dumps([self.system, self.prompt]))
 
 
 class ModelReply(Struct, frozen=True):
@@ -99,37 +108,90 @@ EMPTY_BLOCK = "(nothing)"
 """What stands for no segments at all."""
 
 
+MOST_STARTS = 100
+"""How many opening braces of a reply are tried."""
+
+
 def json_object(text: str) -> bytes:
-    """The JSON object in a reply, without the fence that models like to put around it."""
-    plain = text.strip()
-    if plain.startswith("```"):
-        plain = plain.partition("\n")[2].rpartition("```")[0].strip()
-    return plain.encode("utf-8", "replace")
+    """Return the last JSON object of a reply; models like to talk around it.
+
+    A reply without one is returned as it is, for the error message.
+    """
+    decoder = json.JSONDecoder()
+    found, start = "", text.find("{")
+    for _ in range(MOST_STARTS):
+        if start < 0:
+            break
+        try:
+            _, end = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            end = start + 1
+        else:
+            found = text[start:end]
+        start = text.find("{", end)
+    return (found or text.strip()).encode("utf-8", "replace")
 
 
 class RecordedReply(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One line of a recording: the reply to a question, or the error in its place."""
+    """One line of a recording: the reply to a question, or the error in its place.
+
+    ``scope`` names the case and the variant that asked, ``number`` counts equal requests in it.
+    Recordings of 0.1.0 have neither, nor ``request_hash``.
+    """
 
     task: Task
     input_hash: str
     reply: ModelReply | None = None
     error: str | None = None
+    request_hash: str = ""
+    scope: str = ""
+    number: int = 0
+
+    @property
+    def key(self) -> RecordingKey:
+        """What no two lines of a recording share."""
+        return self.scope, self.task, self.request_hash or self.input_hash, self.number
+
+
+RecordingKey = tuple[str, Task, str, int]
 
 
 class RecordedModel:
-    """Answers from a recording and calls nothing. ``digest`` names the bytes it was read from."""
+    """Answers from a recording and calls nothing. ``digest`` names the bytes it was read from.
 
-    def __init__(self, lines: list[RecordedReply], digest: str) -> None:
-        self._replies = {(line.task, line.input_hash): line for line in lines}
+    Equal requests get their replies in the order in which they were recorded.
+    """
+
+    def __init__(self, lines: Sequence[RecordedReply], digest: str) -> None:
+        self._replies = {line.key: line for line in lines}
         self._digest = digest
+        self._scope = ""
+        self._asked: Counter[tuple[Task, str]] = Counter()
         named = sorted({line.reply.model_id for line in lines if line.reply is not None})
         self.model_id = named[0] if len(named) == 1 else "recorded"
 
+    def scoped(self, scope: str) -> RecordedModel:
+        """Return the same recording, from the first question of a case and variant on."""
+        again = copy.copy(self)
+        again.begin(scope)
+        return again
+
+    def begin(self, scope: str) -> None:
+        """Answer for a case and variant, from its first question on."""
+        self._scope = scope
+        self._asked = Counter()
+
     def ask(self, question: ModelQuestion) -> ModelReply:
-        found = self._replies.get((question.task, question.input_hash))
+        task, request = question.task, question.request_hash
+        number = self._asked[task, request]
+        self._asked[task, request] += 1
+        found = self._replies.get((self._scope, task, request, number))
         if found is None:
+            found = self._replies.get(("", task, question.input_hash, 0))
+        if found is None:
+            again = f" for the {number + 1}th time" if number else ""
             raise MissingReplyError(
-                f"nothing was recorded for the {question.task} question {question.input_hash}"
+                f"nothing was recorded for the {task} question {question.input_hash}{again}"
             )
         if found.reply is None:
             raise ModelError(found.error or "the recording holds no reply")
@@ -145,22 +207,32 @@ class RecordedModel:
 class RecordingModel:
     """Passes questions on and keeps every answer, so that the run can be replayed."""
 
-    def __init__(self, inner: LanguageModel) -> None:
+    def __init__(self, inner: LanguageModel, scope: str = "") -> None:
         self._inner = inner
-        self.lines: dict[tuple[Task, str], RecordedReply] = {}
+        self._scope = scope
+        self._asked: Counter[tuple[Task, str]] = Counter()
+        self.lines: dict[RecordingKey, RecordedReply] = {}
 
     @property
     def model_id(self) -> str:
         return self._inner.model_id
 
     def ask(self, question: ModelQuestion) -> ModelReply:
-        key = (question.task, question.input_hash)
+        task, request = question.task, question.request_hash
+        line = RecordedReply(
+            task,
+            question.input_hash,
+            request_hash=request,
+            scope=self._scope,
+            number=self._asked[task, request],
+        )
+        self._asked[task, request] += 1
         try:
             reply = self._inner.ask(question)
         except ModelError as error:
-            self.lines.setdefault(key, RecordedReply(*key, error=str(error)))
+            self.lines[line.key] = msgspec.structs.replace(line, error=str(error))
             raise
-        self.lines.setdefault(key, RecordedReply(*key, reply=reply))
+        self.lines[line.key] = msgspec.structs.replace(line, reply=reply)
         return reply
 
     def identity(self) -> dict[str, object]:
@@ -170,7 +242,7 @@ class RecordingModel:
         self._inner.close()
 
 
-def recording_bytes(lines: dict[tuple[Task, str], RecordedReply]) -> bytes:
-    """A recording as JSON Lines, in the order of its keys."""
+def recording_bytes(lines: dict[RecordingKey, RecordedReply]) -> bytes:
+    """Return a recording as JSON Lines, in the order of its keys."""
     encoder = msgspec.json.Encoder(order="sorted")
     return b"".join(encoder.encode(lines[key]) + b"\n" for key in sorted(lines))

@@ -68,6 +68,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
     stoplists: str | None = None
     v3_report: str | None = None
     allow_commit_mismatch: bool = False
+    max_unparsable: float = 0.05
 
 
 class VariantSummary(msgspec.Struct, frozen=True):
@@ -82,6 +83,8 @@ class VariantSummary(msgspec.Struct, frozen=True):
     per_case_summary_counts: dict[str, int]
     timing_ms: dict[str, float | None]
     model_failures: dict[str, int]
+    questions: int = 0
+    unparsable_answers: dict[str, int] = {}
 
 
 class RunDone(msgspec.Struct, frozen=True):
@@ -93,6 +96,7 @@ class RunDone(msgspec.Struct, frozen=True):
     variants: tuple[VariantSummary, ...]
     deltas: int
     warnings: tuple[str, ...]
+    doubts: tuple[str, ...] = ()
 
     @property
     def failed_count(self) -> int:
@@ -249,7 +253,7 @@ def _finish(
         write_whole(Path(job.output) / SUMMARIES / name, [plain_json(summary)])
         summaries.append(summary)
     if request.record is not None:
-        lines = {(line.task, line.input_hash): line for case in done for line in case.recorded}
+        lines = {line.key: line for case in done for line in case.recorded}
         write_whole(Path(request.record), [recording_bytes(lines)])
     repeated = dict.fromkeys(warning for outcome in outcomes for warning in outcome.warnings)
     first = job.variants[0].variant_id
@@ -260,6 +264,7 @@ def _finish(
         variants=tuple(summaries),
         deltas=sum(found.deltas for found in outcomes if found.variant_id == first),
         warnings=(*warnings, *repeated),
+        doubts=tuple(_doubts(summaries, request)),
     )
 
 
@@ -289,4 +294,28 @@ def _summary(
         model_failures={
             outcome.case_id: outcome.model_failures for outcome in good if outcome.model_failures
         },
+        questions=sum(outcome.questions for outcome in good),
+        unparsable_answers={
+            outcome.case_id: outcome.unparsable for outcome in good if outcome.unparsable
+        },
     )
+
+
+def _doubts(summaries: Sequence[VariantSummary], request: RunRequest) -> Iterable[str]:
+    """Yield why logs of this run would be calm for the wrong reason."""
+    max_unparsable = request.max_unparsable
+    for variant in summaries:
+        unparsable = sum(variant.unparsable_answers.values())
+        if unparsable > max_unparsable * variant.questions:
+            yield (
+                f"{variant.variant_id}: {unparsable} of {variant.questions} answers of the model "
+                f"could not be read; at most {max_unparsable:.0%} may. Their failure_mode in the "
+                "logs says why; --max-unparsable sets another bound"
+            )
+        # Rules that find nothing to summarise in short cases are right; a model may just be mute.
+        is_live = request.buffer_model.kind != "rules" and variant.questions
+        if is_live and not any(variant.per_case_summary_counts.values()):
+            yield (
+                f"{variant.variant_id}: {variant.questions} questions and not one summary in "
+                f"{variant.succeeded} cases: there is nothing to measure"
+            )

@@ -42,13 +42,17 @@ class Models(Struct, frozen=True):
 
 
 class CaseRecords(Struct, frozen=True):
-    """What a variant did, without ``run_meta``; ``model_failures`` counts calls without a reply."""
+    """What a variant did, without ``run_meta``.
+
+    ``model_failures`` counts questions without a reply, ``unparsable`` replies that hold no answer.
+    """
 
     flushes: tuple[TokengateFlush, ...]
     decisions: tuple[BufferDecision, ...]
     events: tuple[SummaryEvent, ...]
     moments: CaptureMoments
     model_failures: int
+    unparsable: int
 
 
 class CaseRecorder:
@@ -79,6 +83,7 @@ class CaseRecorder:
         self.decisions: list[BufferDecision] = []
         self.events: list[SummaryEvent] = []
         self.model_failures = 0
+        self.unparsable = 0
 
     def flush(self, flushed: Flushed) -> None:
         """The token gate let something through."""
@@ -124,6 +129,7 @@ class CaseRecorder:
             )
         )
         self.model_failures += look.unanswered
+        self.unparsable += look.failure is not None and not look.unanswered
         if look.trigger:
             self.summarise(self.buffer.take(), *self._window, "buffer_agent")
 
@@ -158,6 +164,7 @@ class CaseRecorder:
         )
         self._summaries.append(summary)
         self.model_failures += summary.failure_mode == "unexpected_error"
+        self.unparsable += summary.failure_mode == "schema_validation_error"
         self.events.append(
             SummaryEvent(
                 event_index=index,
@@ -196,6 +203,7 @@ class CaseRecorder:
             events=tuple(self.events),
             moments=self.moments,
             model_failures=self.model_failures,
+            unparsable=self.unparsable,
         )
 
     def _event_id(self, index: int) -> str:

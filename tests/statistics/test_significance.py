@@ -8,7 +8,7 @@ import pytest
 from statsmodels.stats.contingency_tables import mcnemar as oracle
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.mcnemar import (
+from gatemark.statistics.significance import (
     loss_p_value,
     mcnemar,
     minimum_detectable_effect,

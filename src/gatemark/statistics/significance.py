@@ -1,12 +1,14 @@
-"""Exact McNemar test for two answers to the same items, and how small an effect n items can show.
+"""The exact McNemar test, how small an effect n items can show, and p-values for many questions.
 
 ``lost`` counts items that were right before and are wrong now, ``gained`` the other way round;
-items on which both agree say nothing about the difference and enter only through n.
+items on which both agree say nothing about the difference and enter only through n. Adjusted
+p-values are Holm's and Benjamini and Hochberg's.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 
 import msgspec
@@ -152,3 +154,32 @@ def _refuse_bad_design(discordant_rate: float, alpha: float, power: float) -> No
         raise InvalidValueError(f"discordant_rate must be inside (0, 1], got {discordant_rate}")
     if not 0 < alpha < 1 or not 0 < power < 1:
         raise InvalidValueError(f"alpha and power must be inside (0, 1), got {alpha} and {power}")
+
+
+def holm(p_values: Sequence[float] | Floats) -> Floats:
+    """Holm's step-down p-values, in the order given: they bound the chance of any false claim."""
+    p = _checked(p_values)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    return _restored(stepped, order)
+
+
+def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:
+    """Benjamini-Hochberg p-values, in the order given: they bound the share of false claims."""
+    p = _checked(p_values)
+    order = np.argsort(p, kind="stable")
+    scaled = p[order] * (p.size / np.arange(1, p.size + 1))
+    return _restored(np.minimum.accumulate(scaled[::-1])[::-1], order)
+
+
+def _checked(p_values: Sequence[float] | Floats) -> Floats:
+    p = np.asarray(p_values, dtype=np.float64)
+    if p.ndim != 1 or not bool(np.all((p >= 0) & (p <= 1))):
+        raise InvalidValueError("p-values must be one list of numbers inside [0, 1]")
+    return p
+
+
+def _restored(adjusted: Floats, order: NDArray[np.intp]) -> Floats:
+    out = np.empty_like(adjusted)
+    out[order] = np.minimum(adjusted, 1.0)
+    return out

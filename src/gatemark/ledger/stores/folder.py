@@ -1,24 +1,121 @@
-"""A ledger in one SQLite file, with write-ahead log; the default."""
+"""A store in a folder, the default: one SQLite file with write-ahead log, and blobs beside it."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import sqlalchemy as sa
 
-from gatemark.core.atomic import make_private_folder, secret_file
-from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.blobs import FolderBlobs
+from gatemark.core.atomic import make_private_folder, replacing, secret_file, write_whole
+from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, is_digest, same_digest
+from gatemark.core.errors import BadInputError, IntegrityError, UsageError
+from gatemark.ledger.blobs import joined_blob, read_pieces
 from gatemark.ledger.port import BlobStore
 from gatemark.ledger.stores import DATABASE
 from gatemark.ledger.stores.database import WRITES, SqlDatabase
-from gatemark.ledger.stores.place import StorePlace
 from gatemark.ledger.stores.sql import SqlStore
+from gatemark.ledger.stores.sql_blobs import SqlBlobs, blob_pieces, blob_sizes
+
+
+class FolderBlobs:
+    """A folder of files, each named by its digest; files are only added.
+
+    Files of a private folder can be read by their owner alone.
+    """
+
+    def __init__(self, folder: Path, *, is_private: bool = False) -> None:
+        self._folder = folder
+        self._is_private = is_private
+
+    def put(self, data: bytes) -> str:
+        """Store bytes and return their digest; the same bytes are stored once."""
+        name = digest_bytes(data)
+        target = self._path(name)
+        if not target.exists():
+            write_whole(target, [data], is_private=self._is_private)
+        return name
+
+    def put_file(self, source: Path, expected: str) -> str:
+        """Store a copy of a file; refuse it if it no longer has the digest it was judged by."""
+        self.put_pieces(
+            read_pieces(source), expected, f"{source.name}: changed after it was judged"
+        )
+        return expected
+
+    def put_pieces(self, pieces: Iterable[bytes], expected: str, trouble: str) -> None:
+        """Store bytes piece by piece; raise ``trouble`` if they do not have the expected digest."""
+        target = self._path(expected)
+        if target.exists():
+            return
+        seen = hashlib.sha256()
+        with replacing(target, is_private=self._is_private) as out:
+            for piece in pieces:
+                seen.update(piece)
+                out.write(piece)
+            if not same_digest(DIGEST_PREFIX + seen.hexdigest(), expected):
+                raise IntegrityError(trouble)
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """Yield the digest and size of every blob in order; skip other files."""
+        for path in sorted(self._folder.glob("[0-9a-f][0-9a-f]/*")):
+            name = DIGEST_PREFIX + path.name
+            if is_digest(name) and path.parent.name == path.name[:2] and path.is_file():
+                yield name, path.stat().st_size
+
+    def get(self, name: str) -> bytes:
+        """Return the bytes of a blob, checked against its digest."""
+        return joined_blob(name, self.pieces(name))
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """Yield the bytes of a blob, not checked; refuse a missing blob."""
+        target = self._path(name)
+        if not target.exists():
+            raise IntegrityError(f"blob {name} is missing from the store")
+        yield from read_pieces(target)
+
+    def has(self, name: str) -> bool:
+        """Whether the store has the blob."""
+        return self._path(name).exists()
+
+    def remove(self, name: str, tombstone: int) -> None:  # noqa: ARG002 - the folder cannot ask
+        """Delete a blob; its tombstone must exist already."""
+        self._path(name).unlink(missing_ok=True)
+
+    def _path(self, name: str) -> Path:
+        if not is_digest(name):
+            raise UsageError(f"{name!r} is not a digest")
+        hexadecimal = name.removeprefix(DIGEST_PREFIX)
+        return self._folder / hexadecimal[:2] / hexadecimal
+
+
+class StorePlace(NamedTuple):
+    """What copying a store or changing its layout works on; everyone else opens a ``SqlStore``."""
+
+    database: SqlDatabase
+    blobs: FolderBlobs | SqlBlobs
+    file: Path | None = None
+    """The file of a SQLite database."""
+
+    def blob_sizes(self, connection: sa.Connection) -> Iterator[tuple[str, int]]:
+        """Digest and size of every blob, as the transaction sees them if they are in it."""
+        if isinstance(self.blobs, FolderBlobs):
+            return self.blobs.sizes()
+        # The first layout has no table for blobs.
+        return blob_sizes(connection) if sa.inspect(connection).has_table("blobs") else iter(())
+
+    def blob_pieces(self, connection: sa.Connection, name: str) -> Iterator[bytes]:
+        """The bytes of a blob, not checked."""
+        if isinstance(self.blobs, FolderBlobs):
+            return self.blobs.pieces(name)
+        return blob_pieces(connection, name)
+
 
 WAIT_S: Final = 10
 """How long a writer waits for the one before it."""

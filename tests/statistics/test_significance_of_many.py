@@ -5,7 +5,7 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.multiplicity import benjamini_hochberg, holm
+from gatemark.statistics.significance import benjamini_hochberg, holm
 
 
 def _p_values(rng: np.random.Generator) -> np.ndarray:

@@ -1,0 +1,97 @@
+"""``gatemark release``: take a version as far as it may go, and say who must do what next."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+
+import click
+
+from gatemark.cli.lifecycle.options import (
+    Acting,
+    acting_options,
+    dry_run_option,
+    environment_option,
+)
+from gatemark.cli.run import call_progress
+from gatemark.cli.screen import show
+from gatemark.core.errors import ExitCode, UsageError
+from gatemark.core.result import AssetRef
+from gatemark.lifecycle.model.nouns import VersionRef, parse_version_ref
+from gatemark.lifecycle.release import ReleaseProgress, ReleaseRequest, release
+from gatemark.lifecycle.state_cache import read_state
+from gatemark.packs.run import RunChoices, run_pack
+from gatemark.workspace import Workspace
+
+
+@click.command("release")
+@click.argument("version", metavar="ASSET@VERSION")
+@click.option(
+    "--approve", is_flag=True, help="Approve the next step that needs it, and take the step."
+)
+@click.option(
+    "--run",
+    is_flag=True,
+    help="Run the full pack of the asset where a result is missing. You vouch that its candidate "
+    "is this version, and its baseline the live one.",
+)
+@environment_option
+@dry_run_option
+@acting_options
+def release_command(
+    acting: Acting, *, version: str, approve: bool, run: bool, environment: str, dry_run: bool
+) -> int:
+    """Take a version as far as it may go now.
+
+    Every step is an ordinary promotion: evaluating, eligible, shadow, canary, enabled. Results
+    that fit are cited. It stops where something is missing, and says what, and who can go on.
+    Exit 0 when it got further or is enabled, 1 when it could not move.
+
+    \b
+    Examples:
+      gatemark release triage@2.1.0 --run
+      gatemark release triage@2.1.0 --approve --actor bob
+      gatemark release triage@2.1.0 --dry-run
+    """
+    ref = parse_version_ref(version)
+    workspace = acting.workspace()
+    request = ReleaseRequest(
+        ref=ref,
+        actor=workspace.actor,
+        environment=environment,
+        note=acting.note,
+        approve=approve,
+        run=(lambda names: _run(workspace, ref, names)) if run else None,
+        dry_run=dry_run,
+    )
+    progress = release(workspace, request)
+    show(progress, _lines, json=acting.json)
+    is_further = bool(progress.done) or progress.stage == "enabled"
+    return ExitCode.PASS if is_further else ExitCode.FAIL
+
+
+def _run(workspace: Workspace, ref: VersionRef, names: dict[str, AssetRef]) -> None:
+    file = read_state(workspace, ref.asset).asset.exam_file
+    if file is None:
+        raise UsageError(
+            f"{ref.asset} has no pack file; set it: gatemark asset pack {ref.asset} FILE"
+        )
+    with call_progress() as progress, redirect_stdout(sys.stderr):
+        run_pack(workspace, file, RunChoices(names=names), on_progress=progress)
+
+
+def _lines(progress: ReleaseProgress) -> Iterator[str]:
+    ref = f"{progress.asset}@{progress.version}"
+    for line in progress.done:
+        yield f"{'would do' if progress.is_dry_run else 'done'}: {line}"
+    yield f"{ref} is {progress.stage} in {progress.environment}"
+    if progress.next_stage is not None and progress.missing:
+        yield f"missing for {progress.next_stage}:"
+        for line in progress.missing:
+            yield f"  {line}"
+    if progress.next_command is not None:
+        people = (
+            ", ".join(progress.next_by) or "nobody yet: grant the role with gatemark role grant"
+        )
+        yield f"next: {people}: {progress.next_command}"

@@ -1,0 +1,173 @@
+"""Asking an embedding model for vectors, and keeping them for the scorer ``embedding``.
+
+Each text is asked about once per suite and arm, whatever number of items have it. The vectors are
+kept with the result, so judging again asks nobody. A text that could not be asked about holds the
+verdict open, like any other outage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from gatemark.core.canonical import canonical_bytes
+from gatemark.core.errors import BadInputError
+from gatemark.packs.pack import ScorerSpec, SuiteSpec
+from gatemark.scorers.embedding import NAME, EmbeddingOptions, checked_vector, text_key
+from gatemark.scorers.scorer import Scorable, scorers
+from gatemark.targets.network_specs import OpenAISpec
+from gatemark.targets.port import OUTAGES, Call, CallError, CallPart, ErrorKind, Reply, bad_reply
+from gatemark.targets.runner import CallOutcome
+from gatemark.targets.spec import DEFAULT_MAX_REPLY_BYTES, TargetSpec
+
+ItemKey = tuple[str, int]
+
+
+class KeptVector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The vector of one text, or why there is none; ``kind`` is set when it could not be asked."""
+
+    text: str
+    vector: str | None = None
+    error: str | None = None
+    kind: str | None = None
+
+
+class Embedded(msgspec.Struct, frozen=True):
+    """The vectors of some texts, and the digest of the model that gave them."""
+
+    model: str
+    vectors: dict[str, KeptVector]
+
+    def outage(self, item: Scorable) -> CallError | None:
+        """Return why an item's texts could not all be asked about, None when they could."""
+        for text in texts_of(item):
+            kept = self.vectors.get(text_key(text))
+            if kept is not None and kept.kind is not None:
+                return CallError(cast("ErrorKind", kept.kind), kept.error or "no reply")
+        return None
+
+    def recorded(self, item: Scorable) -> Scorable:
+        """Return an item with the vectors of its texts, as the scorer reads them."""
+        keys = [text_key(text) for text in texts_of(item)]
+        found = {key: msgspec.to_builtins(self.vectors[key]) for key in keys if key in self.vectors}
+        return msgspec.structs.replace(item, sample={**item.sample, NAME: found})
+
+    def lines(self) -> bytes:
+        """Return the vectors as they are kept: who gave them, then a line per text."""
+        told = [msgspec.to_builtins(self.vectors[key]) for key in sorted(self.vectors)]
+        return b"".join(canonical_bytes(line) + b"\n" for line in ({"model": self.model}, *told))
+
+
+class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    model: str
+
+
+def read_embedded(data: bytes, place: str) -> Embedded:
+    """Return vectors that were kept; anything else is an error with its line."""
+    vectors: dict[str, KeptVector] = {}
+    model = ""
+    for number, line in enumerate(data.splitlines(), start=1):
+        try:
+            if number == 1:
+                model = msgspec.json.decode(line, type=_Header).model
+                continue
+            found = msgspec.json.decode(line, type=KeptVector)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise BadInputError(f"{place}:{number}: {error}") from error
+        vectors[found.text] = found
+    return Embedded(model, vectors)
+
+
+def vectors_name(suite: str, arm: str) -> str:
+    """What the vectors of an arm's answers are called in a result."""
+    return f"{suite}/{arm}.vectors"
+
+
+def embedding_options(suite: SuiteSpec) -> EmbeddingOptions:
+    """Return the options of a suite that scores by an embedding model."""
+    assert isinstance(suite.scorer, ScorerSpec)  # noqa: S101 - a suite that is embedded has one
+    return cast("EmbeddingOptions", scorers().get(NAME).options_from(suite.scorer.options))
+
+
+def texts_of(item: Scorable) -> tuple[str, ...]:
+    """Return the texts whose vectors an item's score needs; none when it cannot be scored."""
+    if item.output is None or item.target is None:
+        return ()
+    try:
+        return (item.output_text(), *item.target_texts())
+    except BadInputError:
+        return ()  # the scorer says why
+
+
+def embedding_spec(options: EmbeddingOptions) -> TargetSpec:
+    """Return the endpoint as a target, with the limits of one."""
+    endpoint = OpenAISpec(
+        base_url=options.base_url,
+        model=options.model,
+        api_key_env=options.api_key_env,
+        headers=options.headers,
+    )
+    return TargetSpec(
+        openai=endpoint,
+        timeout_s=options.timeout_s,
+        rate_per_s=options.rate_per_s,
+        version=options.version,
+    )
+
+
+class EmbeddingTarget:
+    """Asks an OpenAI-compatible endpoint for the vector of one text."""
+
+    reads: frozenset[CallPart] = frozenset({"input"})
+
+    def __init__(
+        self, spec: OpenAISpec, *, clock: Callable[[], float], environ: Mapping[str, str]
+    ) -> None:
+        # The client library is loaded when a pack needs it.
+        from gatemark.targets.transport import Transport  # noqa: PLC0415
+
+        self._spec = spec
+        self._clock = clock
+        self._transport = Transport(
+            spec.base_url.rstrip("/") + "/embeddings",
+            spec,
+            environ,
+            max_reply_bytes=DEFAULT_MAX_REPLY_BYTES,
+        )
+
+    async def call(self, call: Call) -> Reply:
+        started = self._clock()
+        document = await self._transport.send({"model": self._spec.model, "input": call.input})
+        latency_ms = (self._clock() - started) * 1000.0
+        data = document.get("data") if isinstance(document, dict) else None
+        first = data[0] if isinstance(data, list) and data else None
+        vector = first.get("embedding") if isinstance(first, dict) else None
+        packed = checked_vector(vector)
+        if packed is None:
+            raise bad_reply(
+                f"{self._transport.place}: data.0.embedding must be a list of numbers, not all 0"
+            )
+        return Reply(packed, latency_ms, model=document.get("model"), usage=document.get("usage"))
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def identity(self) -> dict[str, Any]:
+        return {"kind": "embedding", **self._spec.pins()}
+
+
+def embedding_calls(items: Iterable[Scorable]) -> list[Call]:
+    """Return one call for each different text, in the order of their digests."""
+    texts = {text_key(text): text for item in items for text in texts_of(item)}
+    return [Call(id=key, epoch=1, input=texts[key]) for key in sorted(texts)]
+
+
+def kept_vector(outcome: CallOutcome) -> KeptVector:
+    """Return what is kept of one call."""
+    if outcome.reply is not None:
+        return KeptVector(outcome.id, vector=str(outcome.reply.output))
+    error = outcome.error or CallError("missing", "no reply")
+    kind = error.kind if error.kind in OUTAGES else None
+    return KeptVector(outcome.id, error=error.message, kind=kind)

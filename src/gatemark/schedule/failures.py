@@ -1,0 +1,169 @@
+"""What follows from a scheduled run that did not pass: an event, an alert, and its policy."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, Protocol
+
+import msgspec
+
+from gatemark.core.canonical import digest
+from gatemark.core.errors import RefusedError
+from gatemark.core.result import Result
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.event_kinds import RESULT_SEALED, SCHEDULE_FAILED, SYSTEM
+from gatemark.ledger.port import event_moment
+from gatemark.lifecycle.decisions.demotion import LastLiveError
+from gatemark.lifecycle.journey import Demote, act
+from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.lifecycle.state_cache import asset_state_cache, read_state
+from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
+from gatemark.schedule.stores import RunState
+from gatemark.workspace import Workspace
+
+FailureLevel = Literal["WARN", "BREACH"]
+
+
+class FailureAlert(Protocol):
+    """Queues the alert about a run that did not pass."""
+
+    def __call__(
+        self,
+        identity: str,
+        *,
+        schedule: str,
+        asset: str | None,
+        level: FailureLevel,
+        reason: str,
+        actions: tuple[str, ...],
+        at: datetime,
+    ) -> None:
+        """Queue it for the sinks that want it."""
+        ...
+
+
+class FailedRun(msgspec.Struct, frozen=True):
+    """A run that did not pass; ``since`` is the last event before it."""
+
+    schedule: Schedule
+    occasion: Occasion
+    state: RunState
+    detail: str
+    since: int
+
+
+def per_asset(workspace: Workspace, plan: SchedulePlan) -> SchedulePlan:
+    """Return the plan with one schedule for each asset, where a schedule is about several.
+
+    Assets without a pack file are left out of schedules that run it.
+    """
+    if not any(schedule.is_per_asset for schedule in plan.schedules):
+        return plan
+    assets = []
+    if workspace.has_store:
+        cache = asset_state_cache(workspace)
+        assets = [cache.read(name).asset for name in sorted(cache.names())]
+    found: list[Schedule] = []
+    for schedule in plan.schedules:
+        if not schedule.is_per_asset:
+            found.append(schedule)
+            continue
+        fitting = [
+            msgspec.structs.replace(schedule, id=f"{schedule.id}/{asset.name}", asset=asset.name)
+            for asset in assets
+            if schedule.asset_class in (None, asset.kind)
+            and not (schedule.needs_pack and asset.exam_file is None)
+        ]
+        # One without any asset stays in lists, and has nothing to run.
+        found.extend(fitting or [msgspec.structs.replace(schedule, enabled=False)])
+    return SchedulePlan(tuple(found))
+
+
+def conclude(
+    workspace: Workspace, run: FailedRun, now: datetime, queue: FailureAlert | None
+) -> str:
+    """Record a run that did not pass, do what its schedule says, and alert; return it in words."""
+    asset = run.occasion.asset
+    failed = None if run.state != "gate_failed" else _failed_result(workspace, run)
+    version = None if failed is None or asset is None else _live_version(workspace, asset, failed)
+    level: FailureLevel = "WARN" if version is None else "BREACH"
+    reason = _reason(run, version)
+    payload = {
+        "schedule": run.schedule.id,
+        "occasion": run.occasion.id,
+        "state": run.state,
+        "level": level,
+        "reason": reason,
+        "version": version,
+        "result_ids": [] if failed is None else [failed.id],
+        "on_fail": run.schedule.on_fail,
+    }
+    draft = EventDraft(SCHEDULE_FAILED, event_moment(workspace.events, now), SYSTEM, asset, payload)
+    (event,) = workspace.events.append([draft])
+    done = ""
+    if asset is not None and version is not None:
+        done = _respond(workspace, run, asset, version, event.seq)
+    if queue is not None:
+        queue(
+            digest(["schedule_failed", run.schedule.id, run.occasion.id]),
+            schedule=run.schedule.id,
+            asset=asset,
+            level=level,
+            reason=reason,
+            actions=(done,) if done else (),
+            at=now,
+        )
+    return "; ".join(part for part in (run.detail, done) if part)
+
+
+def _reason(run: FailedRun, version: str | None) -> str:
+    words = {
+        "gate_failed": "the gate failed",
+        "unjudged": "the evidence could not decide",
+        "timed_out": "the run took too long",
+    }.get(run.state, "the run ended with an error")
+    about = f" for {run.occasion.asset}" if run.occasion.asset is not None else ""
+    live = "" if version is None else f", and {version} serves now"
+    return f"{words}{about} ({run.detail}){live}"
+
+
+def _failed_result(workspace: Workspace, run: FailedRun) -> Result | None:
+    """Return the newest failed result about the asset that was sealed during the run."""
+    found = None
+    for event, payload in workspace.events.events(run.since, kind=RESULT_SEALED):
+        if event.subject == run.occasion.asset and payload is not None:
+            result = workspace.results.get(str(payload["result_id"]))
+            found = result if result.verdict == "fail" else found
+    return found
+
+
+def _live_version(workspace: Workspace, asset: str, failed: Result) -> str | None:
+    """Return the live version that a result is about; None when it is about another candidate."""
+    state = read_state(workspace, asset).asset
+    place = state.place(PRODUCTION)
+    about = None if failed.candidate is None else failed.candidate.digest
+    for version in (place.enabled, place.canary):
+        if version is not None and state.versions[version].digest == about:
+            return version
+    return None
+
+
+def _respond(workspace: Workspace, run: FailedRun, asset: str, version: str, event: int) -> str:
+    """Do what the schedule says about a live version that failed; return it in words."""
+    if run.schedule.on_fail == "keep_last":
+        return f"{version} stays live (on_fail: keep_last)"
+    demote = Demote(
+        actor=SYSTEM,
+        asset=asset,
+        version=version,
+        note=f"schedule {run.schedule.id} failed (on_fail: {run.schedule.on_fail})",
+        signals=(event,),
+        needs_fallback=run.schedule.on_fail == "fallback",
+    )
+    try:
+        act(workspace, demote)
+    except LastLiveError:
+        return f"{version} stays live: no earlier version can take over (on_fail: fallback)"
+    except RefusedError as error:
+        return f"{version} was not demoted: {error}"
+    return f"{version} was demoted"
