@@ -193,3 +193,45 @@ def test_without_landlock_the_result_says_so(
     assert any("this system has no Landlock" in caveat for caveat in ran.json["caveats"])
     shown = gatemark("show", ran.json["id"], "--store", folder / "store")
     assert "this system has no Landlock" in " ".join(shown.out.split())
+
+
+def test_a_candidate_cannot_answer_in_the_place_of_the_baseline(
+    gatemark: Run, folder: Path
+) -> None:
+    """A journal of the baseline that is there before it was asked is not believed."""
+    text = PACK.format(options="").replace("baseline: none", 'baseline: {python: "old:answer"}')
+    (folder / "pack.yaml").write_text(text)
+    (folder / "old.py").write_text(HONEST)
+    (folder / "app.py").write_text(
+        "import pathlib\n"
+        "def answer(text):\n"
+        "    for own in (pathlib.Path(__file__).parent / 'store').rglob('candidate.journal'):\n"
+        "        own.with_name('baseline.journal').touch()\n"
+        "    return text.upper()\n"
+    )
+    ran = gatemark("run", folder / "pack.yaml", "--store", folder / "store", "--json")
+    assert ran.code == 4
+    assert "baseline.journal: was written before anybody asked" in ran.err
+
+
+@needs_landlock
+def test_an_isolated_candidate_cannot_read_a_recorded_baseline(folder: Path) -> None:
+    """It holds the answers of the other arm, and what is expected."""
+    rows = [
+        {
+            "schema": "gatemark.sample/1",
+            "id": f"r{n:03d}",
+            "input": f"say {n}",
+            "target": f"SAY {n}",
+            "output": f"SAY {n}",
+            "scores": {},
+        }
+        for n in range(40)
+    ]
+    (folder / "base.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = READS_LABELS.replace("golden.jsonl", "base.jsonl")
+    for options, code in (("", 0), (", isolate: true", 1)):
+        pack = _pack(folder, source, options)
+        text = pack.read_text().replace("baseline: none", "baseline: {recorded: base.jsonl}")
+        pack.write_text(text.replace("regression_max: 0.05", "regression_max: 0.3"))
+        assert _run(folder, pack).returncode == code

@@ -271,3 +271,28 @@ def test_a_judged_result_can_be_derived_again_from_the_store(gatemark: Run, fold
     verified = gatemark("ledger", "verify", "--rescore", "--store", folder / "store", "--json")
     assert verified.code == 0, verified.out
     assert (folder / "judge.log").read_text() == asked
+
+
+@pytest.mark.parametrize(("candidate", "code"), [("answer", 0), ("worse", 1)])
+def test_judged_suites_are_pooled(gatemark: Run, folder: Path, candidate: str, code: int) -> None:
+    path = pack(folder, candidate=candidate)
+    text = path.read_text().replace("    regression: point\n", "").replace("    min: 0.9\n", "")
+    first = text[text.index("  - id: helpful") : text.index("judges:")]
+    second = first.replace("helpful", "kind").replace("items.jsonl", "more.jsonl")
+    halves = (first + second).replace("weight: 1", "weight: 0.5")
+    path.write_text(text.replace(first, halves).replace("max: 0.02", "max: 0.1"))
+    write(folder / "more.jsonl", [{"id": f"m{n}", "input": f"tell {n}"} for n in range(60)])
+    ran = run(gatemark, folder, path)
+    assert ran.code == code, ran.json["blockers"]
+    assert findings(ran.json)["bench.regression"] == ("fail" if code else "pass")
+
+
+def test_rounds_pay_a_judge_once_for_each_answer(gatemark: Run, folder: Path) -> None:
+    path = pack(folder)
+    text = path.read_text().replace("    regression: point\n", "").replace("max: 0.02", "max: 0.1")
+    path.write_text(text.replace("suites:", "adaptive: {looks: 3}\nsuites:"))
+    ran = run(gatemark, folder, path)
+    assert ran.json["policy"]["settings"]["look"] > 1
+    asked = ran.json["evidence"][0]["expected"]
+    assert len((folder / "judge.log").read_text().splitlines()) == 60 + 2 * asked
+    assert ran.json["cost"]["calls"] == 60 + 4 * asked

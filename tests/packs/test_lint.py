@@ -417,10 +417,12 @@ def test_lint_predicts_verdicts_for_an_equal_and_a_worse_candidate(
 ) -> None:
     path = written(folder)
     (told,) = gatemark("lint", path, "--json").json["predictions"]
-    assert "if 10% of the answers differ: an equal candidate would pass " in told
+    assert "if 10% of the answers differ (assumed): an equal candidate would pass " in told
     assert "; one worse by 0.2 would pass " in told
     (rare,) = gatemark("lint", path, "--discordance", 0.02, "--json").json["predictions"]
-    assert "if 2% of the answers differ: an equal candidate would pass 100%, fail 0%" in rare
+    assert (
+        "if 2% of the answers differ (given): an equal candidate would pass 100%, fail 0%" in rare
+    )
     assert "prediction: suite" in gatemark("lint", path).out
 
 

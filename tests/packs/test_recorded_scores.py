@@ -101,13 +101,17 @@ def test_a_live_candidate_has_no_recorded_scores(gatemark: Run, folder: Path) ->
     assert score(ran.json)["value"] == 0.0
 
 
-def test_a_log_that_contradicts_itself_is_not_judged(gatemark: Run, folder: Path) -> None:
+def test_a_log_that_contradicts_itself_never_passes(gatemark: Run, folder: Path) -> None:
     log = shapes.promptfoo_log(crashed=frozenset())
     log["results"]["stats"]["successes"] += 3
     (folder / "log.json").write_text(json.dumps(log))
     ran = run(gatemark, folder)
     assert ran.code == 3
-    assert "promptfoo 0.121.20 contradicts itself" in ran.err
+    first = ran.json["blockers"][0]
+    assert first.startswith("run.contradicted was not measured: candidate: the log of promptfoo")
+    assert "contradicts itself: " in first
+    checked = gatemark("ledger", "verify", "--rescore", "--store", folder / "store")
+    assert checked.code == 0, checked.out
     samples = folder / "samples.jsonl"
     made = gatemark("import", folder / "log.json", "--arm", "2", "-o", samples)
     assert made.code == 0

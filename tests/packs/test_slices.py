@@ -192,3 +192,15 @@ def test_rules_on_slices_need_slices_and_packs_without_them_keep_their_bytes() -
     with pytest.raises(msgspec.ValidationError, match=r"need slices: \[tag\]"):
         msgspec.convert({**SUITE, "slices": [], "slice_min": 0.5}, SuiteSpec)
     assert b"slice_min" not in canonical_bytes(opened({"eu": 1}).pack)
+
+
+@pytest.mark.parametrize(("tag", "verdict"), [("region", "pass"), ("regoin", "inconclusive")])
+def test_a_tag_that_no_item_has_hides_no_slice(tag: str, verdict: str) -> None:
+    sizes: Sizes = {"eu": 200, "us": 200}
+    pack = opened(sizes, slices=[tag], slice_min=0.9, slice_regression_max=0.1)
+    judged = decided(pack, arm(sizes), arm(sizes))
+    assert judged.verdict.outcome == verdict
+    for rule in ("g.slice_floor", "g.slice_regression"):
+        found = finding(judged, rule)
+        assert found.verdict == verdict
+        assert verdict == "pass" or "no item has the tag 'regoin'" in found.reason

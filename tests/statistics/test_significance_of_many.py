@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.significance import benjamini_hochberg, holm
+from gatemark.statistics.significance import benjamini_hochberg, holm, look_levels
 
 
 def _p_values(rng: np.random.Generator) -> np.ndarray:
@@ -52,3 +54,23 @@ def test_adjustment_never_lowers_a_p_value():
 def test_what_is_no_p_value_is_refused(bad):
     with pytest.raises(InvalidValueError):
         holm(bad)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.05])
+@pytest.mark.parametrize("looks", [1, 2, 3, 10])
+def test_levels_of_looks_add_up_to_alpha_and_grow(looks: int, alpha: float) -> None:
+    levels = look_levels(looks, alpha)
+    assert len(levels) == looks
+    assert sum(levels) == pytest.approx(alpha, abs=1e-15)
+    assert all(0 < level <= alpha for level in levels)
+    assert levels[0] == min(levels)
+    if looks == 3 and alpha == 0.05:
+        # Lan and DeMets: 2 - 2 * Phi(1.96 / sqrt(t)) at t = 1/3, 2/3, 1.
+        assert levels == pytest.approx((0.000687, 0.015687, 0.033626), abs=2e-5)
+        assert all(early < late for early, late in itertools.pairwise(levels))
+
+
+@pytest.mark.parametrize(("looks", "alpha"), [(0, 0.05), (3, 0.0), (3, 0.5)])
+def test_looks_without_a_level_are_refused(looks: int, alpha: float) -> None:
+    with pytest.raises(InvalidValueError, match="needs a look"):
+        look_levels(looks, alpha)

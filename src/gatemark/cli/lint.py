@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import click
 
-from gatemark.cli.options import json_option
+from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
 from gatemark.packs.lint.journey import lint_pack
 from gatemark.packs.lint.report import LintReport
+from gatemark.workspace import Workspace
 
 
 @click.command("lint")
@@ -19,10 +20,12 @@ from gatemark.packs.lint.report import LintReport
     "--discordance",
     type=click.FloatRange(0, 1, min_open=True),
     help="Share of items on which similar models differ, for the predictions "
-    "(default: 0.1, or less if a recorded baseline allows no more).",
+    "(default: as the last result of this pack measured it, else 0.1, or less if a recorded "
+    "baseline allows no more).",
 )
+@store_option
 @json_option
-def lint_command(pack: str, discordance: float | None, json: bool) -> int:
+def lint_command(pack: str, *, discordance: float | None, store: str, json: bool) -> int:
     """Check a pack before it runs.
 
     Errors would stop a run (exit 2). Warnings name what would make its verdict worth little, such
@@ -34,7 +37,7 @@ def lint_command(pack: str, discordance: float | None, json: bool) -> int:
       gatemark lint packs/support-triage.yaml
       gatemark lint packs/support-triage.yaml --discordance 0.04
     """
-    report = lint_pack(pack, discordance=discordance)
+    report = lint_pack(pack, discordance=discordance, workspace=Workspace(store=store))
     for problem in report.errors:
         say(f"gatemark: {problem}", err=True)
     show(report, lambda report: _lines(pack, report), json=json)

@@ -44,7 +44,7 @@ from gatemark.packs.pack_file import (
     OpenPack,
     scorer_of,
 )
-from gatemark.packs.policy import IN_PROCESS, ISOLATED, conditions_of
+from gatemark.packs.policy import CONTRADICTED, IN_PROCESS, ISOLATED, conditions_of
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError, SampleOrigin
@@ -97,7 +97,7 @@ def recorded_rows(
     """The samples of a recording, and a digest of them.
 
     ``log.json#ARM`` names one of several experiments in a log. A log that contradicts its own
-    aggregates is no evidence for anything.
+    aggregates is read too: its samples say so, and ``contradiction_of`` tells.
     """
     file, arm = _named_arm(path)
     options = options or ReadOptions()
@@ -114,7 +114,6 @@ def recorded_rows(
             msgspec.convert(row, _RecordedRow)
         except msgspec.ValidationError as error:
             raise BadInputError(f"{file}:{number}: {error}") from error
-        _refuse_contradiction(_origin(row), str(file))
     return rows, digest_bytes(data)
 
 
@@ -161,17 +160,19 @@ def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[st
             tuple(f"{one.place}: {one.reason}" for one in log.refused[:MOST_LISTED]),
             unlisted_count=max(0, len(log.refused) - MOST_LISTED),
         )
-    _refuse_contradiction(log.origin, str(file))
     rows = [as_record(msgspec.structs.replace(one, origin=log.origin)) for one in log.samples]
     # Two arms of one file are two candidates, so the digest is of what was read.
     return rows, digest_bytes(b"\n".join(map(_ENCODER.encode, rows)))
 
 
-def _refuse_contradiction(origin: SampleOrigin | None, place: str) -> None:
-    if origin is not None and origin.contradictions:
-        raise IncomparableError(
-            f"{place}: the log of {origin.name} contradicts itself", origin.contradictions
-        )
+def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
+    """Say how the log that samples come from contradicts itself; None when it does not."""
+    for row in rows:
+        origin = _origin(row)
+        if origin is not None and origin.contradictions:
+            told = "; ".join(origin.contradictions[:MOST_LISTED])
+            return f"the log of {origin.name} contradicts itself: {told}"
+    return None
 
 
 def _origin(row: Mapping[str, object]) -> SampleOrigin | None:
@@ -231,9 +232,13 @@ def open_arm(
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     scores: dict[ItemKey, RecordedScores] = {}
 
+    conditions: dict[str, str] = {}
+
     def open_scored(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
         rows, name = recorded_rows(path)
         scores.update(scores_of(rows))
+        if (why := contradiction_of(rows)) is not None:
+            conditions[CONTRADICTED] = f"{arm}: {why}"
         return recording_from_samples(rows), name
 
     target = build(
@@ -250,7 +255,7 @@ def open_arm(
         targets=(target,),
         spec=spec,
         identity=target_identity(spec, target, folder),
-        conditions=_conditions(arm, spec, target),
+        conditions={**conditions, **_conditions(arm, spec, target)},
         scores_for=lambda _suite: scores,
     )
 
@@ -259,6 +264,11 @@ def hidden_paths(pack: Pack, folder: Path, store: Path) -> tuple[Path, ...]:
     """Return what an isolated target must not read: the data, the store, the files' history."""
     named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
     named += [judge.labels for judge in pack.judges.values()]
+    arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
+    for target in (*arms, *(judge.target for judge in pack.judges.values())):
+        # A recording of another arm holds its answers, and often what is expected.
+        recorded = target.get("recorded") if isinstance(target, Mapping) else None
+        named += [recorded.partition(ARM_MARK)[0]] if isinstance(recorded, str) else []
     for suite in pack.suites:
         for files in (suite.evidence, suite.baseline_evidence):
             named += files.values() if isinstance(files, dict) else ()
@@ -313,8 +323,13 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
 
 
 def open_recording(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
-    """Recorded samples of a file: our own, or another tool's log."""
+    """Recorded samples of a file: our own, or another tool's log; not one that contradicts itself.
+
+    It serves judges, whose replies are no evidence that a verdict could be held open by.
+    """
     rows, name = recorded_rows(path)
+    if (why := contradiction_of(rows)) is not None:
+        raise IncomparableError(f"{path}: {why}")
     return recording_from_samples(rows), name
 
 
@@ -347,11 +362,15 @@ async def answer_all(
     jobs: int,
     clock: Callable[[], float],
     limit: int | None,
+    due: Mapping[str, frozenset[str]] | None = None,
     on_progress: OnProgress | None = None,
     reuse: Reuse = "resume",
     now: Callable[[], datetime],
 ) -> ArmAnswers:
-    """Every suite's items through its target; errors stay as answers without a score."""
+    """Every suite's items through its target; errors stay as answers without a score.
+
+    ``due`` names the items of each suite to ask for, when they are not all.
+    """
     stamp = now if source.spec.recorded is None else None
     graded: dict[str, Graded] = {}
     embedded: dict[str, Embedded] = {}
@@ -362,13 +381,16 @@ async def answer_all(
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
-        rows = asked_rows(suite.kind, opened.snapshots[suite.id].rows[:limit])
+        pinned = opened.snapshots[suite.id].rows[:limit]
+        if due is not None:
+            pinned = tuple(row for row in pinned if row.id in due[suite.id])
+        rows = asked_rows(suite.kind, pinned)
         by_id = {row.id: row for row in rows}
         score, identity = scorer_of(suite, opened.folder)
         found: dict[ItemKey, Score] = {}
         recorded = source.scores_for(suite.id) if identity["scorer"] == RECORDED_SCORER else {}
         # What production said is the reference of a replay, and no business of a target.
-        calls = calls_of(suite, opened.snapshots[suite.id].rows[:limit])
+        calls = calls_of(suite, pinned)
         done = await run_calls(
             source.target_for(suite.id),
             calls,

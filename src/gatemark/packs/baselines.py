@@ -123,7 +123,7 @@ def is_result_id(text: str) -> bool:
 
 
 def _last_pass(workspace: Workspace, pack: Pack) -> ChosenBaseline:
-    for result in _results(workspace, pack):
+    for result in results_of_pack(workspace, pack):
         if result.verdict == "pass":
             how = f"last-pass: the last passing result of pack {pack.name}, {_sealed(result)}"
             return ChosenBaseline(result.id, how)
@@ -155,7 +155,7 @@ def _by_name(workspace: Workspace, pack: Pack, name: str) -> ChosenBaseline:
 def _of_commit(workspace: Workspace, pack: Pack, folder: Path, reference: str) -> ChosenBaseline:
     commit = _commit(folder, reference)
     accepted = blessed(workspace)
-    for result in _results(workspace, pack):
+    for result in results_of_pack(workspace, pack):
         runtime = result.runtime
         if runtime.get("git.commit") != commit or runtime.get("git.dirty") != "False":
             continue
@@ -181,7 +181,7 @@ def _accepted(workspace: Workspace, result: Result) -> str:
     return f"{said} and was accepted by {event.actor}: {why.reason}"
 
 
-def _results(workspace: Workspace, pack: Pack) -> Iterator[Result]:
+def results_of_pack(workspace: Workspace, pack: Pack) -> Iterator[Result]:
     """Return sealed results of the same pack and asset, the last one first."""
     store = workspace.existing_results()
     before: int | None = None

@@ -161,7 +161,7 @@ class LiveGraders:
         self._journals = journals
         self._on_progress = on_progress
         self._judges: dict[str, _Judge] = {}
-        self._outcomes: dict[str, list[CallOutcome]] = {}
+        self._outcomes: dict[str, dict[tuple[str, ItemKey], CallOutcome]] = {}
         try:
             for name, judge in pack.judges.items():
                 spec = parse_spec(judge.target, f"{pack.name}: judges.{name}.target")
@@ -187,7 +187,7 @@ class LiveGraders:
         asked = {key: _Votes(options, item, key) for key, item in items.items()}
         calls = [call for votes in asked.values() for call in votes.calls]
         done = await self._run(asked_judge, calls, f"{suite.id} {place}")
-        self._outcomes.setdefault(place, []).extend(done)
+        self._note(suite, place, done)
         by_call = {outcome.key: outcome for outcome in done}
         replies = {key: votes.replies(by_call) for key, votes in asked.items()}
         return Graded(judge, replies)
@@ -202,8 +202,13 @@ class LiveGraders:
             done = await self._run(asked, embedding_calls(items.values()), f"{suite.id} {place}")
         finally:
             await target.close()
-        self._outcomes.setdefault(place, []).extend(done)
+        self._note(suite, place, done)
         return Embedded(digest(identity), {outcome.id: kept_vector(outcome) for outcome in done})
+
+    def _note(self, suite: SuiteSpec, place: str, done: tuple[CallOutcome, ...]) -> None:
+        """Remember calls; a later round tells again of those that an earlier one made."""
+        noted = self._outcomes.setdefault(place, {})
+        noted.update({(suite.id, outcome.key): outcome for outcome in done})
 
     async def _run(self, judge: _Judge, calls: list[Call], name: str) -> tuple[CallOutcome, ...]:
         on_progress, journal = self._on_progress, None
@@ -232,7 +237,9 @@ class LiveGraders:
 
     def spent(self, *places: str) -> tuple[int, float | None]:
         chosen = [
-            one for place in places or self._outcomes for one in self._outcomes.get(place, [])
+            one
+            for place in places or self._outcomes
+            for one in self._outcomes.get(place, {}).values()
         ]
         costs = [outcome.reply.cost for outcome in chosen if outcome.reply and outcome.attempts]
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
@@ -471,7 +478,8 @@ def with_qualification(
         objection = f"the judge may not gate: {found.qualification.reason}"
     own = suite == found.suite
     numbers = (*report.measurements, *((_measurement(found, objection),) if own else ()))
-    return ArmsReport(
+    return msgspec.structs.replace(
+        report,
         score=_held(report.score, objection),
         baseline_score=_held(report.baseline_score, objection),
         measurements=tuple(

@@ -61,6 +61,7 @@ from gatemark.packs.policy import (
     POOLED,
     POOLED_RULE,
     Conditions,
+    Look,
     asked,
     bench,
     bench_delta,
@@ -68,6 +69,7 @@ from gatemark.packs.policy import (
     condition_measurements,
     held_report,
     limited_run,
+    looks_of,
     outage_condition,
     outage_objection,
     pack_policy,
@@ -157,32 +159,121 @@ def judge_pack(
     now: datetime,
     rules: int = RULES,
 ) -> PackDecision:
-    """Examine every suite and decide, by the version of the rules that ``rules`` names."""
-    pack, exams = opened.pack, gathered.exams
+    """Examine every suite and decide, by the version of the rules that ``rules`` names.
+
+    An adaptive pack is decided at the first look that settles it, which follows from the answers
+    alone: answers beyond that look do not count, and looks that were left out hold the verdict.
+    """
     if gathered.limit is not None:
         refuse_waived_limit(waivers)
     refuse_waived_conditions(waivers)
+    looks = pack_looks(opened, gathered)
+    if not looks:
+        return _judged(opened, gathered, None, waivers=waivers, now=now, rules=rules)
+    seen: list[tuple[Cell, ...]] = []
+    for look in looks:
+        settled = is_settled(opened, gathered, look, now=now)
+        asked_count = sum(map(len, look.due.values()))
+        seen.append((look.number, asked_count, round(look.alpha, 5), "yes" if settled else "no"))
+        if settled:
+            break
+    judged = _judged(opened, _by(look, gathered), look, waivers=waivers, now=now, rules=rules)
+    columns = ("look", "items asked of each arm", "alpha", "settled")
+    table = Table("Looks", columns, tuple(seen), len(seen))
+    told = f"adaptive: settled at look {look.number} of {look.total}, alpha {look.alpha:.4g}"
+    verdict = msgspec.structs.replace(judged.verdict, caveats=(*judged.verdict.caveats, told))
+    return msgspec.structs.replace(judged, figures=(*judged.figures, table), verdict=verdict)
+
+
+def pack_looks(opened: OpenPack, gathered: PackEvidence) -> tuple[Look, ...]:
+    """The looks at which an adaptive pack may be decided; a limited run has none."""
+    if gathered.limit is not None:
+        return ()
+    return looks_of(opened, _modes(opened.pack, RULES), _compared(opened.pack, gathered))
+
+
+def is_settled(opened: OpenPack, gathered: PackEvidence, look: Look, *, now: datetime) -> bool:
+    """Whether nothing more is asked after a look. Waivers have no say in it.
+
+    A drop beyond its margin settles it, and so does a pass in which floors hold at the lower
+    end of their intervals too: fewer items must not make a floor easier to reach. Answers that are
+    missing settle it as well, because they hold the verdict whatever comes later.
+    """
+    part = _by(look, gathered)
+    judged = _judged(opened, part, look, waivers=(), now=now, rules=RULES)
+    if look.is_last or ASKED in judged.policy.settings:
+        return True
+    if any(account.missing for account in judged.evidence):
+        return True
+    drops = {POOLED_RULE, *(f"{suite.id}.regression" for suite in opened.pack.suites)}
+    if any(f.rule in drops and f.verdict == "fail" for f in judged.verdict.findings):
+        return True
+    return judged.verdict.outcome == "pass" and _clears_floors(opened.pack, judged)
+
+
+def _clears_floors(pack: Pack, judged: PackDecision) -> bool:
+    lows: dict[str, float] = {}
+    for number in judged.measurements:
+        if number.name == "score" and number.lane is not None and number.interval is not None:
+            lows[number.lane] = number.interval.low
+    if sum(suite.weight * lows.get(suite.id, 0.0) for suite in pack.suites) < pack.score_min:
+        return False
+    floors = [rule for rule in judged.policy.rules if rule.id.endswith(".floor")]
+    return all(
+        rule.severity != "block" or lows.get(str(rule.lane), 0.0) >= rule.bound for rule in floors
+    )
+
+
+def _by(look: Look, gathered: PackEvidence) -> PackEvidence:
+    """The evidence that a look may see."""
+
+    def seen(arm: Arm | None) -> Arm | None:
+        if arm is None:
+            return None
+        return {
+            suite: tuple(a for a in answers if a.id in look.due[suite])
+            if suite in look.due
+            else answers
+            for suite, answers in arm.items()
+        }
+
+    return msgspec.structs.replace(
+        gathered, candidate=seen(gathered.candidate) or {}, baseline=seen(gathered.baseline)
+    )
+
+
+def _judged(
+    opened: OpenPack,
+    gathered: PackEvidence,
+    look: Look | None,
+    *,
+    waivers: Sequence[Waiver],
+    now: datetime,
+    rules: int,
+) -> PackDecision:
+    pack, exams = opened.pack, gathered.exams
+    alpha = pack.level if look is None else look.alpha
     gathered = msgspec.structs.replace(gathered, conditions=_conditions(gathered))
     compared = _compared(pack, gathered)
-    policy = _policy(pack, compared, gathered.limit, rules, gathered.conditions)
+    policy = _policy(pack, compared, gathered.limit, rules, gathered.conditions, look=look)
     pooled = pooled_suites(pack, _modes(pack, rules), compared, rules)
     reports = {
         suite.id: exams[suite.id].report
         if suite.id in exams
-        else _examined(opened, suite, gathered, pooled, rules)
+        else _examined(opened, suite, gathered, pooled=pooled, rules=rules, alpha=alpha)
         for suite in pack.suites
     }
     accounts = (
         *(
-            _account(suite, opened.snapshots[suite.id], gathered)
+            _account(suite, opened.snapshots[suite.id], gathered, look)
             for suite in pack.suites
             if suite.dataset is not None
         ),
         *(account for exam in exams.values() for account in exam.accounts),
     )
     taken = [] if rules == FIRST_RULES else _latency_and_cost(pack, gathered)
-    found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled)]
-    numbers = (*with_chance(found, pack.level, rules), *taken)
+    found = [*_numbers(pack, reports, gathered), *pooled_numbers(opened, reports, pooled, alpha)]
+    numbers = (*with_chance(found, alpha, rules), *taken)
     verdict = decide(policy, accounts, numbers, waivers, now=now)
     return PackDecision(
         policy=policy,
@@ -235,9 +326,15 @@ def _policy(
     limit: int | None,
     version: int,
     conditions: Conditions = MappingProxyType({}),
+    *,
+    look: Look | None = None,
 ) -> Policy:
     rules: dict[str, tuple[Rule, ...]] = {}
-    settings: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {} if look is None else {**look.settings}
+    if pack.adaptive is not None:
+        # Part of what names the exam: a pack that asks in rounds is another one.
+        settings["adaptive_looks"] = pack.adaptive.looks
+        settings["adaptive_budget"] = pack.adaptive.budget
     for suite in pack.suites:
         if suite.evidence is not None:
             rules[suite.id], of_exam = exam_rules(suite, version)
@@ -281,8 +378,10 @@ def _examined(
     opened: OpenPack,
     suite: SuiteSpec,
     gathered: PackEvidence,
+    *,
     pooled: frozenset[str],
     rules: int,
+    alpha: float,
 ) -> ArmsReport:
     plugin = suite_plugin(suite)
     evidence = ArmsEvidence(
@@ -291,7 +390,7 @@ def _examined(
         candidate=gathered.candidate[suite.id],
         baseline=None if gathered.baseline is None else gathered.baseline[suite.id],
         margin=bound_of(opened.pack, suite, pooled),
-        alpha=opened.pack.level,
+        alpha=alpha,
         rules=rules,
     )
     objection = outage_objection(evidence)
@@ -350,18 +449,24 @@ def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.St
         raise UsageError(f"suite {suite.id}: options: {error}") from error
 
 
-def _account(suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence) -> Evidence:
-    """Items pinned by the snapshot against items answered; a limited run is short of some."""
+def _account(
+    suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence, look: Look | None
+) -> Evidence:
+    """Items pinned by the snapshot against items answered; a limited run is short of some.
+
+    Of an adaptive pack, the items that are due by a look are pinned.
+    """
     answers = gathered.candidate[suite.id]
     answered = {answer.id for answer in answers}
+    due = snapshot.ids if look is None else look.due[suite.id]
     told = scored_by(answers)
     return Evidence(
         received=len(answers),
         accepted=len(answers),
         rejected=0,
         usable=len(answered),
-        missing=len(snapshot.ids - answered),
-        expected=len(snapshot.rows),
+        missing=len(due - answered),
+        expected=len(due),
         files=tuple(file for file in gathered.files if file.name.startswith(f"{suite.id}.")),
         checks={
             "suite": suite.id,

@@ -264,6 +264,22 @@ class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ]
 
 
+@original_fields("looks budget")
+class Adaptive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ask the items in rounds, and stop as soon as the verdict on the drop is clear.
+
+    After each of the ``looks`` rounds the drop is judged; the looks share the pack's ``alpha``.
+    ``budget`` is the most items that each arm is asked, without it all items.
+    """
+
+    looks: Annotated[
+        Annotated[int, msgspec.Meta(ge=2, le=10)], about("Number of rounds, 2 to 10.")
+    ] = 3
+    budget: Annotated[
+        Positive | None, about("Maximum number of items that each arm is asked. Default: all.")
+    ] = None
+
+
 class Cell(msgspec.Struct, frozen=True):
     """One candidate of a matrix: a value of every axis, and the target that they make."""
 
@@ -299,7 +315,8 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ``matrix`` makes several candidates of one: axes such as ``prompt`` and ``model``, each with
     named changes to ``targets.candidate``; every combination is a candidate. ``candidates`` is how
     many were tried where not all of them are in the matrix: whoever picks the best of several is
-    held to ``alpha`` divided by their number.
+    held to ``alpha`` divided by their number. ``adaptive`` asks no more items than the verdict
+    needs.
     """
 
     gatemark: Annotated[Literal[1], about("Version of the format.")]
@@ -332,6 +349,9 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     candidates: Annotated[
         Positive | None,
         about("Number of candidates that were tried, where not all are in the matrix."),
+    ] = None
+    adaptive: Annotated[
+        Adaptive | None, about("Ask the items in rounds, and stop when the verdict is clear.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -367,6 +387,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             found.append("latency and cost need a suite with a dataset, whose items are answered")
         found.extend(self._judge_problems())
         found.extend(self._matrix_problems())
+        found.extend(self._adaptive_problems())
         return found
 
     def _matrix_problems(self) -> list[str]:
@@ -381,6 +402,26 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if count > MAX_CELLS:
             found.append(f"the matrix has {count} candidates, at most {MAX_CELLS} are allowed")
         return found
+
+    def _adaptive_problems(self) -> list[str]:
+        """Rules that fewer items would make easier to keep: they need all items."""
+        if self.adaptive is None:
+            return []
+        costs = [self.cost, *(suite.cost for suite in self.suites)]
+        needs_all = {
+            "matrix": bool(self.matrix),
+            "rules": bool(self.rules),
+            "slice_min": any(suite.slice_min is not None for suite in self.suites),
+            "slice_regression_max": any(s.slice_regression_max is not None for s in self.suites),
+            "cost.money_max": any(cost and cost.money_max is not None for cost in costs),
+            "cost.tokens_max": any(cost and cost.tokens_max is not None for cost in costs),
+        }
+        return [
+            f"adaptive may ask only some of the items, and {name} needs all of them; "
+            "leave one of the two out"
+            for name, is_used in needs_all.items()
+            if is_used
+        ]
 
     def _judge_problems(self) -> list[str]:
         asked = {suite.judge for suite in self.suites}

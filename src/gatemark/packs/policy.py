@@ -17,6 +17,7 @@ probe that broke stays broken.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -39,6 +40,7 @@ from gatemark.core.policy import (
     Waiver,
 )
 from gatemark.core.result import Result
+from gatemark.evidence.rows import Row, Snapshot
 from gatemark.packs.answers import Answer, asked_rows, latency_and_cost_rules
 from gatemark.packs.pack import (
     FIRST_RULES,
@@ -53,15 +55,17 @@ from gatemark.packs.pack import (
 from gatemark.packs.pack_file import OpenPack, suite_plugin
 from gatemark.packs.suites.arms import HARM_P, MEASURE_VERSION, PairedItems, drop_numbers
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
-from gatemark.statistics.significance import holm
+from gatemark.statistics.significance import holm, look_levels
 from gatemark.targets.port import OUTAGES
 
 ASKED: Final = "run.asked"
+CONTRADICTED: Final = "run.contradicted"
 IN_PROCESS: Final = "run.in_process"
 ISOLATED: Final = "run.isolated"
 CACHED: Final = "run.cached"
 
 SEVERITIES: Final[Mapping[str, Severity]] = {
+    CONTRADICTED: "hold",
     ASKED: "hold",
     IN_PROCESS: "hold",
     ISOLATED: "warn",
@@ -394,6 +398,80 @@ def bench_delta(
 FEWEST_POOLED = 2
 
 
+class Look(msgspec.Struct, frozen=True):
+    """One of the rounds in which an adaptive pack is asked: the ids due by then, and its level."""
+
+    number: int
+    total: int
+    alpha: float
+    due: dict[str, frozenset[str]]
+
+    @property
+    def is_last(self) -> bool:
+        """Whether nothing is asked after it."""
+        return self.number == self.total
+
+    @property
+    def settings(self) -> dict[str, int | float]:
+        """What a sealed policy says about it."""
+        return {"look": self.number, "looks": self.total, "look_alpha": self.alpha}
+
+
+def looks_of(
+    opened: OpenPack, modes: Mapping[str, RegressionMode], compared: frozenset[str]
+) -> tuple[Look, ...]:
+    """The looks of an adaptive pack; none where it has nothing to compare item by item.
+
+    Rounds take items of suites whose drop is judged with its noise; all other suites, and those
+    that another suite looks at again, are asked in full. The order of items follows from the data
+    alone, so that no score can bend it, and items of a cluster come together.
+    """
+    pack = opened.pack
+    if pack.adaptive is None:
+        return ()
+    sources = {suite.source for suite in pack.suites}
+    staged = [
+        suite.id
+        for suite in pack.suites
+        if suite.id in compared
+        and suite.dataset is not None
+        and suite.id not in sources
+        and modes[suite.id] == "non_inferiority"
+        and suite_plugin(suite).is_paired
+    ]
+    if not staged:
+        return ()
+    order = {name: _order(opened.snapshots[name]) for name in staged}
+    total, budget = sum(map(len, order.values())), pack.adaptive.budget
+    if budget is not None and budget < total:
+        order = {name: ids[: max(1, len(ids) * budget // total)] for name, ids in order.items()}
+    whole = {s.id: opened.snapshots[s.id].ids for s in pack.suites if s.dataset is not None}
+    count = pack.adaptive.looks
+    return tuple(
+        Look(
+            number=number,
+            total=count,
+            alpha=alpha,
+            due={
+                **whole,
+                **{
+                    name: frozenset(ids[: -(-len(ids) * number // count)])
+                    for name, ids in order.items()
+                },
+            },
+        )
+        for number, alpha in enumerate(look_levels(count, pack.level), start=1)
+    )
+
+
+def _order(snapshot: Snapshot) -> list[str]:
+    def place(row: Row) -> tuple[bytes, str]:
+        group = f"id:{row.id}" if row.cluster is None else f"cluster:{row.cluster}"
+        return hashlib.sha256(f"{snapshot.digest}\x00{group}".encode()).digest(), row.id
+
+    return [row.id for row in sorted(snapshot.rows, key=place)]
+
+
 def pooled_suites(
     pack: Pack, modes: Mapping[str, RegressionMode], compared: frozenset[str], rules: int
 ) -> frozenset[str]:
@@ -416,7 +494,7 @@ def pooled_suites(
 
 
 def pooled_numbers(
-    opened: OpenPack, reports: Mapping[str, ArmsReport], pooled: frozenset[str]
+    opened: OpenPack, reports: Mapping[str, ArmsReport], pooled: frozenset[str], alpha: float
 ) -> list[Measurement]:
     """The weighted drop over the pooled suites; one without a drop of its own leaves none."""
     if not pooled:
@@ -444,7 +522,7 @@ def pooled_numbers(
         )
         for suite in sorted(suites, key=lambda suite: suite.id)
     ]
-    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=pack.level)
+    return drop_numbers(POOLED, None, items, margin=pack.regression_max, alpha=alpha)
 
 
 def with_chance(

@@ -23,6 +23,7 @@ from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AnswerTime, AssetRef, Result, answer_time_of
 from gatemark.evidence.settings_file import place_in, settings_text
+from gatemark.packs.answers import Answer
 from gatemark.packs.arms import (
     ArmAnswers,
     ArmSource,
@@ -43,7 +44,7 @@ from gatemark.packs.grading import (
     labels_in,
     qualify_judges,
 )
-from gatemark.packs.judge import check_rules, title_of
+from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks, title_of
 from gatemark.packs.pack import RULES_SETTING, Pack
 from gatemark.packs.pack_file import (
     BASELINE,
@@ -54,7 +55,7 @@ from gatemark.packs.pack_file import (
     open_pack,
     scoring_of,
 )
-from gatemark.packs.policy import ASKED, CACHED, IN_PROCESS, conditions_of
+from gatemark.packs.policy import ASKED, CACHED, IN_PROCESS, Look, conditions_of
 from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
 from gatemark.targets.journal import Journals
@@ -65,6 +66,8 @@ MAX_LISTED = 20
 SET_ASIDE = ".interrupted"
 
 OnNotice = Callable[[str], None]
+Arms = dict[str, ArmAnswers]
+Qualifications = dict[str, SuiteQualification]
 
 
 class RunChoices(msgspec.Struct, frozen=True):
@@ -120,6 +123,9 @@ def prepare(
     waivers: Sequence[Waiver],
 ) -> RunChoices:
     """Refuse what could not be judged, before anybody is asked; find the baseline by its name."""
+    if choices.cache and opened.pack.adaptive is not None:
+        # A cache keeps no errors, so a later round would give a crash another chance.
+        raise UsageError("--cache and an adaptive pack do not go together; leave one of them out")
     scoring_of(opened)
     if choices.limit is None:
         refuse_changed_version(workspace, opened, path)
@@ -149,7 +155,8 @@ def open_session(
         folder = workspace.run_folder(_run_key(opened, arms, scoring_of(opened)))
         if not choices.resume:
             _set_aside(folder, on_notice)
-        journals = Journals(folder, workspace.cache_folder if choices.cache else None)
+        cache = workspace.cache_folder if choices.cache else None
+        journals = Journals(folder, cache, is_new=not choices.resume)
         graders = LiveGraders(
             opened.pack,
             opened.folder,
@@ -240,21 +247,27 @@ def _finished(
     started_at: datetime,
     judged_again: str | None = None,
 ) -> Result:
-    arm_answers, qualifications = asyncio.run(answer_session(session, workspace.clock))
-    run = PackRun(
-        opened=session.opened,
-        arms=session.arms,
-        arm_answers=arm_answers,
-        exams=exams,
-        qualifications=qualifications,
-        judge_cost=session.graders.spent(),
-        limit=session.choices.limit,
-        conditions=arm_conditions(session.arms, arm_answers),
-        names=session.choices.names,
-        baseline_how=session.choices.baseline_how,
-        judged_again=judged_again,
-        answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
-    )
+    def gathered(arm_answers: Arms, qualifications: Qualifications) -> PackRun:
+        return PackRun(
+            opened=session.opened,
+            arms=session.arms,
+            arm_answers=arm_answers,
+            exams=exams,
+            qualifications=qualifications,
+            judge_cost=session.graders.spent(),
+            limit=session.choices.limit,
+            conditions=arm_conditions(session.arms, arm_answers),
+            names=session.choices.names,
+            baseline_how=session.choices.baseline_how,
+            judged_again=judged_again,
+            answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
+        )
+
+    def settled(look: Look, arm_answers: Arms, qualifications: Qualifications) -> bool:
+        evidence = gathered(arm_answers, qualifications).evidence({})
+        return is_settled(session.opened, evidence, look, now=started_at)
+
+    run = gathered(*asyncio.run(answer_session(session, workspace.clock, settled)))
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
@@ -455,39 +468,66 @@ def _run_key(
 
 
 async def answer_session(
-    session: Session, now: Callable[[], datetime]
-) -> tuple[dict[str, ArmAnswers], dict[str, SuiteQualification]]:
-    """Licences first: a judge that cannot be compared with people is found out before the rest."""
-    arm_answers = {}
+    session: Session,
+    now: Callable[[], datetime],
+    settled: Callable[[Look, Arms, Qualifications], bool] | None = None,
+) -> tuple[Arms, Qualifications]:
+    """Licences first: a judge that cannot be compared with people is found out before the rest.
+
+    An adaptive pack is asked in rounds until one settles the verdict. A round asks for everything
+    that is due by then: what an earlier one asked for comes from the journals.
+    """
+    arm_answers: Arms = {}
     try:
         qualifications = await qualify_judges(
             session.opened.pack, session.graders, labels_in(session.opened.folder)
         )
-        for name, arm in session.arms.items():
-            journal = None
-            if session.journals is not None:
-                journal = session.journals.open(name, arm.identity)
-            try:
-                arm_answers[name] = await answer_all(
-                    session.opened,
-                    arm,
-                    journal,
-                    session.graders,
-                    arm=name,
-                    jobs=session.choices.jobs,
-                    clock=time.monotonic,
-                    limit=session.choices.limit,
-                    on_progress=_labelled(session.on_progress, name),
-                    reuse="resume" if session.journals is None else session.journals.reuse,
-                    now=now,
-                )
-            finally:
-                if journal is not None:
-                    journal.close()
+        looks = () if settled is None else _looks(session)
+        for look in looks or (None,):
+            due = None if look is None else look.due
+            for name in session.arms:
+                arm_answers[name] = await _answer_arm(session, name, due, now)
+            if look is None or settled is None or settled(look, arm_answers, qualifications):
+                break
     finally:
         await _close(session.arms)
         await session.graders.close()
     return arm_answers, qualifications
+
+
+def _looks(session: Session) -> tuple[Look, ...]:
+    nobody: dict[str, tuple[Answer, ...]] = {}
+    baseline = nobody if BASELINE in session.arms else None
+    return pack_looks(session.opened, PackEvidence(nobody, baseline, limit=session.choices.limit))
+
+
+async def _answer_arm(
+    session: Session,
+    name: str,
+    due: Mapping[str, frozenset[str]] | None,
+    now: Callable[[], datetime],
+) -> ArmAnswers:
+    arm, journal = session.arms[name], None
+    if session.journals is not None:
+        journal = session.journals.open(name, arm.identity)
+    try:
+        return await answer_all(
+            session.opened,
+            arm,
+            journal,
+            session.graders,
+            arm=name,
+            jobs=session.choices.jobs,
+            clock=time.monotonic,
+            limit=session.choices.limit,
+            due=due,
+            on_progress=_labelled(session.on_progress, name),
+            reuse="resume" if session.journals is None else session.journals.reuse,
+            now=now,
+        )
+    finally:
+        if journal is not None:
+            journal.close()
 
 
 def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:

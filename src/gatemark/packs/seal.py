@@ -80,25 +80,28 @@ class PackRun(msgspec.Struct, frozen=True):
         }
         return {**lines, **replies, **vectors, **qualifications, **attachments}
 
+    def evidence(self, written: Mapping[str, bytes]) -> PackEvidence:
+        """What the run is judged by; ``written`` are the files that it wrote itself."""
+        arm_answers = self.arm_answers
+        return PackEvidence(
+            candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
+            baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
+            files=tuple(
+                EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
+            ),
+            exams=self.exams,
+            qualifications=self.qualifications,
+            graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
+            limit=self.limit,
+            conditions=self.conditions,
+        )
+
 
 def judge_run(
     run: PackRun, written: Mapping[str, bytes], *, waivers: Sequence[Waiver], now: datetime
 ) -> PackDecision:
     """Judge what a run gathered; ``written`` are the files that it wrote itself."""
-    arm_answers = run.arm_answers
-    gathered = PackEvidence(
-        candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
-        baseline=arm_answers[BASELINE].answers if BASELINE in arm_answers else None,
-        files=tuple(
-            EvidenceFile(name, digest_bytes(data), len(data)) for name, data in written.items()
-        ),
-        exams=run.exams,
-        qualifications=run.qualifications,
-        graded=arm_answers[CANDIDATE].graded if CANDIDATE in arm_answers else {},
-        limit=run.limit,
-        conditions=run.conditions,
-    )
-    return judge_pack(run.opened, gathered, waivers=waivers, now=now)
+    return judge_pack(run.opened, run.evidence(written), waivers=waivers, now=now)
 
 
 def _first_page(run: PackRun) -> list[str]:

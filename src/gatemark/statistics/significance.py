@@ -2,7 +2,7 @@
 
 ``lost`` counts items that were right before and are wrong now, ``gained`` the other way round;
 items on which both agree say nothing about the difference and enter only through n. Adjusted
-p-values are Holm's and Benjamini and Hochberg's.
+p-values are Holm's and Benjamini and Hochberg's; looks at growing data share a level.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import cache
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, ndtri
+from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
 
@@ -162,6 +162,20 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
     return _restored(stepped, order)
+
+
+def look_levels(looks: int, alpha: float) -> tuple[float, ...]:
+    """The level of each of some equally spaced looks at growing data; together they are alpha.
+
+    They are the increments of the spending function of Lan and DeMets that is like O'Brien and
+    Fleming's bounds: early looks get little, the last one most. Each look may use its increment as
+    its own level, whatever the looks have in common, because chances of errors add up at most.
+    """
+    if looks < 1 or not 0 < alpha < 0.5:
+        raise InvalidValueError(f"needs a look and alpha inside (0, 0.5), got {looks} and {alpha}")
+    shares = np.arange(1, looks) / looks
+    spent = 2 * ndtr(ndtri(alpha / 2) / np.sqrt(shares))
+    return tuple(np.diff(np.concatenate([[0.0], spent, [alpha]])).tolist())
 
 
 def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:

@@ -24,7 +24,7 @@ import msgspec
 
 from gatemark.core.atomic import make_private_folder
 from gatemark.core.canonical import DIGEST_PREFIX, digest
-from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.errors import BadInputError, IntegrityError, InvalidValueError, UsageError
 from gatemark.targets.port import Call, CallError, CallPart, ErrorKind, Reply, TargetError
 
 VERSION: Final = 1
@@ -275,9 +275,11 @@ def _check(body: bytes) -> bytes:
 class Journals:
     """The journals of one run."""
 
-    def __init__(self, folder: Path, cache: Path | None = None) -> None:
+    def __init__(self, folder: Path, cache: Path | None = None, *, is_new: bool = False) -> None:
         self._folder = folder
         self._cache = cache
+        self._is_new = is_new
+        self._opened: set[str] = set()
 
     @property
     def reuse(self) -> Reuse:
@@ -293,6 +295,13 @@ class Journals:
             pins = digest(dict(identity)).removeprefix(DIGEST_PREFIX)[:32]
             path = self._cache / f"{name}-{pins}.journal"
         make_private_folder(path.parent)
+        if self._is_new and self._cache is None and name not in self._opened and path.exists():
+            # A candidate that can write here could answer in the baseline's place.
+            raise IntegrityError(
+                f"{path}: was written before anybody asked; something in this run writes into the "
+                "store (isolate: true keeps a Python target out of it)"
+            )
+        self._opened.add(name)
         return Journal(path, clock=time.monotonic)
 
 

@@ -16,7 +16,7 @@ from gatemark.core.errors import UsageError
 from gatemark.targets.aws_signature import AwsSigner
 from gatemark.targets.connections import NETWORK_ERRORS, new_pool
 from gatemark.targets.network_specs import Endpoint, HttpSpec
-from gatemark.targets.port import ErrorKind, TargetError, bad_reply
+from gatemark.targets.port import ErrorKind, TargetError, bad_reply, decode_reply
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 UNAUTHORIZED_STATUSES: Final = frozenset({401, 403, 407})
@@ -86,7 +86,7 @@ class Transport:
         finally:
             self._idle.append(pool)
         try:
-            return msgspec.json.decode(data)
+            return decode_reply(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             shown = self._redact(data[:200].decode(errors="replace"))
             raise bad_reply(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.statistics.paired.verdict_rates import SuiteDesign, verdict_rates
+from gatemark.statistics.paired.verdict_rates import SuiteDesign, adaptive_rates, verdict_rates
 
 FOUR = [SuiteDesign(0.25, 500, 0.04, 0.04)] * 4
 
@@ -46,3 +46,28 @@ def test_one_suite_is_judged_at_the_margin() -> None:
         verdict_rates([one], margin=0.02, drop=[0.0, 0.0])
     with pytest.raises(InvalidValueError):
         verdict_rates([SuiteDesign(1.0, 1, 0.5, 0.04)], margin=0.02, drop=0.0)
+
+
+@pytest.mark.parametrize("looks", [2, 3, 5])
+@pytest.mark.parametrize("discordance", [0.02, 0.1])
+@pytest.mark.parametrize(("items", "margin"), [(150, 0.05), (500, 0.02), (2000, 0.02)])
+def test_many_looks_make_no_more_errors_than_one(
+    items: int, margin: float, discordance: float, looks: int
+) -> None:
+    designs = [SuiteDesign(0.25, items, 2 * margin, discordance)] * 4
+    allowed = 0.05 + 2.33 * (0.05 * 0.95 / 2000) ** 0.5
+    at_margin = adaptive_rates(designs, looks=looks, margin=margin, drop=margin, draws=2000)
+    assert at_margin.passed <= allowed
+    assert at_margin.failed <= 0.02 + 2.33 * (0.02 * 0.98 / 2000) ** 0.5
+    equal = adaptive_rates(designs, looks=looks, margin=margin, drop=0.0, draws=2000)
+    assert equal.failed <= 0.02
+
+
+def test_looks_save_items_and_keep_the_verdict() -> None:
+    large = [SuiteDesign(0.25, 2000, 0.04, 0.04)] * 4
+    equal = adaptive_rates(large, looks=3, margin=0.02, drop=0.0)
+    assert equal.passed >= 0.99
+    assert equal.items <= 0.6 * 8000
+    worse = adaptive_rates(large, looks=3, margin=0.02, drop=0.04)
+    assert worse.failed >= 0.99
+    assert worse.items <= 0.5 * 8000

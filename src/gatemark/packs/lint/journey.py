@@ -16,7 +16,7 @@ from gatemark.packs.judge import check_rules
 from gatemark.packs.lint.data import data_warnings
 from gatemark.packs.lint.report import LintReport, LintWarning
 from gatemark.packs.lint.rules import unsatisfiable_rules
-from gatemark.packs.lint.sizes import margin_warnings, predictions
+from gatemark.packs.lint.sizes import margin_warnings, measured_discordance, predictions
 from gatemark.packs.lint.targets import check_target
 from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import (
@@ -27,15 +27,19 @@ from gatemark.packs.pack_file import (
     scorer_of,
     suite_plugin,
 )
+from gatemark.workspace import Workspace
 
 DEFAULT_GATE: Final = 0.6
 Check = Callable[[], object]
 
 
-def lint_pack(path: str, *, discordance: float | None = None) -> LintReport:
+def lint_pack(
+    path: str, *, discordance: float | None = None, workspace: Workspace | None = None
+) -> LintReport:
     """Return everything that can be said about a pack without calling its targets.
 
-    ``discordance`` is the share of items on which similar models differ, where it is known.
+    ``discordance`` is the share of items on which similar models differ, where it is known; without
+    it the last result of this pack in the workspace tells.
     """
     pack, folder = read_pack_file(path), Path(path).resolve().parent
     text = settings_text(path)
@@ -58,7 +62,8 @@ def lint_pack(path: str, *, discordance: float | None = None) -> LintReport:
             *_unqualifiable(opened),
         )
         warnings.extend(map(placed, found))
-        foreseen = tuple(predictions(opened, discordance))
+        measured = None if workspace is None else measured_discordance(workspace, pack)
+        foreseen = tuple(predictions(opened, discordance, measured))
         warnings.extend(
             placed(one) if isinstance(one, LintWarning) else one
             for one in data_warnings(opened, Path(path).parent)

@@ -5,16 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from gatemark.packs.answers import sample_of
 from gatemark.packs.arms import open_recording
+from gatemark.packs.baselines import results_of_pack
 from gatemark.packs.lint.report import LintWarning
-from gatemark.packs.pack import RULES, SuiteSpec
+from gatemark.packs.pack import RULES, Pack, SuiteSpec
 from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
 from gatemark.packs.policy import bound_of, guard_of, pooled_suites, regression_mode
+from gatemark.packs.rejudge import limit_of
 from gatemark.scorers.scorer import Scorable
-from gatemark.statistics.paired.verdict_rates import SuiteDesign, VerdictRates, verdict_rates
+from gatemark.statistics.paired.verdict_rates import AdaptiveRates, SuiteDesign, adaptive_rates
 from gatemark.targets.port import Reply
 from gatemark.targets.spec import parse_spec
+from gatemark.workspace import Workspace
 
 ASSUMED_DISCORDANCE = 0.10
 """How often two similar models are taken to differ on an item while nothing is known."""
@@ -90,33 +95,89 @@ def _scale(suite: SuiteSpec) -> float:
     return 1 / (suite.largest_drop or 1.0)
 
 
-def predictions(opened: OpenPack, discordance: float | None = None) -> Iterator[str]:
-    """How often an equal and a worse candidate would pass, fail or stay open."""
+class Discordance(msgspec.Struct, frozen=True):
+    """How often the arms differ on an item, by suite, and where that comes from."""
+
+    rates: dict[str, float]
+    origin: str
+
+
+def measured_discordance(workspace: Workspace, pack: Pack) -> Discordance | None:
+    """What the last result of this pack measured; None when there is none in the store."""
+    if not workspace.has_store:
+        return None
+    for result in results_of_pack(workspace, pack):
+        moved: dict[str, float] = {}
+        for number in result.measurements:
+            if number.name in ("lost_count", "gained_count") and number.lane and number.n:
+                share = (number.value or 0.0) / number.n
+                moved[number.lane] = moved.get(number.lane, 0.0) + share
+        if moved and limit_of(result) is None:
+            rates = {lane: max(LEAST_DISCORDANCE, rate) for lane, rate in moved.items()}
+            when = f"{result.finished_at:%Y-%m-%d}"
+            return Discordance(rates, f"as in result {result.id[7:19]} of {when}")
+    return None
+
+
+def predictions(
+    opened: OpenPack, discordance: float | None = None, measured: Discordance | None = None
+) -> Iterator[str]:
+    """How often an equal and a worse candidate would pass, fail or stay open.
+
+    ``measured`` is what an earlier result says; ``discordance`` is the user's word and counts more.
+    """
     pack, tests = opened.pack, _Tests(opened)
     groups = [tests.pooled] if tests.pooled else []
     groups += [frozenset({s.id}) for s in tests.suites if s.id not in tests.pooled]
+    sizes = _asked(pack, tests.sizes)
+    looks = 1 if pack.adaptive is None else pack.adaptive.looks
     for group in groups:
         members = [suite for suite in tests.suites if suite.id in group]
-        if min(tests.sizes[suite.id] for suite in members) < 2:
+        if min(sizes[suite.id] for suite in members) < 2 * looks:
             continue
         margin = (
             pack.regression_max
             if group == tests.pooled
             else bound_of(pack, members[0], tests.pooled)
         )
-        differing = {s.id: _discordance(opened, s, discordance) for s in members}
+        differing, origin = _differing_shares(opened, members, discordance, measured)
         designs = [
-            SuiteDesign(suite.weight or 1.0, tests.sizes[suite.id], guard_of(pack, suite), rate)
+            SuiteDesign(suite.weight or 1.0, sizes[suite.id], guard_of(pack, suite), rate)
             for suite, rate in zip(members, differing.values(), strict=True)
         ]
         worse = min(2 * margin, 1.0)
-        equal = verdict_rates(designs, margin=margin, drop=0.0, alpha=pack.level)
-        harmed = verdict_rates(designs, margin=margin, drop=worse, alpha=pack.level)
-        yield (
-            f"{_named(members, tests.sizes)} at regression_max {margin:g}, if "
-            f"{_differing(differing)} of the answers differ: an equal candidate would "
-            f"{_told(equal)}; one worse by {worse:g} would {_told(harmed)}"
+        equal, harmed = (
+            adaptive_rates(designs, looks=looks, margin=margin, drop=drop, alpha=pack.level)
+            for drop in (0.0, worse)
         )
+        yield (
+            f"{_named(members, sizes)} at regression_max {margin:g}, if "
+            f"{_differing(differing)} of the answers differ ({origin}): an equal candidate would "
+            f"{_told(equal)}; one worse by {worse:g} would {_told(harmed)}"
+            + ("" if pack.adaptive is None else _spending(sizes, members, looks, equal, harmed))
+        )
+
+
+def _asked(pack: Pack, sizes: Mapping[str, int]) -> dict[str, int]:
+    """The most items of each suite that one arm is asked."""
+    total, budget = sum(sizes.values()), None if pack.adaptive is None else pack.adaptive.budget
+    if budget is None or budget >= total:
+        return dict(sizes)
+    return {name: max(1, size * budget // total) for name, size in sizes.items()}
+
+
+def _spending(
+    sizes: Mapping[str, int],
+    members: list[SuiteSpec],
+    looks: int,
+    equal: AdaptiveRates,
+    harmed: AdaptiveRates,
+) -> str:
+    most = sum(sizes[suite.id] for suite in members)
+    return (
+        f"; asked in {looks} rounds, each arm answers at most {most} items, on average "
+        f"{equal.items:.0f} and {harmed.items:.0f}"
+    )
 
 
 def _named(members: list[SuiteSpec], sizes: Mapping[str, int]) -> str:
@@ -129,25 +190,35 @@ def _differing(rates: Mapping[str, float]) -> str:
     return f"{high:.0%}" if low == high else f"{low:.0%} to {high:.0%}"
 
 
-def _told(rates: VerdictRates) -> str:
+def _told(rates: AdaptiveRates) -> str:
     return (
         f"pass {rates.passed:.0%}, fail {rates.failed:.0%}, stay inconclusive "
         f"{rates.left_open:.0%} of the time"
     )
 
 
-def _discordance(opened: OpenPack, suite: SuiteSpec, given: float | None) -> float:
-    """How often the arms may differ: as given, or at most as a recorded baseline allows.
+def _differing_shares(
+    opened: OpenPack,
+    members: list[SuiteSpec],
+    given: float | None,
+    measured: Discordance | None,
+) -> tuple[dict[str, float], str]:
+    """How often the arms differ, and how that is known: given, measured before, or assumed.
 
     Two models that are right on a share p of the items differ on at most 2p(1 - p) of them
     unless their errors avoid each other.
     """
     if given is not None:
-        return given
-    right = _recorded_accuracy(opened, suite)
-    if right is None:
-        return ASSUMED_DISCORDANCE
-    return min(ASSUMED_DISCORDANCE, max(LEAST_DISCORDANCE, 2 * right * (1 - right)))
+        return {suite.id: given for suite in members}, "given"
+    if measured is not None and all(suite.id in measured.rates for suite in members):
+        return {suite.id: measured.rates[suite.id] for suite in members}, measured.origin
+    shares, origin = {}, "assumed"
+    for suite in members:
+        shares[suite.id], right = ASSUMED_DISCORDANCE, _recorded_accuracy(opened, suite)
+        if right is not None and 2 * right * (1 - right) < ASSUMED_DISCORDANCE:
+            shares[suite.id] = max(LEAST_DISCORDANCE, 2 * right * (1 - right))
+            origin = "at most, by the recorded baseline"
+    return shares, origin
 
 
 def _recorded_accuracy(opened: OpenPack, suite: SuiteSpec) -> float | None:

@@ -90,6 +90,14 @@ def _slices(evidence: ArmsEvidence, candidate: Items) -> list[Slice]:
     ]
 
 
+def _missing(evidence: ArmsEvidence, numbers: Sequence[Measurement]) -> str | None:
+    """Why the slices are not all known. A tag that no item has makes one slice, and hides all."""
+    for tag in evidence.spec.slices:
+        if not any(tag in row.tags for row in evidence.rows):
+            return f"no item has the tag {tag!r}, so there are no slices by it"
+    return next((number.reason for number in numbers if number.value is None), None)
+
+
 def _lane(evidence: ArmsEvidence, one: Slice) -> str:
     return f"{evidence.spec.id}/{one.name}"
 
@@ -119,7 +127,7 @@ def _worst_score(
     known = [
         (n.value, n, one) for one, n in zip(slices, scores, strict=True) if n.value is not None
     ]
-    missing = next((number.reason for number in scores if number.value is None), None)
+    missing = _missing(evidence, scores)
     floor = evidence.spec.slice_min
     lowest = min(known, key=lambda found: (found[0], found[2].name), default=None)
     if lowest is None or (missing is not None and (floor is None or lowest[0] >= floor - _NEAR)):
@@ -185,7 +193,7 @@ def _worst_drop(
         for one, n in zip(slices, numbers, strict=True)
         if n.value is not None and n.interval is not None
     ]
-    missing = next((number.reason for number in numbers if number.value is None), None)
+    missing = _missing(evidence, numbers)
     bound = evidence.spec.slice_regression_max
     low = max((interval.low for interval, _, _ in known), default=None)
     if low is None or (missing is not None and (bound is None or low <= bound + _NEAR)):

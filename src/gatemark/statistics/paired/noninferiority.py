@@ -86,7 +86,7 @@ def non_inferiority_of_deltas(
 def non_inferiority_by_score(
     found: PooledDrop, *, margin: float, alpha: float = 0.05
 ) -> NonInferiority:
-    """Judge a drop by its score bounds (:mod:`score_bound`), as packs do.
+    """Judge a drop by its score bounds (:mod:`clustered_means`), as packs do.
 
     Which items may be judged so must not depend on which bound is tighter: taking the better of two
     bounds holds the level of neither.

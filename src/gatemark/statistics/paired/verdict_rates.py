@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.clustered_means import half_width
+from gatemark.statistics.significance import look_levels
 
 DRAWS = 4_000
 SEED = 16
@@ -36,6 +37,15 @@ class VerdictRates(NamedTuple):
     passed: float
     failed: float
     left_open: float
+
+
+class AdaptiveRates(NamedTuple):
+    """Shares of simulated verdicts, and the mean number of items that each arm was asked."""
+
+    passed: float
+    failed: float
+    left_open: float
+    items: float
 
 
 class _Moments(NamedTuple):
@@ -68,14 +78,61 @@ def verdict_rates(
     ``drop`` is the true drop, of every suite alike or one by one. With one suite there is no
     pool: it is judged at the margin.
     """
+    found = adaptive_rates(
+        suites, looks=1, margin=margin, drop=drop, alpha=alpha, draws=draws, seed=seed
+    )
+    return VerdictRates(found.passed, found.failed, found.left_open)
+
+
+def adaptive_rates(
+    suites: Sequence[SuiteDesign],
+    *,
+    looks: int,
+    margin: float,
+    drop: float | Sequence[float],
+    alpha: float = 0.05,
+    draws: int = DRAWS,
+    seed: int = SEED,
+) -> AdaptiveRates:
+    """The verdicts when the items are asked in rounds and the first clear verdict counts."""
     drops = [drop] * len(suites) if isinstance(drop, int | float) else list(drop)
     if not suites or len(drops) != len(suites):
         raise InvalidValueError("verdict rates need one true drop for each suite")
     rng = np.random.default_rng(seed)
+    counts = [np.zeros((draws, 3)) for _ in suites]
+    asked = [0] * len(suites)
+    is_open = np.ones(draws, dtype=bool)
+    passed, failed, items = np.zeros(draws, bool), np.zeros(draws, bool), np.zeros(draws)
+    for number, level in enumerate(look_levels(looks, alpha), start=1):
+        for place, (suite, true_drop) in enumerate(zip(suites, drops, strict=True)):
+            due = -(-suite.items * number // looks)
+            new = rng.multinomial(due - asked[place], _shares(suite, true_drop), size=draws)
+            counts[place] = counts[place] + new
+            items += (due - asked[place]) * is_open
+            asked[place] = due
+        is_pass, is_fail = _verdicts(suites, counts, asked, margin, level)
+        failed |= is_open & is_fail
+        passed |= is_open & is_pass & ~is_fail
+        is_open &= ~(is_pass | is_fail)
+    return AdaptiveRates(
+        passed=float(passed.mean()),
+        failed=float(failed.mean()),
+        left_open=max(0.0, 1 - float(passed.mean()) - float(failed.mean())),
+        items=float(items.mean()),
+    )
+
+
+def _verdicts(
+    suites: Sequence[SuiteDesign],
+    counts: Sequence[NDArray[np.float64]],
+    asked: Sequence[int],
+    margin: float,
+    level: float,
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     weight = sum(suite.weight for suite in suites)
     parts = [
-        _simulated(suite, suite.weight / weight, true_drop, draws, rng)
-        for suite, true_drop in zip(suites, drops, strict=True)
+        _moments(suite.weight / weight, found, n)
+        for suite, found, n in zip(suites, counts, asked, strict=True)
     ]
     pool = _Moments(
         drop=np.sum([part.drop for part in parts], axis=0),
@@ -91,18 +148,15 @@ def verdict_rates(
             (part, suite.guard * suite.weight / weight)
             for suite, part in zip(suites, parts, strict=True)
         ]
-    passed = np.all([part.upper(alpha) <= bound + _LINE for part, bound in claims], axis=0)
+    is_pass = np.all([part.upper(level) <= bound + _LINE for part, bound in claims], axis=0)
     # Holm finds something exactly when the smallest p-value is at most alpha over the claims.
-    each = alpha / len(claims)
-    failed = np.any([part.lower(each) > bound + _LINE for part, bound in claims], axis=0)
-    share = float(passed.mean()), float(failed.mean())
-    return VerdictRates(*share, max(0.0, 1 - sum(share)))
+    each = level / len(claims)
+    is_fail = np.any([part.lower(each) > bound + _LINE for part, bound in claims], axis=0)
+    return is_pass, is_fail
 
 
-def _simulated(
-    suite: SuiteDesign, weight: float, drop: float, draws: int, rng: np.random.Generator
-) -> _Moments:
-    """Moments of ``weight`` times the mean drop."""
+def _shares(suite: SuiteDesign, drop: float) -> list[float]:
+    """The chances that an item is lost, gained or the same."""
     lost = max((suite.discordance + drop) / 2, drop, 0.0)
     gained = max(lost - drop, 0.0)
     if suite.items < 2 or lost + gained > 1 + _LINE:
@@ -110,10 +164,14 @@ def _simulated(
             f"a simulated suite needs >= 2 items and shares within 1, got {suite.items} items, "
             f"discordance {suite.discordance:g} and drop {drop:g}"
         )
-    n, same = suite.items, max(0.0, 1 - lost - gained)
-    counts = rng.multinomial(n, [lost, gained, same], size=draws) / n
-    mean, square = counts[:, 0] - counts[:, 1], counts[:, 0] + counts[:, 1]
-    correction = n / (n - 1)
+    return [lost, gained, max(0.0, 1 - lost - gained)]
+
+
+def _moments(weight: float, counts: NDArray[np.float64], n: int) -> _Moments:
+    """Moments of ``weight`` times the mean drop of n items."""
+    shares = counts / n
+    mean, square = shares[:, 0] - shares[:, 1], shares[:, 0] + shares[:, 1]
+    correction = n / (n - 1) if n > 1 else 1.0
     second = (square - mean**2) * correction
     third = (mean - 3 * mean * square + 2 * mean**3) * correction**1.5
     return _Moments(
@@ -121,5 +179,5 @@ def _simulated(
         variance=weight**2 * second / n,
         third=weight**3 * third / n**2,
         leverage=weight / n,
-        degrees=n - 1,
+        degrees=max(n - 1, 1),
     )
