@@ -28,7 +28,8 @@ def lines(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def rag() -> dict[str, str]:
     """Documents about plants, and questions with the fact and the document that answer them."""
-    documents, questions = {}, []
+    documents: dict[str, Any] = {}
+    questions: list[dict[str, Any]] = []
     for first, plant in enumerate(PLANTS):
         for second, (topic, (question, fact)) in enumerate(FACTS.items()):
             number = 2 + (7 * first + 3 * second) % 19

@@ -35,12 +35,12 @@ def llms_page() -> str:
     lines = [SUMMARY]
     for title, body in zip(parts[::2], parts[1::2], strict=True):
         lines.append(f"## {title}\n")
-        for line in body.splitlines():
+        for line in body.replace("\n  ", " ").splitlines():
             if not line.startswith("- "):
                 continue
             for name, path, rest in _LINK.findall(line):
-                words = rest.strip(" :,.") or _first_sentence(path)
-                words = _first_sentence(path) if words == "and" else words
+                words = rest.strip(" :,.")
+                words = _first_sentence(path) if words in ("", "and") else words
                 lines.append(f"- [{name[0].upper()}{name[1:]}]({path}): {words.replace('`', '')}")
         lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
