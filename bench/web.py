@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import httpx
+import httpx2
 
 from bench.measure import Line
 from gatemark.accounts.nouns import form_mark
@@ -216,9 +216,9 @@ def _running(program: str, *arguments: str) -> Iterator[str]:
     try:
         for _ in range(200):
             try:
-                httpx.get(address)
+                httpx2.get(address)
                 break
-            except httpx.TransportError:
+            except httpx2.TransportError:
                 time.sleep(0.1)
         yield address
     finally:

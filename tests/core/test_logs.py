@@ -112,7 +112,7 @@ def test_only_json_takes_over_the_records_of_the_server() -> None:
     configure_logs("info", "json", stream)
     assert server_has_handler()
     logging.getLogger("uvicorn.error").warning("slow", extra={"color_message": "slow"})
-    logging.getLogger("httpx").warning("GET https://x/?key=hunter2")
+    logging.getLogger("httpx2").warning("GET https://x/?key=hunter2")
     (line,) = lines(stream)
     assert json.loads(line)["message"] == "slow"
     assert "color_message" not in line

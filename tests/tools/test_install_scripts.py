@@ -51,7 +51,7 @@ def base_only() -> str:
         if not {install_sizes.normalised(owner) for owner in owners} & base
     }
     assert {"jinja2", "fastapi", "pyarrow", "altair"} <= absent
-    assert not {"httpx", "numpy", "scipy", "sqlalchemy"} & absent
+    assert not {"httpx2", "numpy", "scipy", "sqlalchemy"} & absent
     return BLOCK.format(absent=absent)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from httpx import Client
+from httpx2 import Client
 from tests.web.scene import Scene, new_scene
 
 

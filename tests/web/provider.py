@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
-import httpx
+import httpx2
 import uvicorn
 from authlib.oauth2.rfc7636 import create_s256_code_challenge
 from fastapi import FastAPI, Request, Response
@@ -140,7 +140,7 @@ def provided(clock: Callable[[], datetime], port: int) -> Iterator[TinyProvider]
 
 def enter(address: str, user: str) -> str:
     """Prove to the provider who one is; gives the way back."""
-    return httpx.post(address, data={"user": user}).headers["location"]
+    return httpx2.post(address, data={"user": user}).headers["location"]
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from httpx import Client, Response
+from httpx2 import Client, Response
 from tests.web.scene import Scene
 
 API = "/api/v1/reviews"

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import uvicorn
 from tests.lifecycle.sealed import result
 from tests.lifecycle.world import window
@@ -80,11 +80,11 @@ class Scene:
         )
 
     @contextmanager
-    def running(self) -> Iterator[httpx.Client]:
+    def running(self) -> Iterator[httpx2.Client]:
         """A real server in a thread, and a client of it that follows nothing by itself."""
         with (
             serving(self.app(), self.settings, self.port) as address,
-            httpx.Client(base_url=address, timeout=30) as client,
+            httpx2.Client(base_url=address, timeout=30) as client,
         ):
             yield client
 
@@ -94,7 +94,7 @@ class Scene:
             # One password hash for all: hashing is slow on purpose.
             people_of(self.workspace).use_link(secret, name, PASSWORD, self.clock())
 
-    def session(self, client: httpx.Client, name: str) -> dict[str, str]:
+    def session(self, client: httpx2.Client, name: str) -> dict[str, str]:
         """Sign somebody in behind the page's back; gives the headers of fetches."""
         if name not in {person.name for person in people_of(self.workspace).all()}:
             self.account(name)
@@ -103,7 +103,7 @@ class Scene:
         client.cookies.set("gatemark", secret)
         return {"X-CSRF-Token": form_mark(secret)}
 
-    def mark(self, client: httpx.Client) -> str:
+    def mark(self, client: httpx2.Client) -> str:
         return form_mark(str(client.cookies.get("gatemark")))
 
     def seal(self, version: str, **more: Any) -> str:

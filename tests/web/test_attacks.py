@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from httpx import Client
+from httpx2 import Client
 from tests.web.scene import ASSET, Scene, new_scene
 
 from gatemark.accounts.nouns import form_mark

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from httpx import Client
+from httpx2 import Client
 from tests.web.failures import EXPECTED, add_failure
 from tests.web.scene import ASSET, Scene
 

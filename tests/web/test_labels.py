@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from httpx import Client
+from httpx2 import Client
 from tests.web.review_talk import (
     API,
     LABELS,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import httpx
+import httpx2
 import pytest
 from joserfc import jwt
 from joserfc.jwk import RSAKey
@@ -40,7 +40,7 @@ granted_by: root
 class Walk:
     """A server with a provider, and the way through both."""
 
-    def __init__(self, scene: Scene, provider: TinyProvider, client: httpx.Client) -> None:
+    def __init__(self, scene: Scene, provider: TinyProvider, client: httpx2.Client) -> None:
         self.scene, self.provider, self.client = scene, provider, client
 
     def begin(self, to: str = "/") -> str:
@@ -49,13 +49,13 @@ class Walk:
         self.kept = sent.cookies["gatemark-oidc"]
         return sent.headers["location"]
 
-    def come(self, user: str, to: str = "/") -> httpx.Response:
+    def come(self, user: str, to: str = "/") -> httpx2.Response:
         return self.client.get(enter(self.begin(to), user))
 
     def events(self) -> list[tuple[str, str, Any]]:
         return [(e.kind, e.actor, payload) for e, payload in self.scene.workspace.events.events()]
 
-    def refused(self, answer: httpx.Response, words: str) -> None:
+    def refused(self, answer: httpx2.Response, words: str) -> None:
         """Refused with words, on record, and nobody is in."""
         assert (answer.status_code, words in answer.text) == (403, True), answer.text
         assert not re.search(r"\bgatemark=", answer.headers.get("set-cookie", ""))
@@ -372,7 +372,7 @@ def test_a_provider_without_usable_keys_lets_nobody_in(walk: Walk) -> None:
 
 
 def test_tries_are_limited_and_a_server_without_provider_has_no_such_door(
-    tmp_path: Path, scene: Scene, client: httpx.Client
+    tmp_path: Path, scene: Scene, client: httpx2.Client
 ) -> None:
     assert client.get("/sign-in/oidc").status_code == 404
     assert client.get("/sign-in/oidc/callback").status_code == 404

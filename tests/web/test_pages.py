@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from httpx import Client
+from httpx2 import Client
 from tests.web.scene import ASSET, Scene
 
 PAGES = (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from httpx import Client
+from httpx2 import Client
 from tests.web.scene import PASSWORD, Scene
 
 from gatemark.accounts.open_stores import people_of

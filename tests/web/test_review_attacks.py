@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import schemathesis
-from httpx import Client
+from httpx2 import Client
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import not_a_server_error
 from tests.web.review_talk import (

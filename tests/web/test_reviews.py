@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from httpx import Client
+from httpx2 import Client
 from tests.web.review_talk import (
     API,
     close,

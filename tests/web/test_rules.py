@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from httpx import Client
+from httpx2 import Client
 from tests.web.scene import ASSET, Scene, new_scene
 
 import gatemark.packs.starter

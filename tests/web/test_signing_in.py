@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from httpx import Client
+from httpx2 import Client
 from tests.web.scene import PASSWORD, Clock, Scene, new_scene
 
 from gatemark.accounts.journey import first_link, join, look_now, roles_of

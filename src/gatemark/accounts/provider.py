@@ -314,12 +314,12 @@ def _ask(
     method: str, address: str, *, headers: Mapping[str, str] | None = None, body: str | None = None
 ) -> dict[str, object]:
     """Fetch one JSON object, with limits on size and time; redirects are not followed."""
-    import httpx  # noqa: PLC0415 - the network is for whoever signs in
+    import httpx2  # noqa: PLC0415 - the network is for whoever signs in
 
     host = urlsplit(address).hostname or ""
     try:
         with (
-            httpx.Client(
+            httpx2.Client(
                 timeout=TIMEOUT_S,
                 follow_redirects=False,
                 # A proxy from the environment would take what is meant for this machine out of it.
@@ -333,7 +333,7 @@ def _ask(
                 if len(data) > MAX_ANSWER_BYTES:
                     raise RefusedError(f"the provider's answer exceeds {MAX_ANSWER_BYTES} bytes")
             status = response.status_code
-    except httpx.HTTPError as error:
+    except httpx2.HTTPError as error:
         kind = type(error).__name__
         raise RefusedError(f"the provider at {host} cannot be reached ({kind})") from error
     if status != HTTPStatus.OK:

@@ -309,6 +309,8 @@ class PrivateTextScan:
     def _examined(self, text: str) -> tuple[str, ...]:
         read = unmasked(text)
         found = self._seen_in(text)
+        if not self._first and not text.isascii() and any(map(_is_hidden, text)):
+            found = (*found, "invisible")
         return found if read == text else tuple(dict.fromkeys((*found, *self._seen_in(read))))
 
     def _seen_in(self, text: str) -> tuple[str, ...]:
@@ -359,6 +361,11 @@ _LOOK_ALIKES: Final = str.maketrans(
     "aeijkmopcdsyxhqwvlABESIJKMHOPCTYXaikvopuxABEZHIKMNOPTYX///\\.",
 )
 _INVISIBLE: Final = frozenset(("Cf", "Mn", "Me"))
+
+
+def _is_hidden(sign: str) -> bool:
+    """Tell whether a sign takes no place on the screen; it can carry what nobody sees."""
+    return unicodedata.category(sign) in ("Cf", "Co", "Cn")
 
 
 def unmasked(text: str) -> str:

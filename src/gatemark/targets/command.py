@@ -38,6 +38,7 @@ from gatemark.targets.port import (
     Reply,
     TargetError,
     bad_reply,
+    decode_reply,
     reply_from_fields,
     shared_fields,
 )
@@ -45,6 +46,9 @@ from gatemark.targets.python_worker import signal_name
 
 STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
+LINE_HINT: Final = 'print one line per item, such as {"id": "q1", "output": "…"}'
+WAIT_HINT: Final = f"answer each line at once, not at the end of the input: {LINE_HINT}, flushed"
+"""What a program that reads all of its input before it answers must be told."""
 _ENVELOPE: Final = ("id", "epoch")
 
 Clock = Callable[[], float]
@@ -139,11 +143,15 @@ class CommandTarget:
 
     def _fields(self, line: bytes, call: Call) -> dict[str, Any]:
         try:
-            fields = msgspec.json.decode(line)
+            fields = decode_reply(line)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise bad_reply(f"{self._argv[0]} printed {_excerpt(line)}: {error}") from error
+            raise bad_reply(
+                f"{self._argv[0]} printed {_excerpt(line)}: {error}; {LINE_HINT}"
+            ) from error
         if not isinstance(fields, dict):
-            raise bad_reply(f"{self._argv[0]} must print objects, got {_excerpt(line)}")
+            raise bad_reply(
+                f"{self._argv[0]} must print objects, got {_excerpt(line)}; {LINE_HINT}"
+            )
         if fields.get("id") != call.id or fields.get("epoch", call.epoch) != call.epoch:
             raise bad_reply(
                 f"{self._argv[0]} was asked for id {call.id!r}, epoch {call.epoch} and answered "

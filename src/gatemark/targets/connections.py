@@ -1,6 +1,6 @@
-"""The network under HTTP calls: plain asyncio connections for httpcore, and the way to a proxy.
+"""The network under HTTP calls: plain asyncio connections for httpcore2, and the way to a proxy.
 
-httpcore's own asyncio connections go through anyio, which hands the loop to the other calls at
+httpcore2's own asyncio connections go through anyio, which hands the loop to the other calls at
 every step: many calls at once then end together, and late, instead of one after the other.
 """
 
@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import Any, Final, cast
 from urllib.request import getproxies, proxy_bypass
 
-import httpcore
-import httpx
+import httpcore2
+import httpx2
 
 from gatemark.targets.network_specs import is_loopback
 
@@ -25,65 +25,65 @@ CONNECT_LIMIT_S: Final = 5.0
 """A machine that takes no connection for this long is not there; a reply may take far longer."""
 
 NETWORK_ERRORS: Final = (
-    httpcore.NetworkError,
-    httpcore.ProtocolError,
-    httpcore.ProxyError,
-    httpcore.TimeoutException,
-    httpcore.UnsupportedProtocol,
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.ProxyError,
+    httpcore2.TimeoutException,
+    httpcore2.UnsupportedProtocol,
 )
-"""Everything httpcore says about a call that never had a whole reply."""
+"""Everything httpcore2 says about a call that never had a whole reply."""
 
 
-def new_pool(url: httpx.URL) -> httpcore.AsyncConnectionPool:
+def new_pool(url: httpx2.URL) -> httpcore2.AsyncConnectionPool:
     """One caller's connection to an address: kept, opened again when the other side closed it."""
     proxy = _proxy(url)
     needs_tls = url.scheme == "https" or (proxy is not None and proxy.url.scheme == b"https")
-    tls = httpx.create_ssl_context() if needs_tls else None
+    tls = httpx2.create_ssl_context() if needs_tls else None
     if proxy is not None and proxy.url.scheme == b"https":
-        proxy = httpcore.Proxy(proxy.url, proxy.auth, ssl_context=tls)
-    return httpcore.AsyncConnectionPool(
+        proxy = httpcore2.Proxy(proxy.url, proxy.auth, ssl_context=tls)
+    return httpcore2.AsyncConnectionPool(
         ssl_context=tls, proxy=proxy, max_connections=1, network_backend=AsyncioBackend()
     )
 
 
-class AsyncioBackend(httpcore.AsyncNetworkBackend):
+class AsyncioBackend(httpcore2.AsyncNetworkBackend):
     """Opens connections on the running loop. Time limits are the caller's."""
 
     async def connect_tcp(
         self, host: str, port: int, *_: Any, **__: Any
-    ) -> httpcore.AsyncNetworkStream:
+    ) -> httpcore2.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
-        with _errors_as(httpcore.ConnectError):
+        with _errors_as(httpcore2.ConnectError):
             try:
                 async with asyncio.timeout(CONNECT_LIMIT_S):
                     opened = await loop.create_connection(
                         _Line, host, port, happy_eyeballs_delay=HAPPY_EYEBALLS_DELAY_S
                     )
             except TimeoutError as error:
-                raise httpcore.ConnectTimeout(
+                raise httpcore2.ConnectTimeout(
                     f"no connection within {CONNECT_LIMIT_S:g} s"
                 ) from error
         return _Stream(opened[1])
 
     async def connect_unix_socket(
         self, path: str, *_: Any, **__: Any
-    ) -> httpcore.AsyncNetworkStream:
-        raise httpcore.UnsupportedProtocol(f"{path}: targets are reached by host and port")
+    ) -> httpcore2.AsyncNetworkStream:
+        raise httpcore2.UnsupportedProtocol(f"{path}: targets are reached by host and port")
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
-class _Stream(httpcore.AsyncNetworkStream):
+class _Stream(httpcore2.AsyncNetworkStream):
     def __init__(self, line: _Line) -> None:
         self._line = line
 
     async def read(self, max_bytes: int, *_: Any, **__: Any) -> bytes:
-        with _errors_as(httpcore.ReadError):
+        with _errors_as(httpcore2.ReadError):
             return await self._line.read(max_bytes)
 
     async def write(self, buffer: bytes, *_: Any, **__: Any) -> None:
-        with _errors_as(httpcore.WriteError):
+        with _errors_as(httpcore2.WriteError):
             await self._line.write(buffer)
 
     async def aclose(self) -> None:
@@ -93,11 +93,11 @@ class _Stream(httpcore.AsyncNetworkStream):
 
     async def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, *_: Any, **__: Any
-    ) -> httpcore.AsyncNetworkStream:
+    ) -> httpcore2.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
         line = self._line
         try:
-            with _errors_as(httpcore.ConnectError):
+            with _errors_as(httpcore2.ConnectError):
                 transport = await loop.start_tls(
                     line.transport, line, ssl_context, server_hostname=server_hostname
                 )
@@ -199,24 +199,24 @@ def _wake(waiter: asyncio.Future[None] | None) -> None:
 
 
 @contextmanager
-def _errors_as(kind: type[httpcore.NetworkError]) -> Iterator[None]:
+def _errors_as(kind: type[httpcore2.NetworkError]) -> Iterator[None]:
     try:
         yield
     except (OSError, EOFError) as error:
         raise kind(str(error) or type(error).__name__) from error
 
 
-def _proxy(url: httpx.URL) -> httpcore.Proxy | None:
+def _proxy(url: httpx2.URL) -> httpcore2.Proxy | None:
     """What the environment says; a proxy would take a call to this machine out of it."""
     found = getproxies()
     address = found.get(url.scheme) or found.get("all")
     if not address or is_loopback(url.host) or proxy_bypass(url.host):
         return None
-    proxy = httpx.Proxy(address if "://" in address else f"http://{address}")
-    where = httpcore.URL(
+    proxy = httpx2.Proxy(address if "://" in address else f"http://{address}")
+    where = httpcore2.URL(
         scheme=proxy.url.raw_scheme,
         host=proxy.url.raw_host,
         port=proxy.url.port,
         target=proxy.url.raw_path,
     )
-    return httpcore.Proxy(where, proxy.raw_auth)
+    return httpcore2.Proxy(where, proxy.raw_auth)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -78,6 +79,21 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     usage: dict[str, Any] | None = None
     answered_at: datetime | None = None
     """When the answer was given; None where nobody recorded it."""
+
+
+def decode_reply(data: bytes) -> Any:
+    """Return a reply as JSON; a key that an object has twice would hide one of its values."""
+    value = msgspec.json.decode(data)
+    if isinstance(value, dict | list):
+        json.loads(data, object_pairs_hook=_unique_keys)
+    return value
+
+
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise msgspec.DecodeError("an object has the same key twice")
+    return found
 
 
 class CallError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

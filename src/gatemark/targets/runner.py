@@ -292,7 +292,9 @@ class _Run:
             if self._options.timeout_s is not None and timeout.expired():
                 kind: ErrorKind = "no_reply" if self._options.is_remote else "timeout"
                 raise TargetError(
-                    kind, f"no reply within {self._options.timeout_s:g} s", retryable=True
+                    kind,
+                    f"no reply within {self._options.timeout_s:g} s{self._options.timeout_hint}",
+                    retryable=True,
                 ) from error
             raise
         reply = checked(reply, max_bytes=self._options.max_reply_bytes)

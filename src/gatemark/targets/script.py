@@ -27,6 +27,7 @@ from gatemark.targets.port import (
     Reply,
     TargetError,
     bad_reply,
+    decode_reply,
 )
 
 Clock = Callable[[], float]
@@ -85,7 +86,7 @@ class ScriptTarget:
                 retryable=True,
             )
         try:
-            output = msgspec.json.decode(data)
+            output = decode_reply(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise bad_reply(f"{self._argv[0]} did not print one JSON value") from error
         return Reply(output=output, latency_ms=latency_ms)

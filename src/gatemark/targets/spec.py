@@ -21,7 +21,7 @@ import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import about
-from gatemark.targets.command import CommandTarget
+from gatemark.targets.command import WAIT_HINT, CommandTarget
 from gatemark.targets.journal import RecordedTarget, Recording, Reuse
 from gatemark.targets.network_specs import HttpSpec, OpenAISpec
 from gatemark.targets.port import ANSWER_FIELDS, Reply, Target
@@ -156,6 +156,8 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retry_after_max_s: float = 120.0
     rate_per_s: float | None = None
     burst: int = 1
+    timeout_hint: str = ""
+    """Added to the message about a call that took too long."""
     max_reply_bytes: int = DEFAULT_MAX_REPLY_BYTES
     budget: Budget = Budget()
     prices: Prices | None = None
@@ -192,7 +194,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     python: Annotated[str | None, about("Function, as `module:function`.")] = None
     command: Annotated[
         tuple[str, ...] | None,
-        about("Program and arguments; it reads the input from stdin and writes the answer."),
+        about("Program and arguments; it stays running and answers one JSON line per item."),
     ] = None
     http: Annotated[HttpSpec | None, about("HTTP service, with keys of its own (below).")] = None
     openai: Annotated[
@@ -291,6 +293,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         options = RunOptions(
             concurrency=concurrency,
             is_remote=self.kind in _NETWORK,
+            timeout_hint=f"; {WAIT_HINT}" if self.kind == "command" else "",
             stop_after=None if self.recorded is not None else self.stop_after or _STOP_AFTER,
             timeout_s=timeout_s,
             retries=retries,

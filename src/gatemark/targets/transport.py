@@ -7,8 +7,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-import httpcore
-import httpx
+import httpcore2
+import httpx2
 import msgspec
 
 from gatemark import __version__
@@ -16,7 +16,7 @@ from gatemark.core.errors import UsageError
 from gatemark.targets.aws_signature import AwsSigner
 from gatemark.targets.connections import NETWORK_ERRORS, new_pool
 from gatemark.targets.network_specs import Endpoint, HttpSpec
-from gatemark.targets.port import ErrorKind, TargetError, bad_reply
+from gatemark.targets.port import ErrorKind, TargetError, bad_reply, decode_reply
 
 RETRYABLE_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504, 529})
 UNAUTHORIZED_STATUSES: Final = frozenset({401, 403, 407})
@@ -66,14 +66,14 @@ class Transport:
         self._secret = _secret(endpoint, environ)
         self._headers = _headers(self._url, endpoint, self._secret)
         self._signer = _signer(endpoint, environ)
-        self._address = httpcore.URL(
+        self._address = httpcore2.URL(
             scheme=self._url.raw_scheme,
             host=self._url.raw_host,
             port=self._url.port,
             target=self._url.raw_path,
         )
         self._max_reply_bytes = max_reply_bytes
-        self._idle: list[httpcore.AsyncConnectionPool] = []
+        self._idle: list[httpcore2.AsyncConnectionPool] = []
         shown = self._url.copy_with(query=None, fragment=None)
         self.place = f"{method} {shown}"
 
@@ -86,7 +86,7 @@ class Transport:
         finally:
             self._idle.append(pool)
         try:
-            return msgspec.json.decode(data)
+            return decode_reply(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             shown = self._redact(data[:200].decode(errors="replace"))
             raise bad_reply(f"{self.place}: reply is not JSON: {error}: {shown!r}") from error
@@ -95,10 +95,10 @@ class Transport:
         while self._idle:
             await self._idle.pop().aclose()
 
-    async def _exchange(self, pool: httpcore.AsyncConnectionPool, content: bytes) -> bytes:
+    async def _exchange(self, pool: httpcore2.AsyncConnectionPool, content: bytes) -> bytes:
         size = (b"content-length", str(len(content)).encode())
         headers = [*self._headers, *self._signature(content), size]
-        request = httpcore.Request(self._method, self._address, headers=headers, content=content)
+        request = httpcore2.Request(self._method, self._address, headers=headers, content=content)
         try:
             response = await pool.handle_async_request(request)
             try:
@@ -115,7 +115,7 @@ class Transport:
                 retryable=True,
             ) from error
 
-    async def _read(self, response: httpcore.Response) -> bytes:
+    async def _read(self, response: httpcore2.Response) -> bytes:
         encoding = _header(response, b"content-encoding") or "identity"
         if encoding != "identity":
             raise bad_reply(f"{self.place}: reply must not be compressed, got {encoding!r}")
@@ -128,7 +128,7 @@ class Transport:
                 )
         return bytes(data)
 
-    def _status_error(self, response: httpcore.Response, body: bytes) -> TargetError:
+    def _status_error(self, response: httpcore2.Response, body: bytes) -> TargetError:
         words = " ".join(self._redact(body.decode(errors="replace")).split())[:ERROR_BODY_CHARS]
         status = response.status
         asked_s = _retry_after_s(response) if status in RETRYABLE_STATUSES else None
@@ -164,10 +164,10 @@ def _kind_of(status: int) -> ErrorKind:
     return "http_status"
 
 
-def _url(text: str) -> httpx.URL:
+def _url(text: str) -> httpx2.URL:
     try:
-        return httpx.URL(text)
-    except httpx.InvalidURL as error:
+        return httpx2.URL(text)
+    except httpx2.InvalidURL as error:
         raise UsageError(f"url is not valid: {error}") from error
 
 
@@ -184,7 +184,7 @@ def _signer(endpoint: Endpoint, environ: Mapping[str, str]) -> AwsSigner | None:
     return AwsSigner(endpoint.aws_signature, endpoint.url, environ)
 
 
-async def _some(response: httpcore.Response) -> bytes:
+async def _some(response: httpcore2.Response) -> bytes:
     data = bytearray()
     async for chunk in response.aiter_stream():
         data += chunk
@@ -194,7 +194,7 @@ async def _some(response: httpcore.Response) -> bytes:
 
 
 def _headers(
-    url: httpx.URL, endpoint: Endpoint, secret: ApiKey | None
+    url: httpx2.URL, endpoint: Endpoint, secret: ApiKey | None
 ) -> list[tuple[bytes, bytes]]:
     """What every request says; a pack's own headers replace ours, and the key replaces all."""
     said = [
@@ -215,13 +215,13 @@ def _headers(
         raise UsageError(f"headers must be ASCII, got {error.object!r}") from error
 
 
-def _header(response: httpcore.Response, name: bytes) -> str:
+def _header(response: httpcore2.Response, name: bytes) -> str:
     """The value, or several as one list; empty without any."""
     values = [value for found, value in response.headers if found.lower() == name]
     return b", ".join(values).decode("latin-1")
 
 
-def _retry_after_s(response: httpcore.Response) -> float | None:
+def _retry_after_s(response: httpcore2.Response) -> float | None:
     """Retry-After in seconds; a date is read against the server's own Date, not our clock."""
     text = _header(response, b"retry-after").strip()
     if text.isascii() and text.isdigit():

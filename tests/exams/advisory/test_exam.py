@@ -368,6 +368,7 @@ def test_the_picture_of_confidence_adds_up_to_every_lanes_records() -> None:
     assert lanes == {row[0]: row[1] for row in table.rows}
 
 
+UNMOVED: dict[str, Any] = {"npu_proof.proof_ok": False}
 FELL = {"occurred": True, "kind": "cpu", "reason": "no_npu", "expected": False}
 ONE_FACT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "lane": ({}, {"service.name": "other"}),
@@ -389,8 +390,9 @@ ONE_FACT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "comparison": ({}, {"outcome.comparison": "uncertain"}),
     "error_type": ({}, {"outcome.error_type": "latency_slo_miss"}),
     "promotion_blocker": ({}, {"outcome.promotion_blocker": True}),
-    "proof_mode": ({}, {"npu_proof.proof_mode": "service_reported_delta"}),
-    "proof_ok": ({}, {"npu_proof.proof_ok": False}),
+    "proof_mode": (UNMOVED, UNMOVED | {"npu_proof.proof_mode": "service_reported_delta"}),
+    "proof_ok": (UNMOVED, UNMOVED | {"npu_proof.proof_ok": None}),
+    "proof_grade": ({}, {"npu_proof.counter_path": "/sys/other"}),
     "inference_ran": ({}, {"npu_proof.inference_ran": False}),
     "timeout": ({}, {"latency.timeout": True}),
     "fallback": ({"fallback": FELL}, {"fallback": FELL | {"kind": "offline"}}),

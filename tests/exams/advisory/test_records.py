@@ -104,7 +104,7 @@ def test_a_text_that_looks_wrong_is_told_in_words_and_not_repeated() -> None:
     for path, said in (
         ("decision_id", "must be a UUID or a ULID in capitals"),
         ("timestamp", "must be a time in UTC such as 2026-06-06T12:30:00Z"),
-        ("source.content_hash", "must be sha256: and 64 hexadecimal digits in small letters"),
+        ("source.content_hash", "must be sha256: and 64 hexadecimal digits"),
     ):
         record = changed(AGREEING, {path: "confidential " + "x" * 20})
         (problem,) = diagnose(json.dumps(record).encode(), FORM, max_depth=16)

@@ -27,9 +27,10 @@ ID_PATTERN: Final = (
 )
 TIME_PATTERN: Final = (
     r"^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
-    r"T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?(?:Z|\+00:00)$"
+    r"[Tt](?:(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]|23:59:60)(?:\.[0-9]{1,9})?"
+    r"(?:[Zz]|[+-]00:00)$"
 )
-HASH_PATTERN: Final = r"^sha256:(?:[0-9a-f]{64}|example)$"
+HASH_PATTERN: Final = r"^sha256:(?:[0-9a-fA-F]{64}|example)$"
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9_.:-]{0,127}$"
 LABEL_PATTERN: Final = r"^[a-z][a-z0-9_]{0,63}$"
 
@@ -280,6 +281,16 @@ LOCAL_WRITES: Final[frozenset[str]] = frozenset(
     ("local_report_write", "local_artifact_write", "local_report", "local_artifact")
 )
 """The side effects a dry run may have; ``:`` and an opaque reference may follow."""
+CODES_MAX: Final = 32
+"""The most reasons, and the most references, that a record may have."""
+_WRITTEN: Final = re.compile(
+    r"(?:run:)?(?:[0-7][0-9A-HJKMNP-TV-Z]{25}"
+    r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|sha256:[0-9a-fA-F]{64})\Z"
+    r"|(?!.*\.\.)[\w.-]+(?:/[\w.-]+)*\.(?:jsonl?|md|txt|html?|csv|tsv|log|card)\Z"
+)
+"""What may follow a local write: an id, a digest, or the relative path of a report."""
+KERNEL_COUNTER: Final = re.compile(r"/sys/class/accel/accel[0-9]{1,3}/device/npu_busy_time_us\Z")
+ProofGrade = Literal["kernel", "counter", "implausible", "service", "none"]
 BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
 ERROR_CATEGORIES: Final[frozenset[str]] = frozenset(
     ("false_positive", "false_negative", "severity_overcall", "severity_undercall")
@@ -310,7 +321,7 @@ _LABEL: Final = re.compile(LABEL_PATTERN)
 LOOKS: Final = {
     ID_PATTERN: "a UUID or a ULID in capitals",
     TIME_PATTERN: "a time in UTC such as 2026-06-06T12:30:00Z",
-    HASH_PATTERN: "sha256: and 64 hexadecimal digits in small letters",
+    HASH_PATTERN: "sha256: and 64 hexadecimal digits",
     NAME_PATTERN: "1 to 128 of the characters A-Z a-z 0-9 _ . : -, with a letter or digit first",
     LABEL_PATTERN: "1 to 64 of the characters a-z 0-9 _, with a letter first",
 }
@@ -428,7 +439,8 @@ def proof_fits_its_mode(record: AdvisoryDecision) -> list[Problem]:
         return [
             Problem(f"$.npu_proof.{name}", f"must be given when proof_mode is {proof.proof_mode}")
         ]
-    if proof.proof_ok is None and proof.inference_ran:
+    # A service's word proves nothing, so it may leave the question open.
+    if proof.proof_ok is None and proof.inference_ran and name == "busy_delta_us":
         return [Problem("$.npu_proof.proof_ok", "must be true or false when inference ran")]
     if proof.proof_ok and not proof.inference_ran:
         return [Problem("$.npu_proof.proof_ok", "must not be true when no inference ran")]
@@ -532,12 +544,96 @@ def fallback_breaches(record: AdvisoryDecision) -> list[Problem]:
     return []
 
 
+def hidden_side_effects(record: AdvisoryDecision) -> list[Problem]:
+    """Side effects behind the name of an allowed one; since version 2 of the rules."""
+    return [
+        Problem(
+            f"$.actual_action.side_effects[{place}]",
+            "must name an id, a digest or the relative path of a report after the colon",
+        )
+        for place, effect in enumerate(record.actual_action.side_effects)
+        if (parts := effect.partition(":"))[0] in LOCAL_WRITES
+        and parts[1]
+        and not _WRITTEN.match(parts[2])
+    ]
+
+
+def unbounded_texts(record: AdvisoryDecision) -> list[Problem]:
+    """Lists that are no short lists of codes, and endpoints with parameters; since version 2."""
+    advice = record.recommendation
+    found = [
+        Problem(
+            f"$.recommendation.{name}", f"must have at most {CODES_MAX} items, got {len(texts)}"
+        )
+        for name, texts in (
+            ("reasons", advice.reasons),
+            ("evidence_refs", advice.evidence_refs or ()),
+        )
+        if len(texts) > CODES_MAX
+    ]
+    if any(sign in (record.service.endpoint or "") for sign in "?#&"):
+        found.append(Problem("$.service.endpoint", "must have no parameters"))
+    return found
+
+
+def invisible_reasons(record: AdvisoryDecision) -> list[Problem]:
+    """A fallback whose reason nobody can read; since version 2 of the rules."""
+    reason = record.fallback.reason
+    if record.fallback.occurred and reason and reason.strip() and not _READABLE.search(reason):
+        return [Problem("$.fallback.reason", "must have a letter or a digit")]
+    return []
+
+
+_READABLE: Final = re.compile(r"[^\W_]")
+
 BREACHES: Final = (
     authority_breaches,
     side_effect_breaches,
     privacy_breaches,
     fallback_breaches,
+    hidden_side_effects,
+    unbounded_texts,
+    invisible_reasons,
 )
+KINDS_OF_BREACH: Final = (
+    (authority_breaches, "authority", 1),
+    (side_effect_breaches, "side_effect", 1),
+    (privacy_breaches, "privacy", 1),
+    (fallback_breaches, "fallback_reason", 1),
+    (hidden_side_effects, "side_effect", 2),
+    (unbounded_texts, "privacy", 2),
+    (invisible_reasons, "fallback_reason", 2),
+)
+"""What violates what, and the version of the rules since which it does."""
+
+
+def breaches_of(record: AdvisoryDecision, version: int) -> list[tuple[str, Problem]]:
+    """Return everything that a record violates by these rules, with what it violates."""
+    return [
+        (kind, problem)
+        for breaches, kind, since in KINDS_OF_BREACH
+        if since <= version
+        for problem in breaches(record)
+    ]
+
+
+def is_implausible(proof: NpuProof, total_ms: float | None) -> bool:
+    """Tell whether a counter shows more work than the whole call had time for."""
+    busy = proof.busy_delta_us
+    return bool(busy and total_ms is not None and busy > total_ms * 1_050 + 1_000)
+
+
+def proof_grade(record: AdvisoryDecision) -> ProofGrade:
+    """Return what a proof rests on: the kernel's counter, another one, or the service's word."""
+    proof = record.npu_proof
+    if not proof.proof_ok:
+        return "none"
+    if proof.proof_mode != "sysfs_busy_delta":
+        return "service"
+    if is_implausible(proof, record.latency.total_ms):
+        return "implausible"
+    return "kernel" if KERNEL_COUNTER.match(proof.counter_path or "") else "counter"
+
 
 SHARED_TEXTS: Final = (
     "input_class",

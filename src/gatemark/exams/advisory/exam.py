@@ -52,7 +52,7 @@ from gatemark.exams.advisory.views import (
     summary_document,
 )
 
-FACTS_VERSION: Final = 4
+FACTS_VERSION: Final = 5
 """Changes whenever a state of the same records would hold something else."""
 
 
@@ -88,7 +88,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self.earlier: tuple[EarlierFile, ...] = ()
         self._ids: bytes = b""
         self._scan = PrivateTextScan(options.policy.privacy, first=options.rules == FIRST_RULES)
-        self._collector = Collector(self._scan)
+        self._collector = Collector(self._scan, options.rules)
 
     @property
     def facts_key(self) -> str:
@@ -204,8 +204,13 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                     if found.public_names.get(group.run, group.run) == run
                 },
                 broken=broken,
+                high_false_positives={
+                    lane: counts.parts["high_severity_false_positive_count"]
+                    for lane, counts in found.counts.lanes.items()
+                    if place == 0
+                },
             )
-            for run, lanes in found.runs.items()
+            for place, (run, lanes) in enumerate(found.runs.items())
         )
 
     def finish(self, state: AdvisoryExamState) -> ExamReport:

@@ -207,8 +207,10 @@ class PastRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class EarlierRun(NamedTuple):
     """An earlier run, derived from its records. ``broken`` names the rules it broke, by lane.
 
-    ``began`` is its first second, in UTC. Lanes go by the names that may be shown. ``shared``
-    counts the records of its file, called ``name``, that are being scored as well.
+    ``high_false_positives`` counts false positives of high severity by lane, in the first run of
+    a file for all of its runs. ``began`` is its first second, in UTC. Lanes go by the names that
+    may be shown. ``shared`` counts the records of its file, called ``name``, that are
+    being scored as well.
     """
 
     run: str
@@ -219,6 +221,7 @@ class EarlierRun(NamedTuple):
     broken: Mapping[str, tuple[str, ...]]
     name: str = ""
     shared: int = 0
+    high_false_positives: Mapping[str, int] | None = None
 
 
 class Terms(NamedTuple):
@@ -293,7 +296,9 @@ def find(
         for lane in state.lanes
     }
     counts = CountedGroups(
-        ((shown_lanes[kind.lane], kind, count) for kind, count in state.kinds.items()), policy
+        ((shown_lanes[kind.lane], kind, count) for kind, count in state.kinds.items()),
+        policy,
+        terms.version,
     )
     for noted, count in state.cases.items():
         counts.count_case(shown_lanes[noted.lane], noted.case, count)
@@ -331,6 +336,7 @@ def find(
             judge = _LaneHistory(state, policy, before, (raw, lane), shown)
             found, held_by[lane] = judge.numbers(runs, began, terms.fixtures, lost)
             numbers.update({(name, lane): number for name, number in found.items()})
+        _add_earlier_false_positives(numbers, before, lanes, policy)
     others = _other_lanes(policy, lanes, numbers, terms)
     numbers["other_lanes_below_count", None] = _other_lanes_number(others, len(lanes), lost)
     return Findings(
@@ -351,6 +357,36 @@ def find(
         violations=_first_violations(state),
         violation_counts=dict(sorted(state.violation_counts.items())),
     )
+
+
+def _add_earlier_false_positives(
+    numbers: dict[NumberKey, Number],
+    before: Sequence[EarlierRun],
+    lanes: Sequence[str],
+    policy: AdvisoryPolicy,
+) -> None:
+    """Count false positives of high severity over the runs that are judged together."""
+    name = "high_severity_false_positive_count"
+    recent = before[-(policy.stability.clean_runs - 1) :] if policy.stability.clean_runs > 1 else ()
+    for lane in (None, *lanes):
+        earlier = sum(
+            count
+            for run in recent
+            for own, count in (run.high_false_positives or {}).items()
+            if lane in (None, own)
+        )
+        if not earlier:
+            continue
+        number = numbers[name, lane]
+        found = number.measurement
+        if found.value is not None:
+            found = msgspec.structs.replace(
+                found,
+                value=found.value + earlier,
+                caveats=(*found.caveats, f"{earlier} of them in earlier runs"),
+            )
+        high = None if number.high is None else number.high + earlier
+        numbers[name, lane] = Number(found, number.low + earlier, high)
 
 
 class _LaneHistory:

@@ -62,6 +62,8 @@ def input_pairs(sources: Sequence[InputSource]) -> bytes:
     contents = [
         content if (content := s.content_hash) and content != _PLACEHOLDER else "" for s in sources
     ]
+    if not "".join(contents).islower():
+        contents = [content.lower() for content in contents]
     rows = np.empty((len(sources), 2), dtype=np.uint64)
     for place, texts in enumerate((names, contents)):
         hashed = b"".join(map(xxhash.xxh3_64_digest, map(str.encode, texts)))

@@ -21,9 +21,11 @@ from msgspec import UNSET
 
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import (
+    BREACHES,
     BUCKET_RULES,
     BUCKETS,
     CASE_NOTES,
+    CODES_MAX,
     DEFAULT_BUCKET_RULE,
     ID_PATTERN,
     LABEL_PATTERN,
@@ -32,17 +34,14 @@ from gatemark.exams.advisory.decision import (
     TIME_PATTERN,
     AdvisoryDecision,
     StatedConfidence,
-    authority_breaches,
-    fallback_breaches,
+    breaches_of,
     fallback_has_its_kind,
     free_texts,
     is_a_day,
     matches,
     named_errors_disagree,
-    privacy_breaches,
     proof_fits_its_mode,
     reference_is_whole,
-    side_effect_breaches,
 )
 from gatemark.exams.advisory.inputs import InputGroup, Pairs, distinct_pairs, input_pairs
 from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
@@ -63,9 +62,11 @@ _EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
 _TIMES: Final = re.compile(rf"(?:{TIME_PATTERN.strip('^$')}\n)*")
-_LAST_DAYS: Final = re.compile(r"-(?:29|3[01])T")
+_LAST_DAYS: Final = re.compile(r"-(?:29|3[01])[Tt]")
 _IDS: Final = re.compile(rf"(?:(?:{ID_PATTERN.strip('^$')})\n)*")
-_HEX: Final = b"0123456789abcdef"
+_HEX: Final = b"0123456789abcdefABCDEF"
+_TOO_MANY: Final = "\0"
+"""Stands among the texts of a batch for a list that is too long; it is never a clean text."""
 _ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 _shared_texts: Final = attrgetter(*SHARED_TEXTS)
@@ -90,15 +91,7 @@ class SharedPart:
         self.run = run
         self.case = case
         self.sound = _shared_part_is_sound(record)
-        self.breaches = any(
-            breaches(record)
-            for breaches in (
-                authority_breaches,
-                side_effect_breaches,
-                privacy_breaches,
-                fallback_breaches,
-            )
-        )
+        self.breaches = any(breaches(record) for breaches in BREACHES)
         texts = (*_shared_texts(record), run, *record.actual_action.side_effects)
         self.texts = tuple(text for text in texts if text)
 
@@ -161,6 +154,8 @@ class Profiler:
             common += advice.reasons
             if advice.evidence_refs:
                 common += advice.evidence_refs
+            if len(advice.reasons) > CODES_MAX or len(advice.evidence_refs or ()) > CODES_MAX:
+                common.append(_TOO_MANY)
             if advice.raw_output_ref:
                 common.append(advice.raw_output_ref)
             if run and run not in runs:
@@ -368,8 +363,9 @@ class Collector:
     its code is the negative one.
     """
 
-    def __init__(self, scan: PrivateTextScan) -> None:
+    def __init__(self, scan: PrivateTextScan, version: int = 2) -> None:
         self._scan = scan
+        self._version = version
         self._meanings: dict[int, Meaning] = {}
         self._clean: set[int] = set()
 
@@ -464,48 +460,45 @@ class Collector:
             place
             for place, (record, code) in enumerate(zip(batch, codes, strict=True))
             if code not in clean
+            or len(record.recommendation.reasons) > CODES_MAX
+            or len(record.recommendation.evidence_refs or ()) > CODES_MAX
             or any(scan.kinds(text, note=note) for _, text, note in free_texts(record))
         ]
 
     def _learn(self, part: SharedPart) -> None:
         if part.number in self._meanings:
             return
-        self._meanings[part.number] = _meaning(part, private_text=False)
+        self._meanings[part.number] = self._meaning(part, private_text=False)
         if not part.breaches and not any(self._scan.kinds(text) for text in part.texts):
             self._clean.add(part.number)
 
     def _read(self, record: AdvisoryDecision, part: SharedPart, violations: list[Violation]) -> int:
         """Note every violation of a record; returns its code."""
-        for problems, kind in (
-            (authority_breaches(record), "authority"),
-            (side_effect_breaches(record), "side_effect"),
-            (privacy_breaches(record), "privacy"),
-            (fallback_breaches(record), "fallback_reason"),
-        ):
-            violations.extend(
-                Violation(record.decision_id, problem.path, kind) for problem in problems
-            )
+        found = breaches_of(record, self._version)
+        violations.extend(Violation(record.decision_id, why.path, kind) for kind, why in found)
+        shared = {kind for kind, _ in breaches_of(part.record, self._version)}
         private = [
             Violation(record.decision_id, field, kind)
             for field, text, note in free_texts(record)
             for kind in self._scan.kinds(text, note=note)
         ]
         violations.extend(private)
-        if not private:
+        # The length of a list is not part of what records share.
+        if not private and ("privacy" in shared or all(kind != "privacy" for kind, _ in found)):
             return part.number
-        self._meanings.setdefault(-part.number, _meaning(part, private_text=True))
+        self._meanings.setdefault(-part.number, self._meaning(part, private_text=True))
         return -part.number
 
-
-def _meaning(part: SharedPart, *, private_text: bool) -> Meaning:
-    record, run = part.record, part.run
-    return Meaning(
-        kind=kind_of(record, noted=part.case is not None, private_text=private_text),
-        run=run if run and RUN_PATTERN.fullmatch(run) else "",
-        case=part.case,
-        fixture_set=record.source.fixture_set or None,
-        model=record.service.model or None,
-    )
+    def _meaning(self, part: SharedPart, *, private_text: bool) -> Meaning:
+        record, run = part.record, part.run
+        noted = part.case is not None
+        return Meaning(
+            kind=kind_of(record, noted=noted, private_text=private_text, version=self._version),
+            run=run if run and RUN_PATTERN.fullmatch(run) else "",
+            case=part.case,
+            fixture_set=record.source.fixture_set or None,
+            model=record.service.model or None,
+        )
 
 
 def _group_of(meaning: Meaning) -> InputGroup:

@@ -17,10 +17,10 @@ from gatemark.core.measurement import Direction, Measurement, measured, unmeasur
 from gatemark.exams.advisory.decision import (
     CASE_KINDS,
     AdvisoryDecision,
-    authority_breaches,
-    fallback_breaches,
-    privacy_breaches,
-    side_effect_breaches,
+    ProofGrade,
+    breaches_of,
+    is_implausible,
+    proof_grade,
 )
 from gatemark.exams.advisory.policy import (
     CATEGORIES,
@@ -37,6 +37,7 @@ from gatemark.exams.advisory.policy import (
     is_applicable,
     is_stated,
     lane_name,
+    needs_action,
     signal_of,
 )
 
@@ -76,6 +77,7 @@ class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True)
     timeout: bool
     fallback: str | None
     fallback_expected: bool
+    proof_grade: ProofGrade = "none"
 
     @property
     def compared(self) -> CategoryKey:
@@ -91,17 +93,18 @@ class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True)
         )
 
 
-def kind_of(record: AdvisoryDecision, *, noted: bool, private_text: bool) -> Kind:
+def kind_of(record: AdvisoryDecision, *, noted: bool, private_text: bool, version: int = 2) -> Kind:
     """The kind of a record; ``private_text`` is what a scan of its texts found."""
+    violated = {kind for kind, _ in breaches_of(record, version)}
     reference, proof, outcome = record.human_or_atlas_decision, record.npu_proof, record.outcome
     return Kind(
         lane=lane_name(record.input_class, record.service.name),
         timed=record.latency.total_ms is not None,
         noted=noted,
-        authority=bool(authority_breaches(record)),
-        side_effect=bool(side_effect_breaches(record)),
-        privacy=private_text or bool(privacy_breaches(record)),
-        no_reason=bool(fallback_breaches(record)),
+        authority="authority" in violated,
+        side_effect="side_effect" in violated,
+        privacy=private_text or "privacy" in violated,
+        no_reason="fallback_reason" in violated,
         mode=record.service.mode,
         source_kind=record.source.kind,
         label=record.recommendation.label,
@@ -120,6 +123,7 @@ def kind_of(record: AdvisoryDecision, *, noted: bool, private_text: bool) -> Kin
         timeout=record.latency.timeout,
         fallback=record.fallback.kind or None,
         fallback_expected=record.fallback.expected,
+        proof_grade="none" if version == 1 else proof_grade(record),
     )
 
 
@@ -154,6 +158,7 @@ def shared_part(record: AdvisoryDecision) -> tuple[object, ...]:
         proof.counter_path,
         latency.timeout,
         latency.total_ms is None,
+        is_implausible(proof, latency.total_ms) if proof.busy_delta_us else False,
     )
 
 
@@ -188,22 +193,22 @@ class ScoredKind(NamedTuple):
         return self.category != "not_applicable"
 
 
-def score_kind(kind: Kind, taxonomy: Taxonomy, bounds: LaneBounds) -> ScoredKind:
+def score_kind(kind: Kind, taxonomy: Taxonomy, bounds: LaneBounds, version: int = 2) -> ScoredKind:
     """Compare a kind with its reference and judge what it says, by the policy of its lane."""
     parts = kind.compared
-    category = category_of(parts, taxonomy)
+    category = category_of(parts, taxonomy, version)
     reference = kind.reference_label
     shadowed = kind.reference_source == "atlas_shadow" and parts.applicable
     expected = kind.fallback_expected and kind.error_type != "fallback_unexpected"
-    proof, proof_required = _proof(kind, category, bounds)
+    proof, proof_required = _proof(kind, category, bounds, version)
     blocks = kind.promotion_blocker and category != "missing_reference"
     return ScoredKind(
         kind=kind,
         category=category,
-        signal=signal_of(parts, taxonomy) if shadowed else None,
+        signal=signal_of(parts, taxonomy, version) if shadowed else None,
         label=taxonomy.normal(kind.label),
         cases=frozenset() if kind.noted else _case_kinds(kind, taxonomy),
-        needs_action=reference is not None and taxonomy.kind(reference) == "action",
+        needs_action=reference is not None and needs_action(reference, taxonomy, version),
         conservative=bounds.conservative,
         outcome_holds=_outcome_holds(kind, category, taxonomy),
         unexplained=(kind.error_type or "no error named")
@@ -224,9 +229,15 @@ def _outcome_holds(kind: Kind, category: Category, taxonomy: Taxonomy) -> bool:
         return False
     if is_stated(category, kind.comparison, kind.error_type):
         return True
+    if is_stated(category_of(kind.compared, taxonomy, 1), kind.comparison, kind.error_type):
+        # A record may call a missed action a disagreement, as version 1 did.
+        return True
     if kind.reference_source != "atlas_shadow":
         return False
-    return is_stated(signal_of(kind.compared, taxonomy), kind.comparison, kind.error_type)
+    return any(
+        is_stated(signal_of(kind.compared, taxonomy, rules), kind.comparison, kind.error_type)
+        for rules in (1, 2)
+    )
 
 
 def _is_judged(kind: Kind, bounds: LaneBounds) -> bool:
@@ -245,12 +256,16 @@ def _is_judged(kind: Kind, bounds: LaneBounds) -> bool:
 
 
 def _proof(
-    kind: Kind, category: Category, bounds: LaneBounds
+    kind: Kind, category: Category, bounds: LaneBounds, version: int
 ) -> tuple[Literal["ok", "missing", "not_applicable"], bool]:
     """The state of the NPU proof, and whether one is required.
 
-    A record needs a proof when its lane does, or when it claims that one was measured.
+    A record needs a proof when its lane does, or when it claims that one was measured. Since
+    version 2 of the rules, only the kernel's own counter is a proof.
     """
+    if version > 1 and kind.proof_grade in ("counter", "implausible", "service"):
+        required = category != "not_applicable" and bounds.proof_required
+        return "missing" if required else "not_applicable", required
     claimed = kind.proof_mode in MEASURED_PROOF and kind.inference_ran
     required = category != "not_applicable" and (bounds.proof_required or claimed)
     stated_missing = kind.error_type == "npu_proof_missing"
@@ -387,7 +402,10 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric("contradicted_proof_count", lambda r: r.proof == "ok" and r.fallback is not None),
     Metric(
         "self_reported_proof_count",
-        lambda r: r.proof == "ok" and r.kind.proof_mode == "service_reported_delta",
+        lambda r: (
+            r.kind.proof_mode == "service_reported_delta"
+            and (r.proof == "ok" or r.kind.proof_grade == "service")
+        ),
         direction=NEUTRAL,
     ),
     Metric("proof_required_records", lambda r: r.proof_required, direction=NEUTRAL),
@@ -561,7 +579,9 @@ class CountedGroups:
     Lanes go by the names that may be shown.
     """
 
-    def __init__(self, kinds: Iterable[tuple[str, Kind, int]], policy: AdvisoryPolicy) -> None:
+    def __init__(
+        self, kinds: Iterable[tuple[str, Kind, int]], policy: AdvisoryPolicy, version: int = 2
+    ) -> None:
         self.all = Counts()
         self.lanes: dict[str, Counts] = {}
         self.buckets: dict[str, Counts] = {}
@@ -572,7 +592,9 @@ class CountedGroups:
             if own is None:
                 own = policies[kind.lane] = policy.taxonomy(kind.lane), policy.bounds(kind.lane)
             key = (shown_lane, kind.bucket)
-            self.lane_buckets.setdefault(key, Counts()).count(score_kind(kind, *own), count)
+            self.lane_buckets.setdefault(key, Counts()).count(
+                score_kind(kind, *own, version), count
+            )
         for (lane, bucket), counts in self.lane_buckets.items():
             self.lanes.setdefault(lane, Counts()).add(counts)
             self.buckets.setdefault(bucket, Counts()).add(counts)

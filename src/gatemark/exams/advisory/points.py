@@ -32,7 +32,7 @@ def _read(
 
 def _observations(decision: AdvisoryDecision) -> Iterator[Observation]:
     """A decision's error, its confidence, and whether that came true."""
-    name, moment = decision.service.name, datetime.fromisoformat(decision.timestamp)
+    name, moment = decision.service.name, moment_of(decision.timestamp)
     error = decision.outcome.error_type
     kind = Occurrence(str(error) if error else "none")
     yield Observation(name, "tool_error_classes", moment, kind)
@@ -43,6 +43,14 @@ def _observations(decision: AdvisoryDecision) -> Iterator[Observation]:
     if decision.outcome.comparison in ("agree", "disagree"):
         is_correct = decision.outcome.comparison == "agree"
         yield Observation(name, "calibration_ece", moment, ConfidenceValue(score, is_correct))
+
+
+def moment_of(text: str) -> datetime:
+    """Return the time of a record; a leap second is the last one that the calendar knows."""
+    text = text.upper()
+    if text[17:19] == "60":
+        text = f"{text[:17]}59{text[19:]}"
+    return datetime.fromisoformat(text)
 
 
 POINTS = PointSource("advisory", _read)

@@ -19,6 +19,7 @@ from gatemark.core.policy import Rule
 from gatemark.evidence.hygiene import PrivateTextRules
 from gatemark.exams.advisory.decision import (
     BUCKET_RULES,
+    DEFAULT_BUCKET_RULE,
     ERROR_CATEGORIES,
     LABEL_PATTERN,
     NAME_PATTERN,
@@ -123,7 +124,9 @@ def is_applicable(source_kind: str, mode: str) -> bool:
     return source_kind != "service_health_probe" and mode != "health_only"
 
 
-def category_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Category:
+def category_of(
+    parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY, version: int = 2
+) -> Category:
     """The one category of a record.
 
     An Atlas decision is a signal and no ground truth: such a record has no reference, and
@@ -131,11 +134,16 @@ def category_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Ca
     """
     if parts.applicable and parts.reference_source == "atlas_shadow":
         return "missing_reference"
-    return signal_of(parts, taxonomy)
+    return signal_of(parts, taxonomy, version)
 
 
-def signal_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Category:
-    """The category by the reference of the record, an Atlas decision included."""
+def signal_of(
+    parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY, version: int = 2
+) -> Category:
+    """The category by the reference of the record, an Atlas decision included.
+
+    Since version 2 of the rules, not acting where a person was needed is a missed action.
+    """
     if not parts.applicable:
         return "not_applicable"
     if parts.reference_source == "missing" or parts.reference_label is None:
@@ -147,7 +155,8 @@ def signal_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Cate
     if taxonomy.normal(parts.label) != taxonomy.normal(parts.reference_label):
         if (kind, reference_kind) == ("action", "no_op"):
             return "false_positive"
-        if (kind, reference_kind) == ("no_op", "action"):
+        needed = needs_action(parts.reference_label, taxonomy, version)
+        if kind == "no_op" and needed:
             return "false_negative"
         return "disagree"
     if parts.reference_severity is None:
@@ -156,6 +165,14 @@ def signal_of(parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY) -> Cate
     if abs(apart) <= 1:
         return "agree"
     return "severity_overcall" if apart > 0 else "severity_undercall"
+
+
+def needs_action(reference: str, taxonomy: Taxonomy, version: int) -> bool:
+    """Tell whether a reference calls for action, or since version 2 for a person."""
+    kind = taxonomy.kind(reference)
+    return kind == "action" or (
+        version > 1 and kind == "deferred" and taxonomy.normal(reference) != "unknown"
+    )
 
 
 def outcome_of(category: Category) -> tuple[Comparison, ErrorType | None]:
@@ -435,6 +452,37 @@ def _spelled(value: float | bool | None) -> str:
 OTHER_LANES = "advisory.other_lanes"
 NEVER_EXCUSED = frozenset(("advisory.authority", "advisory.side_effects", "advisory.privacy"))
 """What keeps every lane from being discussed even when a waiver lets the run pass."""
+ALSO_NEVER_EXCUSED = frozenset(("advisory.outcomes", "advisory.stated_blockers"))
+DATA_QUALITY = frozenset(
+    ("comparable", "cases", "references", "stability", "inputs", "history", "fixtures")
+)
+"""The rules of every lane that no waiver excuses either, since version 2 of the rules."""
+
+
+def never_excused(rule: str, lane: str | None, version: int) -> bool:
+    """Tell whether a rule keeps lanes from being discussed even when it is waived."""
+    if rule in NEVER_EXCUSED:
+        return True
+    if version == 1:
+        return False
+    return rule in ALSO_NEVER_EXCUSED or rule.removeprefix(f"{lane}.") in DATA_QUALITY
+
+
+def untouchable(policy: AdvisoryPolicy) -> list[str]:
+    """Return where a policy loosens what no policy may loosen for a candidate.
+
+    That is the scan for private texts, the bucket rules, and what makes runs stable.
+    """
+    usual = BUCKET_RULES[DEFAULT_BUCKET_RULE]
+    return [
+        *_looser("privacy", policy.privacy, PrivateTextRules()),
+        *_looser("stability", policy.stability, Stability()),
+        *(
+            f"bucket_rules.{name} has lower edges than {DEFAULT_BUCKET_RULE}"
+            for name, edges in sorted(policy.bucket_rules.items())
+            if any(own < default for own, default in zip(edges, usual, strict=True))
+        ),
+    ]
 
 
 FIRST_RULES: Final = 1

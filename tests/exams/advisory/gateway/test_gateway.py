@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -53,12 +53,12 @@ def address(advisor: Advisor) -> Iterator[str]:
         yield place
 
 
-def post(address: str, document: Any, **headers: str) -> httpx.Response:
-    return httpx.post(f"{address}/v1/advise", json=document, headers=headers, timeout=10)
+def post(address: str, document: Any, **headers: str) -> httpx2.Response:
+    return httpx2.post(f"{address}/v1/advise", json=document, headers=headers, timeout=10)
 
 
 def test_health_names_every_lane_its_device_and_its_model(address: str) -> None:
-    said = httpx.get(f"{address}/health").json()
+    said = httpx2.get(f"{address}/health").json()
     assert said["status"] == "ok"
     assert set(said["lanes"]) == {lane.input_class for lane in LANES}
     for lane in said["lanes"].values():
@@ -212,7 +212,7 @@ def test_an_envelope_may_say_that_it_asks_for_nothing(address: str) -> None:
 def test_requests_that_no_local_program_makes_are_refused(
     address: str, headers: dict[str, str], body: bytes, status: int
 ) -> None:
-    said = httpx.post(f"{address}/v1/advise", content=body, headers=headers)
+    said = httpx2.post(f"{address}/v1/advise", content=body, headers=headers)
     assert said.status_code == status
 
 
@@ -242,9 +242,9 @@ def test_a_body_that_is_too_large_is_refused_unread(address: str) -> None:
 
 
 def test_other_paths_and_methods_lead_nowhere(address: str) -> None:
-    assert httpx.get(f"{address}/v1/advise").status_code == 404
-    assert httpx.post(f"{address}/health", json={}).status_code == 404
-    assert httpx.delete(f"{address}/health").status_code == 501
+    assert httpx2.get(f"{address}/v1/advise").status_code == 404
+    assert httpx2.post(f"{address}/health", json={}).status_code == 404
+    assert httpx2.delete(f"{address}/health").status_code == 501
 
 
 def test_a_client_that_dawdles_is_cut_off(advisor: Advisor) -> None:
@@ -252,7 +252,7 @@ def test_a_client_that_dawdles_is_cut_off(advisor: Advisor) -> None:
     with serving(gateway) as place:
         assert raw(place, HEAD + b"Content-Length: 9\r\n\r\n{").startswith(b"HTTP/1.1 408")
         assert raw(place, b"POST /v1/adv") == b""
-        assert httpx.get(f"{place}/health").status_code == 200
+        assert httpx2.get(f"{place}/health").status_code == 200
 
 
 def test_too_many_connections_are_turned_away_and_places_come_back(address: str) -> None:
@@ -268,8 +268,8 @@ def test_too_many_connections_are_turned_away_and_places_come_back(address: str)
         for connection in held:
             connection.close()
     for _ in range(3000):
-        with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{address}/health").status_code == 200:
+        with contextlib.suppress(httpx2.TransportError):
+            if httpx2.get(f"{address}/health").status_code == 200:
                 return
         time.sleep(0.02)
     pytest.fail("no place came back")
@@ -308,7 +308,7 @@ def test_a_request_under_way_is_finished_before_the_gateway_ends() -> None:
         assert ending.wait(60)
         return {"label": "log"}
 
-    answers: list[httpx.Response] = []
+    answers: list[httpx2.Response] = []
     gateway = Ending(0, advise=slow, health=dict)
     with serving(gateway) as place:
         thread = threading.Thread(target=lambda: answers.append(post(place, envelope())))
@@ -331,7 +331,7 @@ def test_the_command_prints_its_port_and_ends_cleanly_on_a_signal(number: int) -
         assert process.stdout is not None
         first = process.stdout.readline().split()
         assert first[:2] == ["listening", "on"]
-        with httpx.Client(base_url=first[2]) as client:
+        with httpx2.Client(base_url=first[2]) as client:
             assert client.get("/health").json()["status"] == "ok"
             assert client.post("/v1/advise", content=json.dumps(envelope())).status_code == 415
             process.send_signal(number)

@@ -30,6 +30,10 @@ FLAG_OF_ACTION: Final = {
 """The actions that nobody may ask for, and the flag each would need."""
 WANTED_FLAGS: Final[dict[str, bool]] = msgspec.structs.asdict(CLOSED_FLAGS)
 """How every authority flag must stand."""
+TOOL_KEYS: Final = frozenset(
+    ("tool_calls", "tool_call", "tool_use", "function_call", "function_calls", "tool_choice")
+)
+"""The keys by which a reply calls tools."""
 NOT_ADVICE: Final = frozenset({"advisory_only"})
 
 
@@ -82,6 +86,8 @@ def nested_flags(value: object) -> frozenset[str]:
     while level:
         inner = level.pop()
         if isinstance(inner, Mapping):
+            if not TOOL_KEYS.isdisjoint(inner) and any(inner.get(key) for key in TOOL_KEYS):
+                found.add("can_execute_tools")
             found |= {
                 flag
                 for flag, wanted in WANTED_FLAGS.items()

@@ -10,6 +10,7 @@ from gatemark.exams.advisory.decision import (
     CLOSED_FLAGS,
     DEFAULT_ACTIONS,
     DEFAULT_BUCKET_RULE,
+    KERNEL_COUNTER,
     SCHEMA_NAME,
     Action,
     ActualAction,
@@ -29,6 +30,7 @@ from gatemark.exams.advisory.decision import (
     SourceKind,
     StatedConfidence,
     bucket_of,
+    is_implausible,
 )
 from gatemark.exams.advisory.dry_run.question import (
     CallObservation,
@@ -52,9 +54,6 @@ from gatemark.exams.advisory.policy import (
     outcome_of,
 )
 
-PUBLIC_COUNTERS: Final = "/sys/"
-"""Only a counter of the kernel's own may be named in a record."""
-
 
 def proof_of(
     advice: Advice | None, seen: CallObservation, setting: LaneSetting
@@ -74,8 +73,9 @@ def proof_of(
         return NpuProof(proof_mode="unavailable", inference_ran=True, proof_ok=None), "ran_on_cpu"
     delta = busy_delta(seen.before, seen.after)
     reported = advice.busy_delta_us
-    path = setting.counter_path if setting.counter_path.startswith(PUBLIC_COUNTERS) else None
-    if seen.alone and delta.busy_us is not None:
+    grade = _counter_problem(delta.busy_us, seen, setting) if delta.busy_us else None
+    path = setting.counter_path if KERNEL_COUNTER.match(setting.counter_path) else None
+    if seen.alone and delta.busy_us is not None and grade is None:
         proof = NpuProof(
             proof_mode="sysfs_busy_delta",
             inference_ran=True,
@@ -85,16 +85,29 @@ def proof_of(
             counter_path=path,
         )
         return proof, "measured" if delta.busy_us else "counter_did_not_move"
-    problem = delta.problem or "other_calls_under_way"
+    problem = delta.problem or grade or "other_calls_under_way"
     if reported is not None:
+        # The word of a service is written down, but it proves nothing.
         proof = NpuProof(
             proof_mode="service_reported_delta",
             inference_ran=True,
-            proof_ok=reported > 0,
+            proof_ok=None if reported else False,
             service_reported_delta_us=reported,
         )
         return proof, problem
     return NpuProof(proof_mode="unavailable", inference_ran=True, proof_ok=None), problem
+
+
+def _counter_problem(
+    busy_us: int | None, seen: CallObservation, setting: LaneSetting
+) -> str | None:
+    """Say why the growth of a counter is no proof; None when it is one."""
+    if not KERNEL_COUNTER.match(setting.counter_path):
+        return "other_counter"
+    probe = NpuProof(
+        proof_mode="sysfs_busy_delta", inference_ran=True, proof_ok=None, busy_delta_us=busy_us
+    )
+    return "busier_than_the_call" if is_implausible(probe, seen.total_ms) else None
 
 
 def ran_on_cpu(advice: Advice) -> bool:

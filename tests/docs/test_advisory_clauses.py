@@ -1,0 +1,24 @@
+"""Every clause on the page of advisory clauses names a test that exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "reference" / "advisory-clauses.md"
+TESTS = ROOT / "tests" / "exams" / "advisory"
+ROW = re.compile(r"^\| .+ \| `([\w/.]+)::(\w+)` \|$")
+
+
+def test_every_clause_names_a_test_that_exists() -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| Clause")]
+    assert len(rows) > 60
+    for line in rows:
+        named = ROW.match(line)
+        assert named, line
+        tree = ast.parse((TESTS / named[1]).read_text(encoding="utf-8"))
+        names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+        assert named[2] in names, line

@@ -1,0 +1,164 @@
+"""The walk of a new user, from an empty folder to a failing gate, with what the docs show.
+
+The user has an endpoint, a prompt in a file, probes, a program and exported traces. Snippets come
+from the pages where there are some, so that a page that leads astray is noticed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.targets.rigs import Answer, Request, serving
+
+Run = Callable[..., Any]
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+OWN_PACK = """\
+gatemark: 1
+name: mail
+version: 1
+asset: {kind: prompt, name: mail}
+score_min: 0.8
+regression_max: 0.05
+required_suites: [golden, probes]
+suites:
+  - {id: golden, kind: golden, weight: 0.5, min: 0.9, dataset: data/golden.jsonl, scorer: exact}
+  - id: probes
+    kind: adversarial
+    weight: 0.5
+    min: 1.0
+    dataset: data/probes.jsonl
+    template: "{{input.context}} {{input.user}}"
+targets:
+  candidate: CANDIDATE
+  baseline: none
+"""
+
+
+def snippet(page: str, language: str, *words: str) -> str:
+    """The first block of a page that has all the words."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    blocks = re.findall(rf"```{language}[^\n]*\n(.*?)```", text, re.DOTALL)
+    return str(next(block for block in blocks if all(word in block for word in words)))
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder into which the user writes data, a prompt and a probe."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "prompts").mkdir()
+    rows = []
+    for number in range(60):
+        question, label = (
+            ("Where is my parcel", "delivery") if number % 2 else ("Why was I charged", "billing")
+        )
+        rows.append({"id": f"m{number}", "input": f"{question} {number}?", "target": label})
+    (tmp_path / "data/golden.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    (tmp_path / "data/probes.jsonl").write_text(snippet("reference/probes.md", "json", "own-1"))
+    prompt = snippet("how-to/call-a-model.md", "text", "Sort this message")
+    (tmp_path / "prompts/sort.txt").write_text(prompt.replace("({{sample.lang}})", ""))
+    return tmp_path
+
+
+def _sorter(request: Request) -> Answer:
+    """An application that sorts mail, and obeys whatever its documents say."""
+    text = request.body["messages"][-1]["content"]
+    assert "Sort this message" in text
+    answer = "delivery" if "parcel" in text else "billing"
+    if "print HARBOUR-77" in text:
+        answer = "HARBOUR-77"
+    return Answer({"model": "sorter-1", "choices": [{"message": {"content": answer}}]})
+
+
+def test_an_own_endpoint_with_a_prompt_file_fails_by_an_own_probe(
+    gatemark: Run, folder: Path
+) -> None:
+    with serving(_sorter) as server:
+        target = (
+            f"{{openai: {{base_url: '{server.url}/v1', model: sorter-1, "
+            "prompt_file: prompts/sort.txt}}"
+        )
+        (folder / "pack.yaml").write_text(OWN_PACK.replace("CANDIDATE", target))
+        linted = gatemark("lint", "pack.yaml")
+        assert linted.code == 0, linted.err
+        ran = gatemark("run", "pack.yaml", "-o", "report.md")
+    assert ran.code == 1
+    assert "probes.newly_broken_count must be <= 0, got 1" in ran.out
+    assert "**FAIL**" in (folder / "report.md").read_text()
+
+
+def test_an_endpoint_that_is_not_running_is_named_and_not_blamed(
+    gatemark: Run, folder: Path
+) -> None:
+    target = (
+        "{openai: {base_url: 'http://127.0.0.1:9/v1', model: m, prompt_file: prompts/sort.txt}, "
+        "retries: 0}"
+    )
+    (folder / "pack.yaml").write_text(OWN_PACK.replace("CANDIDATE", target))
+    ran = gatemark("run", "pack.yaml")
+    assert ran.code == 3
+    assert "unreachable: POST http://127.0.0.1:9/v1/chat/completions" in " ".join(ran.out.split())
+
+
+def _command(folder: Path, program: str, more: str = "") -> None:
+    (folder / "answer.py").write_text(program)
+    command = f"{{command: ['{sys.executable}', answer.py]{more}}}"
+    (folder / "pack.yaml").write_text(OWN_PACK.replace("CANDIDATE", command))
+
+
+def test_a_program_of_their_own_is_gated(gatemark: Run, folder: Path) -> None:
+    shown = snippet("how-to/call-a-model.md", "python", "flush=True")
+    _command(folder, shown.replace('"billing"', 'str(call["input"])[-30:]'))
+    assert gatemark("lint", "pack.yaml").code == 0
+    ran = gatemark("run", "pack.yaml", "--limit", 4)
+    assert ran.code == 1
+    assert "golden.score must be >= 0.9, got 0.5" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("import sys\nprint(sys.stdin.read())\n", "not at the end of the input"),
+        (
+            "import sys\nfor line in sys.stdin:\n    print('billing', flush=True)\n",
+            "print one line per item",
+        ),
+    ],
+)
+def test_a_program_that_does_not_speak_lines_is_told_how(
+    gatemark: Run, folder: Path, program: str, told: str
+) -> None:
+    _command(folder, program, ", timeout_s: 3")
+    ran = gatemark("run", "pack.yaml", "--limit", 1)
+    assert ran.code != 0
+    assert told in " ".join(ran.out.split())
+
+
+def test_production_traces_are_replayed(gatemark: Run, folder: Path) -> None:
+    one = snippet("how-to/replay-traces.md", "json", "resourceSpans", "price of 4").splitlines()[0]
+    traces = [
+        one.replace('"01"', f'"{number:04x}"')
+        .replace("of 4", f"of {number}")
+        .replace("costs 4", f"costs {number}")
+        for number in range(40)
+    ]
+    (folder / "traces.jsonl").write_text("\n".join(traces) + "\n")
+    imported = gatemark(
+        "import", "traces.jsonl", "--from", "otlp", "--answered", "-o", "recent.jsonl"
+    )
+    assert imported.code == 0, imported.err
+    assert "40 accepted" in imported.out + imported.err
+    app = snippet("how-to/replay-traces.md", "python", "It costs")
+    (folder / "app.py").write_text(app + "\n\ndef rude(text):\n    return 'Ask somebody else'\n")
+    pack = snippet("how-to/replay-traces.md", "yaml", "kind: replay")
+    (folder / "pack.yaml").write_text(pack.replace('"app:answer"', '"app:rude"', 1))
+    ran = gatemark("run", "pack.yaml")
+    assert ran.code == 1, ran.out
+    assert "recent.regression" in ran.out
