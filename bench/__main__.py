@@ -22,6 +22,7 @@ SECTIONS = {
     "runlog": "runlog.lines",
     "lifecycle": "lifecycle.lines",
     "drift": "drift.lines",
+    "drift-quality": "drift_quality.lines",
     "web": "web.lines",
     "error-rates": "error_rates.lines",
     "verdicts": "verdicts.lines",

@@ -39,7 +39,7 @@ def gatemark() -> Callable[[], object]:
     def judge() -> object:
         sums = np.stack([raw.sum(axis=1).T, (raw**2).sum(axis=1).T], axis=2)
         data = Data("sum", np.full((SERIES, WINDOWS), float(ITEMS)), sums)
-        return simulate(DriftPolicy(), Watch(metric="*"), detector, data)
+        return simulate(DriftPolicy(), [(Watch(metric="*"), detector)], data)
 
     return judge
 

@@ -12,7 +12,6 @@ from tests.lifecycle.sealed import full_pack, result
 
 from gatemark.core.canonical import digest
 from gatemark.core.result import AssetKind
-from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.point import Pushed
 from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
@@ -23,7 +22,7 @@ from gatemark.lifecycle.model.nouns import Stage
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
-from .series import HEALTHY, START, day
+from .series import HEALTHY, START, by_tick, day
 
 ASSET = "triage"
 METRIC = "golden_accuracy"
@@ -111,7 +110,7 @@ class Live:
     def probe(self, days: float, **more: Any) -> ProbeReport:
         self.now = max(self.now, day(days))
         # One version and no fallback: most tests look at what a breach does to it.
-        policy = more.pop("policy", DriftPolicy(on_breach="stop"))
+        policy = more.pop("policy", by_tick(on_breach="stop"))
         return probe(self.workspace, policy, now=day(days), **more)
 
     def events(self, kind: str) -> list[tuple[int, dict[str, Any]]]:

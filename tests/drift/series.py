@@ -12,7 +12,7 @@ from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import Series
-from gatemark.drift.judging.policy import DriftPolicy, Watch
+from gatemark.drift.judging.policy import LITERAL_WATCHES, DriftPolicy, Watch
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.signal import DriftSignal
 
@@ -39,6 +39,14 @@ HEALTHY = [
 """Sixteen windows around ten with a spread of about one."""
 
 
+def by_tick(**policy: Any) -> DriftPolicy:
+    """One sigma probe a metric, warnings corrected for the tick: simple to reckon with.
+
+    What the built-in policy does is in ``test_quality.py``.
+    """
+    return DriftPolicy(**{"watches": LITERAL_WATCHES, "q": 0.05, **policy})
+
+
 def day(number: float) -> datetime:
     return START + timedelta(days=number)
 
@@ -49,7 +57,7 @@ class Days:
     def __init__(self, *rows: Sequence[float | None], watch: Any = None, **policy: Any) -> None:
         self.rows = rows
         self.watch = watch or Watch(metric="*")
-        self.policy = DriftPolicy(**policy)
+        self.policy = by_tick(**policy)
         self.kept: dict[int, Any] = {}
         self.closed: list[Any] = []
         self.opened: tuple[Any, ...] = ()

@@ -74,7 +74,7 @@ def test_literal_gives_the_sources_sigma_under_the_keys_of_the_contract(
 def test_corrected_reports_both_numbers_and_the_smaller_one_is_corrected(
     drift: Run, pushed: Run
 ) -> None:
-    pushed(points([*HEALTHY, 0.85]))
+    pushed(points([*HEALTHY, 0.80]))
     (signal,) = drift("probe", "--now", stamp(16), "--json").json["signals"]
     assert signal["level"] == "WARN"
     assert abs(signal["z"]) < abs(signal["sigma"])
@@ -260,7 +260,7 @@ def test_the_policy_can_be_printed(gatemark: Run) -> None:
 def test_the_policy_is_explained_by_a_seeded_simulation(gatemark: Run, tmp_path: Path) -> None:
     policy = tmp_path / "drift.yaml"
     policy.write_text(
-        "gatemark_drift: 1\ndefaults: false\nwatches:\n"
+        "gatemark_drift: 1\ndefaults: false\nq: 0.05\nwatches:\n"
         "  - {metric: golden_accuracy, classes: [agent], harm: down, scale: rate}\n",
         encoding="utf-8",
     )
@@ -277,11 +277,13 @@ def test_the_policy_is_explained_by_a_seeded_simulation(gatemark: Run, tmp_path:
     assert agent["alone_false_demotions_per_year"] == watch["alone_false_demotions_per_year"], (
         "one metric, nothing to add up"
     )
-    five = next(power for power in found["power"] if power["shift_sd"] == 5)
-    assert five["demoted_share"] >= 0.9
+    five = next(one for one in found["detection"] if (one["change"], one["days"]) == (5, 7))
+    assert five["demoted"] >= 0.9
+    assert [kind["kind"] for kind in found["kinds"]][:2] == ["independent", "correlation 0.5"]
     words = gatemark(*arguments).out
     assert "expected false demotions of a healthy asset" in words
-    assert "a shift of 5 sd that stays is demoted within 3 windows" in words
+    assert "5 sd that stay" in words
+    assert "correlation 0.5" in words
 
 
 def test_metrics_are_what_prometheus_reads(drift: Run, pushed: Run, tmp_path: Path) -> None:
@@ -333,7 +335,7 @@ def test_a_page_shows_series_bands_episodes_and_acts(
     ran = drift("report", "triage", "--now", stamp(17), "-o", target, "-o", data)
     assert ran.code == 0, ran.err
     page = target.read_text()
-    for text in ("BREACH", "own_metric", "within 2 sigma", "within 3 sigma", "Actions"):
+    for text in ("BREACH", "own_metric", "within 2 sigma", "within 3.5 sigma", "Actions"):
         assert text in page
     assert "<script" not in page
     view = json.loads(data.read_text())

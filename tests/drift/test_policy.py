@@ -8,7 +8,7 @@ import pytest
 
 from gatemark.core.durations import seconds_of, words_of
 from gatemark.core.errors import BadInputError, InvalidValueError
-from gatemark.drift.judging.policy import WATCHES, DriftPolicy, Response, Watch
+from gatemark.drift.judging.policy import LITERAL_WATCHES, WATCHES, DriftPolicy, Response, Watch
 from gatemark.drift.policy_file import drift_policy, policy_text, read_drift_policy
 
 TABLE = {
@@ -28,13 +28,35 @@ def written(tmp_path: Path, text: str) -> str:
 
 
 def test_the_built_in_watches_are_the_table_of_watched_metrics() -> None:
-    watches = {watch.metric: watch for watch in WATCHES}
+    watches = {watch.metric: watch for watch in LITERAL_WATCHES}
     assert set(watches) == {*TABLE, "*"}
     for metric, (classes, harm, detector) in TABLE.items():
         watch = watches[metric]
         assert (set(watch.classes), watch.harm, watch.detector) == (classes, harm, detector)
         assert (watch.window, watch.baseline) == ("1d", 14)
         assert (watch.warn, watch.breach, watch.sustained) == (2, 3, 2)
+
+
+def test_the_mode_that_corrects_looks_for_lasting_shifts_beside_every_sigma_probe() -> None:
+    probes = [watch for watch in WATCHES if watch.detector == "sigma"]
+    beside = [watch for watch in WATCHES if watch.detector == "shift"]
+    assert [watch.metric for watch in probes] == [watch.metric for watch in beside]
+    for probe, shift in zip(probes, beside, strict=True):
+        assert (probe.baseline, shift.baseline) == (90, 90)
+        assert (probe.harm, probe.classes, probe.scale) == (shift.harm, shift.classes, shift.scale)
+    others = [watch for watch in LITERAL_WATCHES if watch.detector != "sigma"]
+    assert [watch for watch in WATCHES if watch.detector not in ("sigma", "shift")] == others
+
+
+def test_the_literal_mode_has_the_table_of_the_document_also_when_a_file_adds_to_it(
+    tmp_path: Path,
+) -> None:
+    assert DriftPolicy(mode="literal").watches == LITERAL_WATCHES
+    path = written(tmp_path, "gatemark_drift: 1\nwatches:\n  - {metric: own}\n")
+    assert {watch.detector for watch in read_drift_policy(path, "literal").watches} == {
+        watch.detector for watch in LITERAL_WATCHES
+    }
+    assert "shift" in {watch.detector for watch in read_drift_policy(path).watches}
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,14 @@ import pytest
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.drift.close import CloseRequest, close_episode
-from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
+from gatemark.drift.judging.policy import Response, Watch
 from gatemark.drift.open_stores import memories_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.ledger.checks.verify import verify_ledger
 from gatemark.lifecycle.commands import Approve, Demote, Promote
 
 from .live import ASSET, METRIC, Live, lively, point
-from .series import day
+from .series import by_tick, day
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_every_act_is_an_event_that_cites_signal_and_baseline(live: Live) -> Non
     assert len(payload["baseline_ids"]) == 14
     assert payload["baseline_ids"][-1] == "2026-03-15T00:00:00Z/86400s#1", "one window is left out"
     assert payload["baseline_digest"] == episode.baseline_digest
-    assert payload["drift_policy_digest"] == DriftPolicy(on_breach="stop").digest
+    assert payload["drift_policy_digest"] == by_tick(on_breach="stop").digest
     signal_seq = next(seq for seq, p in live.events("drift_signal") if p["episode"])
     *_, (_, moved) = live.events("transition")
     assert (moved["after"], moved["cause"]) == ("demoted", "demote")
@@ -225,7 +225,7 @@ def test_a_correction_from_before_a_fresh_start_demotes_nobody(live: Live) -> No
     live.push(17, [2.0])
     found = live.probe(19)
     assert (found.actions, live.stage()) == ((), "shadow")
-    wary = DriftPolicy(q=0.06)
+    wary = by_tick(q=0.06)
     assert (live.probe(19, policy=wary).actions, live.stage()) == ((), "shadow")
 
 
@@ -240,7 +240,7 @@ def test_another_policy_does_not_demote_the_live_version_for_a_canary_that_is_go
     live.probe(18)
     live.push(18, [10.0])
     live.probe(19)
-    found = live.probe(19, policy=DriftPolicy(q=0.06, on_breach="stop"))
+    found = live.probe(19, policy=by_tick(q=0.06, on_breach="stop"))
     assert moves(found) == []
     assert live.stage("1.0.0") == "enabled"
 
@@ -314,7 +314,7 @@ def test_broken_glass_does_not_make_a_metric_forget_its_trouble(live: Live) -> N
 
 
 def test_a_candidate_in_shadow_ends_no_trouble_of_the_live_version(live: Live) -> None:
-    patient = DriftPolicy(responses=(Response("enabled", "WARN", ("alert",)),))
+    patient = by_tick(responses=(Response("enabled", "WARN", ("alert",)),))
     live.push(0, [*lively(), 6.0])
     (episode,) = live.probe(17, policy=patient).episodes
     live.to_shadow("2.0.0")
@@ -343,8 +343,8 @@ def test_an_open_breach_holds_a_promotion(live: Live) -> None:
     live.probe(16)
     live.to_shadow("2.0.0")
     live.push(16, [3.0, 3.0])
-    live.probe(17, policy=DriftPolicy(responses=()))
-    live.probe(18, policy=DriftPolicy(responses=()))
+    live.probe(17, policy=by_tick(responses=()))
+    live.probe(18, policy=by_tick(responses=()))
     assert live.stage("1.0.0") == "enabled", "this policy only looks"
     from gatemark.core.canonical import digest
     from gatemark.lifecycle.commands import Approve
@@ -407,14 +407,14 @@ def test_assets_nobody_registered_are_judged_and_told_but_not_moved(tmp_path: Pa
 
 def test_another_policy_judges_the_same_windows_anew(live: Live) -> None:
     live.push(0, [*lively(), 3.0, 3.0, 3.0])
-    literal = live.probe(19, policy=DriftPolicy(mode="literal"))
+    literal = live.probe(19, policy=by_tick(mode="literal"))
     assert level(literal) == "WARN", "the trailing baseline has swallowed the shift"
     found = live.probe(19)
     assert level(found) == "BREACH"
     assert found.signals[0].z is not None
     assert found.episodes[0].id == literal.episodes[0].id, "still the same trouble"
     assert live.stage() == "demoted"
-    again = live.probe(19, policy=DriftPolicy(mode="literal"))
+    again = live.probe(19, policy=by_tick(mode="literal"))
     assert level(again) == "WARN", "literal is the formula and nothing else"
     assert again.episodes[0].level == "BREACH"
 
@@ -422,7 +422,7 @@ def test_another_policy_judges_the_same_windows_anew(live: Live) -> None:
 def test_an_episode_outlives_a_policy_that_would_not_have_opened_it(live: Live) -> None:
     live.push(0, [*lively(), 7.0])
     assert level(live.probe(17)) == "WARN"
-    patient = DriftPolicy(watches=(Watch(metric="*", warn=9.0, breach=9.0),))
+    patient = by_tick(watches=(Watch(metric="*", warn=9.0, breach=9.0),))
     found = live.probe(17, policy=patient)
     assert (found.signals[0].level, found.signals[0].episode) == ("WARN", found.episodes[0].id)
     live.push(17, [10.0, 10.0, 10.0])
@@ -430,7 +430,7 @@ def test_an_episode_outlives_a_policy_that_would_not_have_opened_it(live: Live) 
 
 
 def test_a_series_under_two_detectors_has_two_signals(live: Live) -> None:
-    policy = DriftPolicy(
+    policy = by_tick(
         watches=(
             Watch(metric=METRIC, harm="down"),
             Watch(metric=METRIC, harm="down", detector="ewma", warn_only=True),
@@ -469,7 +469,7 @@ def test_classes_breach_when_two_windows_are_beyond_three_without_more(
         | {"categories": {"a": first, "b": second}}
         for number, (first, second) in enumerate(days)
     ]
-    policy = DriftPolicy(watches=(Watch(metric="kinds", detector="chi_square"),))
+    policy = by_tick(watches=(Watch(metric="kinds", detector="chi_square"),))
     live.push_lines(lines, day(18))
     found = live.probe(18, policy=policy)
     assert level(found, "kinds") == expected
@@ -486,7 +486,7 @@ def of_form(number: int, metric: str, **held: Any) -> dict[str, Any]:
 
 def test_a_form_that_no_watch_reads_is_named(live: Live) -> None:
     live.push_lines([of_form(0, "odd", histogram=[1, 2])], day(1))
-    found = live.probe(1, policy=DriftPolicy(watches=(Watch(metric="*"),)))
+    found = live.probe(1, policy=by_tick(watches=(Watch(metric="*"),)))
     assert found.notes == ("triage odd (histogram) has no watch that reads it",)
 
 
@@ -523,7 +523,7 @@ def test_another_policy_does_not_tell_of_old_trouble_that_is_over(live: Live) ->
     live.push(0, [*lively(), 5.5, 10.0, 10.0, 10.0, 10.0])
     live.probe(17)
     (over,) = live.probe(21).closed
-    found = live.probe(21, policy=DriftPolicy(q=0.06))
+    found = live.probe(21, policy=by_tick(q=0.06))
     assert (found.closed, found.episodes) == ((), ())
     assert [one.id for one in memories_of(live.workspace).episodes()] == [over.id]
 

@@ -31,14 +31,14 @@ from gatemark.drift.alert import (
     WebhookSink,
 )
 from gatemark.drift.alerts import read_alert_plan, send_pending
-from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
+from gatemark.drift.judging.policy import Response, Watch
 from gatemark.drift.open_stores import alerts_of
 from gatemark.drift.sinks import DeliveryError, deliver
 from gatemark.drift.sinks.webhook import DELIVERY, SIGNATURE, TIMESTAMP
 from gatemark.lifecycle.commands import Demote
 
 from .live import Live, lively
-from .series import day
+from .series import by_tick, day
 
 ALERT = Alert(
     id="sha256:" + "ab" * 32,
@@ -368,7 +368,7 @@ def test_an_episode_alerts_once_per_level_and_a_dead_sink_is_tried_next_time(
 def test_a_hanging_sink_costs_a_tick_its_time_once(tmp_path: Path) -> None:
     live = Live(str(tmp_path / "store"), tmp_path)
     slow = CommandSink(name="slow", command=program("import time; time.sleep(9)"), time_limit_s=0.3)
-    policy = DriftPolicy(watches=(Watch(metric="*"),))
+    policy = by_tick(watches=(Watch(metric="*"),))
     for metric in ("a", "b", "c", "d"):
         live.push(0, [*lively(), 3.0], metric=metric)
     found = live.probe(17, plan=AlertPlan((slow,)), policy=policy)
@@ -431,7 +431,7 @@ def test_windows_with_too_few_items_alert_like_missing_ones(
     tmp_path: Path, logged: AlertPlan
 ) -> None:
     live = Live(str(tmp_path / "store"), tmp_path)
-    policy = DriftPolicy(watches=(Watch(metric="*", min_items=50),))
+    policy = by_tick(watches=(Watch(metric="*", min_items=50),))
     live.push(0, lively(), n=100)
     live.push(16, [3.0, 3.0, 3.0], n=49)
     live.probe(17, policy=policy, plan=logged)
@@ -461,7 +461,7 @@ def test_silence_of_an_asset_that_serves_nobody_or_that_the_policy_lets_be_is_no
     live = Live(str(tmp_path / "store"), tmp_path)
     live.enable()
     live.push(0, lively())
-    quiet = DriftPolicy(responses=(Response("enabled", "BREACH", ("demote", "alert")),))
+    quiet = by_tick(responses=(Response("enabled", "BREACH", ("demote", "alert")),))
     live.probe(20, policy=quiet, plan=logged)
     assert told(logged) == []
     live.do(Demote, "olu", "1.0.0", to="demoted", note="by hand")
@@ -475,7 +475,7 @@ def test_owners_are_told_as_the_stage_asks_for_that_the_asset_was_in(
     live = Live(str(tmp_path / "store"), tmp_path)
     live.enable()
     response = Response("enabled", "BREACH", ("demote", "alert"))
-    policy = DriftPolicy(responses=(response,), on_breach="stop")
+    policy = by_tick(responses=(response,), on_breach="stop")
     live.push(0, [*lively(), 3.0, 3.0])
     live.probe(18, policy=policy, plan=logged)
     assert live.stage() == "demoted"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.drift.judging.policy import DriftPolicy, Response
+from gatemark.drift.judging.policy import Response
 from gatemark.drift.open_stores import points_of
 from gatemark.drift.probe import ProbeReport
 from gatemark.ledger.checks.verify import verify_ledger
@@ -15,7 +15,7 @@ from gatemark.lifecycle.commands import Promote
 from gatemark.lifecycle.routing import route
 
 from .live import ASSET, METRIC, Live, lively, point
-from .series import day
+from .series import by_tick, day
 
 OTHER = "helpfulness"
 BAD = 3.0
@@ -72,7 +72,7 @@ def test_a_new_version_is_not_judged_by_the_baseline_of_the_one_before(live: Liv
 
 
 def test_suspicion_against_the_old_version_does_not_count_against_the_new_one(live: Live) -> None:
-    alert = DriftPolicy(responses=(Response("enabled", "WARN", ("alert",)),))
+    alert = by_tick(responses=(Response("enabled", "WARN", ("alert",)),))
     days_of(live, 0, [*lively(), BAD])
     live.probe(17, policy=alert)
     live.now = day(17)
@@ -85,7 +85,7 @@ def test_suspicion_against_the_old_version_does_not_count_against_the_new_one(li
 
 
 def test_a_canary_ends_no_episode_of_the_live_version(live: Live) -> None:
-    stop = DriftPolicy(on_breach="stop")
+    stop = by_tick(on_breach="stop")
     days_of(live, 0, [*lively(), BAD])
     (warned,) = live.probe(17, policy=stop).episodes
     live.now = day(17)
@@ -115,13 +115,13 @@ def test_points_that_name_a_canary_move_the_canary_and_nothing_else(live: Live) 
 
 def test_the_last_live_version_goes_on_serving_and_people_are_asked(live: Live) -> None:
     days_of(live, 0, [*lively(), BAD, BAD])
-    found = live.probe(18, policy=DriftPolicy())
+    found = live.probe(18, policy=by_tick())
     ((act, outcome),) = moves(found)
     assert (act, "no earlier version takes over" in outcome) == ("keep", True)
     assert live.stage() == "enabled"
     found_route = route(live.workspace, ASSET)
     assert found_route.primary is not None
-    assert live.probe(18, policy=DriftPolicy()).actions == (), "told once"
+    assert live.probe(18, policy=by_tick()).actions == (), "told once"
     assert verify_ledger(live.workspace.store).troubles == ()
 
 
@@ -129,9 +129,9 @@ def test_a_policy_that_says_stop_takes_the_last_version_out_and_it_is_written_do
     live: Live,
 ) -> None:
     days_of(live, 0, [*lively(), BAD, BAD])
-    live.probe(17, policy=DriftPolicy(on_breach="stop"))
+    live.probe(17, policy=by_tick(on_breach="stop"))
     assert live.stage() == "enabled", "a warning never stops what serves"
-    live.probe(18, policy=DriftPolicy(on_breach="stop"))
+    live.probe(18, policy=by_tick(on_breach="stop"))
     assert live.stage() == "demoted"
     *_, (_, moved) = live.events("transition")
     assert "on_breach stop" in moved["note"]
@@ -141,7 +141,7 @@ def test_a_policy_that_keeps_the_last_never_moves_what_is_live(live: Live) -> No
     live.now = day(0)
     upgrade(live)
     days_of(live, 1, [*lively(), BAD, BAD])
-    live.probe(19, policy=DriftPolicy(on_breach="keep_last"))
+    live.probe(19, policy=by_tick(on_breach="keep_last"))
     assert live.place.enabled == "2.0.0"
 
 
@@ -149,7 +149,7 @@ def test_a_rise_of_golden_accuracy_demotes_no_kind_of_asset(tmp_path: Path) -> N
     found = Live(str(tmp_path / "store"), tmp_path)
     found.enable(kind="classifier")
     days_of(found, 0, [*lively(), 20.0, 20.0])
-    report = found.probe(18, policy=DriftPolicy(on_breach="stop"))
+    report = found.probe(18, policy=by_tick(on_breach="stop"))
     (signal,) = (one for one in report.signals if one.metric == METRIC)
     assert signal.level == "INFO"
     assert (report.actions, found.stage()) == ((), "enabled")

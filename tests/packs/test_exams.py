@@ -267,3 +267,8 @@ suites:
     assert ran.code == code, ran.err + ran.out
     verified = gatemark("ledger", "verify", "--rescore", "--store", tmp_path / "store")
     assert verified.code == 0, verified.out
+    pack = (tmp_path / "pack.yaml").read_text() + "    options: {profile: dev}\n"
+    (tmp_path / "pack.yaml").write_text(pack.replace("version: 1", "version: 2"))
+    looser = run(gatemark, tmp_path, tmp_path / "pack.yaml")
+    assert looser.code == 2
+    assert "profile dev is looser than release: it needs an override" in looser.err

@@ -102,6 +102,7 @@ COMMANDS = {
     "GrantRoles": "PUT /people/{name}/roles",
     "PauseVersion": MOVES["pause"],
     "Promote": MOVES["promote"],
+    "PushShadow": f"POST {VERSION}/shadow",
     "PushWindow": "POST /assets/{asset}/canary/windows",
     "ReportService": "POST /assets/{asset}/service-reports",
     "ResumeVersion": MOVES["resume"],

@@ -59,6 +59,26 @@ def test_taking_back_needs_no_lock(scene: Scene, client: Client) -> None:
     assert again.status_code == 409 or again.json()["changed"] is False
 
 
+def test_a_shadow_is_measured_beside_what_is_live(scene: Scene, client: Client) -> None:
+    scene.enable("1.0.0")
+    scene.to_shadow("2.0.0")
+    headers = scene.session(client, "olu")
+    since = read_state(scene.workspace, ASSET).asset.track("production", "2.0.0").since
+    assert since is not None
+    span = {
+        "start": f"{since:%Y-%m-%dT%H:%M:%SZ}",
+        "end": f"{since + timedelta(days=400):%Y-%m-%dT%H:%M:%SZ}",
+        "n": 100,
+        "agreed": 95,
+        "errors": {"candidate": 1, "live": 1},
+    }
+    address = f"{ADDRESS}/versions/2.0.0/shadow"
+    refused = client.post(address, json={"spans": [span]}, headers=headers)
+    assert (refused.status_code, "must lie between" in refused.text) == (409, True)
+    wrong = client.post(address, json={"spans": [{**span, "agreed": "all"}]}, headers=headers)
+    assert (wrong.status_code, "agreed" in wrong.text) == (422, True)
+
+
 def test_the_same_key_gives_the_same_answer_and_acts_once(scene: Scene, client: Client) -> None:
     headers = scene.session(client, "ann") | {"Idempotency-Key": "k-1"}
     body = {"kind": "prompt", "digest": digest("x"), "note": "first"}

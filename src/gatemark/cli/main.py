@@ -71,6 +71,10 @@ VERBS: dict[str, tuple[str, str]] = {
         "gatemark.cli.lifecycle.release",
         "Take a version as far as it may go now.",
     ),
+    "shadow": (
+        "gatemark.cli.lifecycle.shadow",
+        "Measure a shadow beside the live version.",
+    ),
     "promote": (
         "gatemark.cli.lifecycle.promote",
         "Move a version to a stage, citing sealed results.",
@@ -153,6 +157,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "release",
         "promote",
         "approve",
+        "shadow",
         "canary",
         "route",
         "why",

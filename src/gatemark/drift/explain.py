@@ -1,4 +1,4 @@
-"""The journey of ``gatemark drift policy --explain``: what a policy does to healthy assets."""
+"""The journey of ``gatemark drift policy --explain``: false alarms and detection of a policy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,18 @@ import msgspec
 from gatemark.core.result import AssetKind
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy, Watch
-from gatemark.drift.judging.simulate import alone, demoted_within, false_alarms
+from gatemark.drift.judging.simulate import (
+    KINDS,
+    SHIFTS,
+    YEAR,
+    Detection,
+    Watched,
+    alone,
+    detection,
+    false_alarms,
+)
 
 DAYS: Final = 110
-SHIFTS: Final = (3.0, 5.0)
 MONTHS: Final = 12
 
 
@@ -45,12 +53,12 @@ class ClassFigures(msgspec.Struct, frozen=True):
     alone_false_demotions_per_year: float
 
 
-class Power(msgspec.Struct, frozen=True):
-    """How often a shift that stays leads to a demotion soon."""
+class KindFigures(msgspec.Struct, frozen=True):
+    """False alarms of one healthy metric a year, by how its windows hang together."""
 
-    shift_sd: float
-    windows: int
-    demoted_share: float
+    kind: str
+    false_warnings_per_year: float
+    false_demotions_per_year: float
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -64,11 +72,16 @@ class Explained(msgspec.Struct, frozen=True):
     days: int
     watches: tuple[WatchFigures, ...]
     classes: tuple[ClassFigures, ...]
-    power: tuple[Power, ...]
+    kinds: tuple[KindFigures, ...]
+    detection: tuple[Detection, ...]
 
 
 def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
-    """Simulate every watch of a policy on healthy series, and its sigma probe on shifted ones."""
+    """Simulate a policy: each watch on healthy series, those of one number on all kinds of series.
+
+    The watches of a number work together there, as they do on a metric that no table names.
+    """
+    numbers = of_a_number(policy)
     figures = tuple(_figures(policy, watch, seed, series) for watch in policy.watches)
     return Explained(
         policy=policy.name,
@@ -79,20 +92,22 @@ def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
         days=DAYS,
         watches=figures,
         classes=tuple(_classes(policy, figures)),
-        power=_power(policy, seed, max(100, 5 * series // 2)),
+        kinds=tuple(_kind(policy, numbers, kind, seed, series // 4) for kind in KINDS if numbers),
+        detection=tuple(
+            found
+            for change in (*SHIFTS, None)
+            if numbers
+            for found in detection(policy, numbers, change=change, seed=seed, series=series)
+        ),
     )
 
 
 def _figures(policy: DriftPolicy, watch: Watch, seed: int, series: int) -> WatchFigures:
-    detector = detectors().get(watch.detector)
-    # Scale and items belong to the user's data; the simulated series have their own.
-    plain = msgspec.structs.replace(watch, scale="number", min_sd=None, min_effect=0, min_items=1)
-    found = false_alarms(policy, plain, detector, seed=seed, assets=series, metrics=1, days=DAYS)
+    watched = [(_plain(watch), detectors().get(watch.detector))]
+    found = false_alarms(policy, watched, seed=seed, assets=series, metrics=1, days=DAYS)
     lone = found
-    if policy.mode == "corrected":
-        lone = false_alarms(
-            alone(policy), plain, detector, seed=seed, assets=series, metrics=1, days=DAYS
-        )
+    if policy.mode == "corrected" and policy.q is not None:
+        lone = false_alarms(alone(policy), watched, seed=seed, assets=series, metrics=1, days=DAYS)
     return WatchFigures(
         metric=watch.metric,
         detector=watch.detector,
@@ -124,21 +139,28 @@ def _classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[C
             )
 
 
-def _power(policy: DriftPolicy, seed: int, series: int) -> tuple[Power, ...]:
-    probes = [watch for watch in policy.watches if watch.detector == "sigma"]
-    if not probes:
-        return ()
-    watch = msgspec.structs.replace(
-        probes[0], harm="both", scale="number", min_sd=None, min_effect=0, min_items=1
+def _plain(watch: Watch) -> Watch:
+    """A watch without scale and items: those belong to the user's data, not to simulated series."""
+    return msgspec.structs.replace(watch, scale="number", min_sd=None, min_effect=0, min_items=1)
+
+
+def of_a_number(policy: DriftPolicy) -> list[Watched]:
+    """The watches that judge a metric of one number, preferably one that no table names."""
+    watched = [(_plain(watch), detectors().get(watch.detector)) for watch in policy.watches]
+    numbers = [pair for pair in watched if "value" in pair[1].forms - pair[1].named_forms]
+    named = [pair for pair in numbers if pair[0].metric == ANY_METRIC] or numbers
+    first = named[0][0].metric if named else ANY_METRIC
+    return [
+        (msgspec.structs.replace(watch, harm="both"), detector)
+        for watch, detector in named
+        if watch.metric == first
+    ]
+
+
+def _kind(
+    policy: DriftPolicy, watched: list[Watched], kind: str, seed: int, series: int
+) -> KindFigures:
+    found = false_alarms(
+        alone(policy), watched, seed=seed, assets=series, metrics=1, days=YEAR, kind=kind
     )
-    sigma = detectors().get("sigma")
-    return tuple(
-        Power(
-            shift_sd=shift,
-            windows=watch.sustained + 1,
-            demoted_share=demoted_within(
-                policy, watch, sigma, seed=seed, shift_sd=shift, series=series
-            ),
-        )
-        for shift in SHIFTS
-    )
+    return KindFigures(kind, found.warnings_per_year, found.demotions_per_year)

@@ -9,7 +9,7 @@ import yaml
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.drift.detectors.registry import detectors
-from gatemark.drift.judging.policy import WATCHES, DriftPolicy, Response, Watch
+from gatemark.drift.judging.policy import DriftPolicy, Response, Watch
 from gatemark.drift.signal import Mode
 from gatemark.evidence.settings_file import read_settings
 
@@ -19,12 +19,13 @@ DEFAULTS: Final = "defaults"
 
 def drift_policy(path: str | None, mode: Mode | None = None) -> DriftPolicy:
     """The policy of a file, or the one that is built in; ``mode`` overrules it."""
-    policy = DriftPolicy() if path is None else read_drift_policy(path)
-    return policy if mode is None else msgspec.structs.replace(policy, mode=mode)
+    if path is not None:
+        return read_drift_policy(path, mode)
+    return DriftPolicy() if mode is None else DriftPolicy(mode=mode)
 
 
-def read_drift_policy(path: str) -> DriftPolicy:
-    """The policy of a file.
+def read_drift_policy(path: str, mode: Mode | None = None) -> DriftPolicy:
+    """The policy of a file; ``mode`` overrules it.
 
     Its watches come in the place of those of the same metric, its responses in the place of those
     to the same stage and level; the others stay, unless the file says ``defaults: false``.
@@ -36,7 +37,7 @@ def read_drift_policy(path: str) -> DriftPolicy:
     if not isinstance(keeps_defaults, bool):
         raise BadInputError(f"{path}: {DEFAULTS} must be true or false, got {keeps_defaults!r}")
     try:
-        policy = msgspec.convert(value, DriftPolicy)
+        policy = msgspec.convert(value if mode is None else {**value, "mode": mode}, DriftPolicy)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{path}: {error}") from error
     _check_watches(path, policy)
@@ -69,7 +70,9 @@ def _joined(policy: DriftPolicy, value: dict[str, object]) -> DriftPolicy:
     watches: tuple[Watch, ...] = policy.watches
     if "watches" in value:
         named = {watch.metric for watch in policy.watches}
-        watches += tuple(watch for watch in WATCHES if watch.metric not in named)
+        watches += tuple(
+            watch for watch in DriftPolicy(mode=policy.mode).watches if watch.metric not in named
+        )
     responses: tuple[Response, ...] = policy.responses
     if "responses" in value:
         named_responses = {(response.stage, response.level) for response in policy.responses}

@@ -18,6 +18,7 @@ from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
 from gatemark.drift.assets import ServingHistory, rearming, registered_kinds
 from gatemark.drift.cohorts import GatheredCohorts, gather
+from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import (
     Memory,
@@ -76,6 +77,27 @@ class Evaluation(NamedTuple):
     ticked: TickFindings
     signals: tuple[DriftSignal, ...]
     changed_series: tuple[Series, ...]
+
+    def by_metric(self) -> tuple[DriftSignal, ...]:
+        """The signals, but one for a metric with a probe and a watch for lasting shifts.
+
+        It is that of the probe, unless the other one is worse.
+        """
+        lasting = {detector.name for detector in detectors() if detector.is_self_starting}
+        shown: dict[tuple[str, str], DriftSignal] = {}
+        others = []
+        for signal in sorted(self.signals, key=lambda signal: signal.detector in lasting):
+            key = (signal.asset, signal.metric)
+            known = shown.get(key)
+            if signal.detector in lasting and known is not None:
+                if severity(signal.level) > severity(known.level):
+                    shown[key] = signal
+            elif known is None:
+                shown[key] = signal
+            else:
+                others.append(signal)
+        both = (*shown.values(), *others)
+        return tuple(sorted(both, key=lambda s: (s.asset, s.metric, s.detector)))
 
 
 def evaluate(
@@ -329,12 +351,13 @@ def _probed(
     *,
     alerts: tuple[Delivered, ...] = (),
 ) -> ProbeReport:
-    counted = Counter(signal.level for signal in found.signals)
+    signals = found.by_metric()
+    counted = Counter(signal.level for signal in signals)
     levels = sorted(counted, key=severity, reverse=True)
     return ProbeReport(
         at=now,
         policy=PolicyName(policy.name, policy.mode, policy.digest),
-        signals=found.signals,
+        signals=signals,
         levels={level: counted[level] for level in levels},
         judged_windows=found.ticked.judged_windows,
         episodes=found.ticked.open,

@@ -100,9 +100,17 @@ def _replayed(
     tick(pairs, wide, now, on_judged=note)
     signals = {(s.metric, s.detector): s for s in found.signals}
     views: dict[tuple[str, str], SeriesView] = {}
-    for number, cohort in enumerate(gathered.cohorts):
+    # A watch for lasting shifts shows the same values as the probe beside it.
+    ordered = sorted(
+        enumerate(gathered.cohorts), key=lambda pair: pair[1].detector.is_self_starting
+    )
+    for number, cohort in ordered:
         for row, series in enumerate(cohort.series):
             key = (series.metric, cohort.detector.name)
+            if cohort.detector.is_self_starting and any(
+                series.metric == shown for shown, _ in views
+            ):
+                continue
             views[key] = SeriesView(
                 metric=series.metric,
                 detector=cohort.detector.name,

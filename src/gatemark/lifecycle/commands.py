@@ -24,6 +24,7 @@ from gatemark.lifecycle.model.nouns import (
     Risk,
     Role,
     SchemaChange,
+    ShadowPairs,
     Stage,
     Traffic,
 )
@@ -174,6 +175,13 @@ class PushWindow(AssetCommand, frozen=True, kw_only=True):
     metrics: tuple[ArmMetric, ...] = ()
     invariants: tuple[InvariantCount, ...] = ()
     traffic: Traffic | None = None
+
+
+class PushShadow(AssetCommand, frozen=True, kw_only=True):
+    """Report what a shadow and the live version did on the same inputs."""
+
+    version: str
+    pairs: ShadowPairs
 
 
 class ReportService(AssetCommand, frozen=True, kw_only=True):

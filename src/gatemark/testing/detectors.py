@@ -107,11 +107,13 @@ def _check_laws(
     for row in range(_SERIES):
         alone = detector.judge(sample.rows(np.asarray([row])), options)
         _check_same(detector, "a series alone", whole.rows(slice(row, row + 1)), alone)
-    order = rng.permutation(_WINDOWS)
-    shuffled = sample._replace(
-        baseline_items=sample.baseline_items[:, order], baseline=sample.baseline[:, order]
-    )
-    _check_same(detector, "a baseline in another order", whole, detector.judge(shuffled, options))
+    if not detector.is_self_starting:
+        order = rng.permutation(_WINDOWS)
+        shuffled = sample._replace(
+            baseline_items=sample.baseline_items[:, order], baseline=sample.baseline[:, order]
+        )
+        again = detector.judge(shuffled, options)
+        _check_same(detector, "a baseline in another order", whole, again)
     if not np.isfinite(whole.z).all():
         _fail(detector, "must read a score off every full series")
 

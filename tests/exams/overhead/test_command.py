@@ -273,7 +273,7 @@ def test_a_window_that_breaks_altogether_fails(score: Run, tmp_path: Path) -> No
 
 def test_a_guarded_arm_without_guards_is_inconclusive(score: Run, tmp_path: Path) -> None:
     arms = ppl_pair(tmp_path, 10, 10)
-    same = [math.log(10)] * 12
+    same = [math.log(10.01)] * 12
     for guards, code in (([], 3), (["clip"], 0)):
         other = loss_arm(tmp_path / "o.jsonl", "guarded", same, guards=guards)
         ran = score(*arms[:2], "--guarded", other)
@@ -343,7 +343,7 @@ def test_a_file_that_is_no_arm_is_refused(score: Run, tmp_path: Path) -> None:
 
 
 def test_an_interval_within_the_budget_passes(score: Run, tmp_path: Path) -> None:
-    ran = score(*pair(tmp_path, *noisy(400, 0.004, 0.01)), "--mode", "interval")
+    ran = score(*pair(tmp_path, *noisy(460, 0.004, 0.01)), "--mode", "interval")
     found = ran.json["guard_overhead"]
     assert (ran.code, found["mode"]) == (0, "interval")
     assert found["interval"]["high"] <= 0.01
@@ -368,8 +368,11 @@ def test_a_budget_inside_the_interval_is_left_open_or_told(score: Run, tmp_path:
 def test_few_windows_have_no_interval_to_judge_by(score: Run, tmp_path: Path) -> None:
     ran = score(*pair(tmp_path, *noisy(7, 0.0, 0.001)), "--mode", "interval")
     assert ran.code == 3
-    assert "rests on 7 items, needs 8" in ran.json["blockers"][0]
-    assert score(*pair(tmp_path, *noisy(8, 0.0, 0.001)), "--mode", "interval").code == 0
+    assert any("rests on 7 items, needs 8" in text for text in ran.json["blockers"])
+    eight = score(*pair(tmp_path, *noisy(8, 0.0, 0.001)), "--mode", "interval")
+    assert eight.json["guard_overhead"]["checks"]["overhead.quality"] == "pass"
+    # What no window shows is not ruled out by eight of them.
+    assert (eight.code, eight.json["guard_overhead"]["checks"]["overhead.unseen"]) == (3, "fail")
 
 
 @pytest.mark.parametrize(("guarded", "code"), [(9.05, 0), (8.9, 3), (1.2, 3)])
@@ -385,10 +388,41 @@ def test_a_suspicious_improvement_does_not_pass(
     )
 
 
-def test_arms_without_any_difference_pass_with_a_word(score: Run, tmp_path: Path) -> None:
-    ran = score(*ppl_pair(tmp_path, 10, 10))
-    assert ran.code == 0
+def test_arms_without_any_difference_hold_unless_guards_only_observe(
+    score: Run, tmp_path: Path
+) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    ran = score(*arms)
+    assert (ran.code, ran.json["guard_overhead"]["checks"]["overhead.acts"]) == (3, "fail")
     assert any("the guards never acted" in w for w in ran.json["guard_overhead"]["warnings"])
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("overrides: [{field: observer_guards, value: true}]\n")
+    refused = score(*arms, "--policy", policy)
+    assert (refused.code, "needs a reason" in refused.err) == (2, True)
+    why = "reason: logs only, owner: ada, evidence: docs/guards.md"
+    policy.write_text(f"overrides: [{{field: observer_guards, value: true, {why}}}]\n")
+    assert score(*arms, "--policy", policy).code == 0
+
+
+def test_rare_damage_does_not_slip_under_an_interval(score: Run, tmp_path: Path) -> None:
+    """1 % of windows are 1.5 nats worse: 1.5 % of perplexity, over the budget of 1 %."""
+
+    def code(windows: int, damaged: int) -> int:
+        shifts = [1.5] * damaged + [1e-6] * (windows - damaged)
+        bare = [2.0] * windows
+        arms = pair(tmp_path, bare, [2.0 + shift for shift in shifts])
+        found: int = score(*arms, "--mode", "interval").code
+        return found
+
+    # Thirty windows show none of the damage 74 % of the time, and do not pass.
+    assert code(30, 0) == 3
+    # With enough windows, at most 5 % of samples may pass.
+    n, share = 460, 0.01
+    passing = [k for k in range(5) if code(n, k) == 0]
+    chance = sum(math.comb(n, k) * share**k * (1 - share) ** (n - k) for k in passing)
+    assert 0 in passing
+    assert chance <= 0.05
+    assert code(n, 12) == 1
 
 
 def test_the_tail_is_shown_and_can_be_gated(score: Run, tmp_path: Path) -> None:
@@ -431,7 +465,7 @@ def test_noise_above_the_budget_holds_the_verdict(score: Run, tmp_path: Path) ->
 @pytest.mark.parametrize("size", [1, 10])
 def test_answers_that_repeat_exactly_have_no_noise(score: Run, tmp_path: Path, size: int) -> None:
     answers = [(size, size)] * 11 + [(0, size)]
-    arms = accuracy_pair(tmp_path, answers, answers)
+    arms = accuracy_pair(tmp_path, answers, [*answers[:-1], (size, size)])
     again = count_arm(tmp_path / "again.jsonl", "bare", answers)
     ran = score(*arms, "--noise", again)
     assert (ran.code, ran.json["guard_overhead"]["noise"]["floor"]) == (0, 0.0)

@@ -24,7 +24,7 @@ def score(gatemark: Run, tmp_path: Path) -> Run:
     """Score equal arms with these costs and these overrides."""
 
     def run(change: Callable[[dict[str, Any]], Any] | None = None, **budgets: float) -> Any:
-        arms = ppl_pair(tmp_path, 10, 10)
+        arms = ppl_pair(tmp_path, 10, 10.01)
         schedule = schedule_digest(read_arm("bare", str(arms[1]), ReadingChoices()))
         costs: dict[str, Any] = {
             "schema": "gatemark.overhead-costs/1",

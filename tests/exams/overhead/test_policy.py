@@ -49,6 +49,8 @@ LOOSER = {
     "tolerance": 1e-7,
     "level": 0.6,
     "resamples": 99,
+    "observer_guards": True,
+    "unseen_damage": 0.1,
 }
 STRICTER = {
     "budget": 0.0,
@@ -245,7 +247,7 @@ def test_a_policy_file_that_is_none_is_refused(
 def test_flags_and_file_must_not_contradict(gatemark: Run, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("profile: ci\noverrides: [{field: budget, value: 0.005}]\n")
-    arms = ppl_pair(tmp_path, 10, 10)
+    arms = ppl_pair(tmp_path, 10, 10.01)
     ran = gatemark("score", "overhead", *arms, "--policy", policy, "--profile", "dev")
     assert (ran.code, "is for profile ci, not for dev" in ran.err) == (2, True)
     ran = gatemark("score", "overhead", *arms, "--policy", policy, "--budget", 0.001)

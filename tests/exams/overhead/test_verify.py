@@ -106,7 +106,7 @@ def test_a_true_report_agrees(made: Any, verify: Run) -> None:
         (put("policy_digest", "sha256:" + "0" * 64), "policy.digest"),
         (put("auto.policy_digest", "sha256:" + "0" * 64), "policy.digest"),
         (put("policy_provenance.policy_digest", "x"), "policy.digest"),
-        (put("policy_provenance.profile", "dev"), "policy.resolved"),
+        (put("policy_provenance.profile", "dev"), "policy.overrides"),
         (put("guard_overhead.interval.high", 0.001), "value.interval"),
         (put("guard_overhead.tail.worst", []), "value.tail"),
         (put("guard_overhead.errors", [{"check": "x", "message": "y"}]), "pairing"),
@@ -434,7 +434,7 @@ def test_overrides_are_refused_unless_accepted(gatemark: Run, verify: Run, tmp_p
 
 
 def test_an_edited_provenance_is_caught(gatemark: Run, verify: Run, tmp_path: Path) -> None:
-    arms = ppl_pair(tmp_path, 10, 10)
+    arms = ppl_pair(tmp_path, 10, 10.01)
     report = gatemark("score", "overhead", *arms, "--budget", 0.005, "--json").json
     assert verify(report, *arms).code == 0
     put("policy_provenance.overrides.0.profile_value", 0.02)(report)
@@ -506,7 +506,7 @@ def test_a_number_beyond_any_policy_is_a_disagreement(made: Any, verify: Run, va
 def test_a_verdict_by_interval_is_recomputed_too(gatemark: Run, made: Any, verify: Run) -> None:
     _, arms = made
     report = gatemark("score", "overhead", *arms, "--mode", "interval", "--json").json
-    assert (verify(report, *arms).code, report["guard_overhead"]["mode"]) == (0, "interval")
+    assert (verify(report, *arms).code, report["guard_overhead"]["mode"]) == (3, "interval")
     document = plain_check.check(report, *(plain_check._arm(Path(arms[at])) for at in (1, 3)))
     assert (document["exit_code"], document["agrees"]) == (3, True)
     put("guard_overhead.interval.low", -1.0)(report)
@@ -641,7 +641,7 @@ def test_two_programs_agree_on_hostile_lines(
     gatemark: Run, plainly: Run, tmp_path: Path, line: str
 ) -> None:
     start = [math.log(10), 2.0, math.log(10)]
-    bare = loss_arm(tmp_path / "b.jsonl", "bare", start)
+    bare = loss_arm(tmp_path / "b.jsonl", "bare", [*start[:2], math.log(10) - 1e-6])
     rows = loss_arm(tmp_path / "g.jsonl", "guarded", start).read_text().splitlines()
     arms = ["--bare", bare, "--guarded", write(tmp_path / "g.jsonl", [*rows[:2], line, rows[3]])]
     ours = gatemark("score", "overhead", *arms, "--json")

@@ -12,6 +12,7 @@ from gatemark.cli.options import json_option
 from gatemark.cli.screen import show
 from gatemark.drift.explain import Explained, explain
 from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.judging.simulate import RAMP_SD, SHIFTS, WITHIN
 from gatemark.drift.policy_file import policy_text
 
 SEED = 20_260_301
@@ -42,8 +43,9 @@ def policy_command(
     """Print a drift policy, or what it does to healthy assets.
 
     With --explain, every watch judges simulated healthy series with the real code, and the false
-    warnings and demotions that it makes are counted; the sigma probe also judges series that
-    shifted. The same seed gives the same figures.
+    warnings and demotions that it makes are counted; the watches of a number also judge series
+    that are correlated, seasonal or heavy-tailed, and series that shifted. The same seed gives the
+    same figures.
 
     \b
     Examples:
@@ -82,8 +84,14 @@ def _explained_lines(found: Explained) -> Iterator[str]:
             f"{one.false_demotions_per_year:>9.3f} {one.alone_false_demotions_per_month:>10.4f} "
             f"{one.alone_false_demotions_per_year:>9.3f}"
         )
-    yield "".join(
-        f"\na shift of {power.shift_sd:g} sd that stays is demoted within {power.windows} "
-        f"windows in {power.demoted_share:.1%} of series"
-        for power in found.power
-    )
+    yield "\nfalse alarms of a metric of one number, alone in its tick, per year"
+    yield f"{'HEALTHY SERIES':<22} {'WARNINGS':>9} {'DEMOTIONS':>10}"
+    for kind in found.kinds:
+        warnings, demotions = kind.false_warnings_per_year, kind.false_demotions_per_year
+        yield f"{kind.kind:<22} {warnings:>9.3f} {demotions:>10.3f}"
+    yield "\nshare of changed series that are found (and demoted) after a change"
+    yield f"{'CHANGE':<22}" + "".join(f"{f'{days} DAYS':>18}" for days in WITHIN)
+    for change in (*SHIFTS, None):
+        name = f"ramp of {RAMP_SD:g} sd a day" if change is None else f"{change:g} sd that stay"
+        cells = [one for one in found.detection if one.change == change]
+        yield f"{name:<22}" + "".join(f"{f'{c.found:.0%} ({c.demoted:.0%})':>18}" for c in cells)

@@ -77,7 +77,7 @@ def metrics_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[
     lines = list_schedules(workspace, read_plan(None), now)
     overdue = [line.id for line in lines if line.is_overdue]
     probed_at = memories_of(workspace).last_tick().at
-    text = metrics_text(found.signals, found.ticked.open, overdue, probed_at)
+    text = metrics_text(found.by_metric(), found.ticked.open, overdue, probed_at)
     write_documents(output, {".prom": lambda: text})
     if not output:
         put(text)
@@ -99,7 +99,7 @@ def events_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[s
     check_extensions(output, (".jsonl",))
     now = workspace.clock()
     found = evaluate(workspace, policy, now)
-    data = b"".join(otlp_lines(found.signals, now, __version__))
+    data = b"".join(otlp_lines(found.by_metric(), now, __version__))
     write_documents(output, {".jsonl": lambda: data})
     if not output:
         put(data)

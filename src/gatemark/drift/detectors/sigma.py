@@ -16,14 +16,18 @@ from gatemark.drift.judging.detector import (
 
 
 class SigmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``floor`` lets the sampling noise of a window bound the spread from below."""
+    """``floor`` lets the sampling noise of a window bound the spread from below.
+
+    ``correlation`` widens the spread where neighbouring windows are alike.
+    """
 
     floor: bool = True
+    correlation: bool = False
 
 
 def judge(sample: SeriesSample, options: SigmaOptions) -> Readings:
     """Sigma of the judged window of each series."""
-    return judge_values(sample, has_floor=options.floor)
+    return judge_values(sample, has_floor=options.floor, widens_by_correlation=options.correlation)
 
 
 _RISING: Final = tuple((1.0, (float(value),)) for value in (1, 2, 3, 4, 5))

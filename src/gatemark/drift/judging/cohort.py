@@ -40,14 +40,9 @@ class Baseline(NamedTuple):
         """How many windows each baseline has."""
         return np.asarray(np.count_nonzero(self.items, axis=1), dtype=np.float64)
 
-    def copied(self) -> Baseline:
-        """The same as arrays of their own."""
-        return Baseline(
-            number=self.number.copy(),
-            revision=self.revision.copy(),
-            items=self.items.copy(),
-            parts=self.parts.copy(),
-        )
+    def widened(self, width: int) -> Baseline:
+        """The same as arrays of their own, with room for at least so many windows."""
+        return Baseline(*(_widened(*pair, width) for pair in zip(self, MISSING, strict=True)))
 
     def only(self, chosen: Flags) -> Baseline:
         """The baselines of some of the series."""
@@ -57,6 +52,17 @@ class Baseline(NamedTuple):
             items=self.items[chosen],
             parts=self.parts[chosen],
         )
+
+
+MISSING = (NEVER, 0, 0.0, 0.0)
+"""What stands in each array of a baseline where it has no window."""
+
+
+def _widened(part: NDArray[Any], missing: float, width: int) -> NDArray[Any]:
+    room = max(width, part.shape[1])
+    wide = np.full((part.shape[0], room, *part.shape[2:]), missing, dtype=part.dtype)
+    wide[:, : part.shape[1]] = part
+    return wide
 
 
 class Cohort:
@@ -193,7 +199,7 @@ class Cohort:
         found = self._ending(column - self.lag, since, rows)
         if self.lag == self.least_lag:
             return found
-        short = found.windows < self.watch.baseline
+        short = found.windows < self.watch.enough
         if not short.any():
             return found
         longer = self._ending(column - self.least_lag, since, rows)
@@ -238,12 +244,15 @@ class Cohort:
             recent=self.parts[rows, low : column + 1],
             is_rate=self.watch.scale == "rate",
             min_sd=self.watch.min_sd,
+            baseline_number=baseline.number,
+            number=self.index_of(column)[rows],
         )
 
 
 def _options(detector: Detector, watch: Watch, mode: Mode) -> Any:
-    """The options of a watch; the literal formula knows no floor under the spread."""
+    """The options of a watch; the literal formula knows no correction of the spread."""
     options = detector.build(watch.options)
-    if mode == "literal" and "floor" in options.__struct_fields__:
-        return msgspec.structs.replace(options, floor=False)
+    corrections = {"floor", "correlation"} & set(options.__struct_fields__)
+    if mode == "literal" and corrections:
+        return msgspec.structs.replace(options, **dict.fromkeys(corrections, False))
     return options

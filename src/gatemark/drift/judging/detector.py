@@ -13,6 +13,7 @@ from gatemark.core.errors import BadInputError
 from gatemark.drift.judging.parts import FormName, values_of
 from gatemark.statistics.control_chart import (
     Deviations,
+    correlated_spread_each,
     deviations_each,
     mean_floor_each,
     moments_each,
@@ -28,6 +29,7 @@ class SeriesSample(NamedTuple):
 
     ``baseline_items`` and ``recent_items`` are [series, windows]; zero items mean that there is
     no such window. ``baseline`` and ``recent`` hold the parts, [series, windows, parts].
+    ``baseline_number`` and ``number`` are the numbers of the baseline windows and the judged one.
     """
 
     form: FormName
@@ -37,6 +39,8 @@ class SeriesSample(NamedTuple):
     recent: Floats
     is_rate: bool = False
     min_sd: float | None = None
+    baseline_number: NDArray[np.int64] | None = None
+    number: NDArray[np.int64] | None = None
 
     @property
     def items(self) -> Floats:
@@ -55,7 +59,13 @@ class SeriesSample(NamedTuple):
             baseline=self.baseline[chosen],
             recent_items=self.recent_items[chosen],
             recent=self.recent[chosen],
+            baseline_number=_chosen(self.baseline_number, chosen),
+            number=_chosen(self.number, chosen),
         )
+
+
+def _chosen(numbers: NDArray[np.int64] | None, chosen: NDArray[Any]) -> NDArray[np.int64] | None:
+    return None if numbers is None else numbers[chosen]
 
 
 class Readings(NamedTuple):
@@ -157,7 +167,9 @@ class Detector(msgspec.Struct, frozen=True):
     ``recent`` is the number of latest windows it reads; the baseline is before them.
     ``reduce`` may replace the parts of all windows once, before any of them is judged.
     ``is_directed`` says whether it knows up from down. ``named_forms`` are forms that it takes
-    from metrics that a watch names only.
+    from metrics that a watch names only. ``is_self_starting`` says that it looks for the start of
+    a change itself: it decides by ``z``, and its baseline is never frozen. ``windows_per_look`` is
+    how many windows in a row count as one look, since their readings are much alike.
     """
 
     name: str
@@ -172,6 +184,8 @@ class Detector(msgspec.Struct, frozen=True):
     reduce: Callable[[FormName, Floats, Floats], tuple[FormName, Floats]] = _itself
     is_directed: bool = True
     named_forms: frozenset[FormName] = frozenset()
+    is_self_starting: bool = False
+    windows_per_look: float = 1.0
 
     def build(self, options: Mapping[str, object]) -> msgspec.Struct:
         """The options as the detector knows them."""
@@ -181,11 +195,20 @@ class Detector(msgspec.Struct, frozen=True):
             raise BadInputError(f"options of detector {self.name}: {error}") from error
 
 
-def judge_values(sample: SeriesSample, *, has_floor: bool) -> Readings:
-    """Sigma of the judged window of each series, with or without a floor under the spread."""
+def judge_values(
+    sample: SeriesSample, *, has_floor: bool, widens_by_correlation: bool = False
+) -> Readings:
+    """Sigma of the judged window of each series, with or without a floor under the spread.
+
+    ``widens_by_correlation`` widens the spread of a baseline whose neighbouring windows are alike.
+    """
     value = values_of(sample.form, sample.items, sample.current)
     history = values_of(sample.form, sample.baseline_items, sample.baseline)
-    moments = moments_each(history, sample.baseline_items > 0)
+    present = sample.baseline_items > 0
+    moments = moments_each(history, present)
+    if widens_by_correlation:
+        wider = correlated_spread_each(history, present, moments)
+        moments = moments._replace(sd=moments.sd * wider)
     floor = noise_floor(sample) if has_floor else None
     return readings_of(value, moments.mean, deviations_each(value, moments, floor))
 

@@ -60,9 +60,12 @@ class Scores(NamedTuple):
         )
 
 
-def scores_of(found: Readings, baseline_windows: Floats, watch: Watch, mode: Mode) -> Scores:
-    """What the readings of a detector weigh under a watch."""
-    sigma = np.where(np.isfinite(found.sigma), found.sigma, found.z)
+def scores_of(
+    found: Readings, baseline_windows: Floats, watch: Watch, mode: Mode, *, by_z: bool = False
+) -> Scores:
+    """What the readings of a detector weigh under a watch; ``by_z`` lets z alone decide."""
+    is_sigma = np.isfinite(found.sigma) & (not by_z)
+    sigma = np.where(is_sigma, found.sigma, found.z)
     warn = sigma if mode == "literal" else found.z
     moved = np.abs(found.value - found.mu)
     matters = found.is_material & ~(moved < watch.min_effect)
@@ -81,9 +84,23 @@ def scores_of(found: Readings, baseline_windows: Floats, watch: Watch, mode: Mod
         is_judged=is_judged,
         is_enough=is_enough,
         harm=harm,
-        is_sigma=np.isfinite(found.sigma),
+        is_sigma=is_sigma,
         matters=matters,
     )
+
+
+class Rarity(NamedTuple):
+    """How often a healthy series reads like this, and how often it may do so without a warning.
+
+    Both are times a year, or both are shares of a tick.
+    """
+
+    found: Floats
+    allowed: Floats
+
+    def rows(self, chosen: slice) -> Rarity:
+        """The same for some of the series."""
+        return Rarity(self.found[chosen], self.allowed[chosen])
 
 
 class Trail(NamedTuple):
@@ -134,7 +151,7 @@ def breaches(
             t = last[far].mean(axis=1) / np.sqrt(1 + 1 / baseline_windows[far])
         together, _ = normal_scores(t, baseline_windows[far] - 1)
         found[far] = np.abs(together) >= watch.breach
-        if policy.breach_by_mean:
+        if policy.breach_by_mean and watch.sustained > 1:
             on_average = np.abs(trail.breach.mean(axis=1)) >= watch.breach
             by_mean = _all_beyond(trail.warn, watch.warn) & on_average & ~found
     counted = scores.is_judged & scores.harm
@@ -145,14 +162,14 @@ def window_levels(
     found: Readings,
     scores: Scores,
     is_breach: Flags,
-    adjusted_p: Floats,
+    rarity: Rarity,
     *,
     watch: Watch,
     policy: DriftPolicy,
 ) -> Codes:
     """The level of each window that has points, as a code."""
     beyond = scores.is_judged & (np.abs(scores.warn) >= watch.warn)
-    stands_out = policy.mode == "literal" or adjusted_p <= policy.q
+    stands_out = policy.mode == "literal" or rarity.found <= rarity.allowed
     # Step 8.
     level = np.full(scores.warn.shape, CODE["OK"], dtype=np.int8)
     # Step 7.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gatemark.core.canonical import digest
-from gatemark.drift.judging.cohort import NEVER, Baseline, Cohort, Rows
+from gatemark.drift.judging.cohort import MISSING, NEVER, Baseline, Cohort, Rows
 from gatemark.drift.judging.levels import Trail, empty_trail
 from gatemark.drift.signal import DriftSignal, Episode, Level, severity
 
@@ -100,7 +100,7 @@ class Memory:
         kept: Mapping[int, SeriesMemory],
         over: frozenset[str] = frozenset(),
     ) -> None:
-        count, wanted = len(cohort.series), cohort.watch.baseline
+        count = len(cohort.series)
         self._cohort = cohort
         self.over = over
         self._window_s = cohort.window_s
@@ -112,12 +112,8 @@ class Memory:
         self.calm: Indices = np.zeros(count, dtype=np.int64)
         self.trail = empty_trail(count, cohort.watch)
         self.is_frozen: Flags = np.zeros(count, dtype=bool)
-        self.frozen = Baseline(
-            number=np.full((count, wanted), NEVER, dtype=np.int64),
-            revision=np.zeros((count, wanted), dtype=np.int64),
-            items=np.zeros((count, wanted)),
-            parts=np.zeros((count, wanted, cohort.parts.shape[2])),
-        )
+        # Few series are frozen at a time, so that theirs are kept one by one.
+        self._frozen: dict[int, Baseline] = {}
         self.episodes: dict[int, Episode] = {}
         self.carried: dict[int, Episode] = {}
         self.closed: list[Episode] = []
@@ -149,29 +145,38 @@ class Memory:
             kept_in = self.carried if is_waiting else self.episodes
             kept_in[row] = kept.episode
         frozen = kept.frozen
-        if frozen is not None and len(frozen.number) <= self.frozen.number.shape[1]:
-            cut = len(frozen.number)
+        if frozen is not None and len(frozen.number) <= self._cohort.watch.baseline:
             width = len(frozen.parts[0]) if frozen.parts else 0
+            parts = np.zeros((len(frozen.number), self._cohort.parts.shape[2]))
+            parts[:, :width] = np.reshape(frozen.parts, (len(frozen.number), width))
             self.is_frozen[row] = True
-            self.frozen.number[row, :cut] = frozen.number
-            self.frozen.revision[row, :cut] = frozen.revision
-            self.frozen.items[row, :cut] = frozen.items
-            self.frozen.parts[row, :cut, :width] = frozen.parts
+            self._frozen[row] = Baseline(
+                number=np.asarray(frozen.number, dtype=np.int64),
+                revision=np.asarray(frozen.revision, dtype=np.int64),
+                items=np.asarray(frozen.items, dtype=np.float64),
+                parts=parts,
+            )
 
     def baseline(self, trailing: Baseline, rows: Rows) -> Baseline:
         """The trailing baseline of some rows, or the frozen one where there is one."""
         is_frozen = self.is_frozen[rows]
         if not is_frozen.any():
             return trailing
-        used = trailing.copied()
-        for target, source in zip(used, self.frozen, strict=True):
-            target[is_frozen] = source[rows][is_frozen]
+        numbers = np.arange(self.is_frozen.size)[rows]
+        # A frozen baseline may be longer than what trails, as after a fresh start.
+        width = max(self._frozen[row].items.size for row in numbers[is_frozen].tolist())
+        used = trailing.widened(width)
+        for at in np.flatnonzero(is_frozen).tolist():
+            kept = self._frozen[int(numbers[at])]
+            for target, source, missing in zip(used, kept, MISSING, strict=True):
+                target[at] = missing
+                target[at, : len(source)] = source
         return used
 
     def freeze(self, rows: Indices, baseline: Baseline) -> None:
         """Keep the baseline of some rows that have none kept yet."""
-        for target, source in zip(self.frozen, baseline, strict=True):
-            target[rows] = source
+        for at, row in enumerate(rows.tolist()):
+            self._frozen[row] = Baseline(*(part[at].copy() for part in baseline))
         self.is_frozen[rows] = True
 
     def unfreeze(self, rows: Indices) -> None:
@@ -293,7 +298,7 @@ class Memory:
                 calm=calm,
                 warn_trail=warned,
                 breach_trail=breached,
-                frozen=self._frozen(row) if frozen else None,
+                frozen=self._kept(row) if frozen else None,
                 episode=self.episodes.get(row),
                 signal=self.signals.get(row),
                 settled=settled,
@@ -301,13 +306,14 @@ class Memory:
                 version=self._cohort.series[row].version,
             )
 
-    def _frozen(self, row: int) -> FrozenBaseline:
-        here = self.frozen.items[row] > 0
+    def _kept(self, row: int) -> FrozenBaseline:
+        frozen = self._frozen[row]
+        here = frozen.items > 0
         return FrozenBaseline(
-            number=tuple(self.frozen.number[row, here].tolist()),
-            revision=tuple(self.frozen.revision[row, here].tolist()),
-            items=tuple(self.frozen.items[row, here].tolist()),
-            parts=tuple(tuple(parts) for parts in self.frozen.parts[row, here].tolist()),
+            number=tuple(frozen.number[here].tolist()),
+            revision=tuple(frozen.revision[here].tolist()),
+            items=tuple(frozen.items[here].tolist()),
+            parts=tuple(tuple(parts) for parts in frozen.parts[here].tolist()),
         )
 
 

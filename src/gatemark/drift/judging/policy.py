@@ -14,6 +14,15 @@ from gatemark.core.result import AssetKind
 from gatemark.drift.signal import ALARMS, Harm, Level, Mode
 
 ANY_METRIC: Final = "*"
+FALSE_ALARMS: Final = 0.15
+"""How many false warnings a year a watch may raise for one metric, unless it says so itself."""
+METRICS_IN_FULL: Final = 5
+"""An asset with more metrics than these shares the false warnings of so many among them."""
+SUDDEN_ALARMS: Final = 0.025
+"""The part of them that is spent on changes that a single window shows."""
+LONG: Final = 90
+SUDDEN_BREACH: Final = 3.5
+SHIFT_BREACH: Final = 4.25
 
 Positive = Annotated[float, msgspec.Meta(gt=0, le=1000)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
@@ -47,7 +56,8 @@ class Watch(
     breach must last ``sustained`` windows. ``scale: rate`` lets the items of a window say how
     noisy a rate must be; ``min_sd`` says it for other numbers. A change of less than
     ``min_effect`` never raises an alarm. Windows with fewer than ``min_items`` do not count.
-    An episode closes after ``clear_windows`` below ``clear_below``.
+    An episode closes after ``clear_windows`` below ``clear_below``. ``false_alarms`` is how many
+    warnings a year the watch may raise for a healthy metric: WARN needs a change that is rarer.
     """
 
     metric: str
@@ -71,6 +81,7 @@ class Watch(
     clear_below: Positive = 1.5
     clear_windows: Few = 3
     options: dict[str, object] = {}
+    false_alarms: Positive | None = None
 
     def __post_init__(self) -> None:
         name = f"watch of {self.metric}"
@@ -151,7 +162,7 @@ def _responses() -> tuple[Response, ...]:
 _TOLD: Final[tuple[Level, ...]] = ("NEW_CLASS", "STALE")
 _EXTRACTING: Final[tuple[AssetKind, ...]] = ("extractor", "classifier")
 
-WATCHES: Final = (
+LITERAL_WATCHES: Final = (
     Watch(
         metric="golden_accuracy",
         classes=("model", "prompt", "tool", "agent"),
@@ -186,12 +197,42 @@ WATCHES: Final = (
 """The table of watched metrics, and the watches of every metric that is not in it, by form."""
 
 
+def with_shift(watch: Watch) -> tuple[Watch, ...]:
+    """A sigma probe with a long memory, and beside it a watch for shifts that last.
+
+    The probe is for sudden changes: it warns of a single window only when that is far out.
+    """
+    if watch.detector != "sigma":
+        return (watch,)
+    long = msgspec.structs.replace(watch, baseline=LONG, span=LONG + LONG // 3)
+    return (
+        msgspec.structs.replace(
+            long,
+            breach=SUDDEN_BREACH,
+            false_alarms=SUDDEN_ALARMS,
+            options={"correlation": True},
+        ),
+        msgspec.structs.replace(
+            long,
+            detector="shift",
+            sustained=1,
+            breach=SHIFT_BREACH,
+            false_alarms=FALSE_ALARMS - SUDDEN_ALARMS,
+        ),
+    )
+
+
+WATCHES: Final = tuple(each for watch in LITERAL_WATCHES for each in with_shift(watch))
+"""The same for the mode that corrects: lasting shifts are looked for as well."""
+
+
 @original_fields("name mode watches q breach_by_mean lateness catch_up responses")
 class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Everything that decides about drift.
 
     ``mode: literal`` is the plain sigma probe: trailing baseline, no correction, no memory.
-    ``q`` bounds the share of false warnings among those of one tick. ``breach_by_mean`` also calls
+    ``q`` bounds the share of false warnings among those of one tick, in the place of the
+    ``false_alarms`` of each watch. ``breach_by_mean`` also calls
     a breach when one window more than ``sustained`` all warn and their mean is beyond the line.
     ``lateness`` is how long after its end a window may still be filled. ``catch_up`` is how many
     windows a tick goes back for those that nobody looked at. ``on_breach`` says what happens to
@@ -203,7 +244,7 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     name: str = "watched-metrics"
     mode: Mode = "corrected"
     watches: tuple[Watch, ...] = WATCHES
-    q: Share = 0.05
+    q: Share | None = None
     breach_by_mean: bool = True
     lateness: str | None = None
     catch_up: Annotated[int, msgspec.Meta(ge=1, le=400)] = 30
@@ -211,6 +252,9 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     on_breach: OnBreach | None = None
 
     def __post_init__(self) -> None:
+        if self.mode == "literal" and self.watches == WATCHES:
+            # The formula of the document has its own table; no other watch belongs to it.
+            msgspec.structs.force_setattr(self, "watches", LITERAL_WATCHES)
         if not self.watches:
             raise InvalidValueError(f"policy {self.name} watches nothing")
         if self.lateness is not None:
@@ -232,6 +276,10 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     def lateness_s(self) -> int:
         """How many seconds a window waits for its last points."""
         return seconds_of(self.lateness) if self.lateness else 0
+
+    def allowed_a_year(self, watch: Watch) -> float:
+        """How many false warnings a year a watch may raise for one metric."""
+        return FALSE_ALARMS if watch.false_alarms is None else watch.false_alarms
 
     def keeps_live(self, stage: str | None) -> bool:
         """Whether drift never moves an asset of that stage."""

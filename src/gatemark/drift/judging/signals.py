@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gatemark.drift.judging.cohort import NEVER, Cohort
 from gatemark.drift.judging.detector import Readings
-from gatemark.drift.judging.levels import CODE, Scores
+from gatemark.drift.judging.levels import CODE, Rarity, Scores
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.signal import LEVELS, DriftSignal, Level
 
@@ -29,7 +29,7 @@ class CohortSignals(NamedTuple):
     readings: Readings
     scores: Scores
     baseline_windows: Floats
-    adjusted_p: Floats
+    rarity: Rarity
     levels: Codes
     by_mean: Flags
 
@@ -42,7 +42,7 @@ class CohortSignals(NamedTuple):
             readings=self.readings.rows(cut),
             scores=self.scores.rows(cut),
             baseline_windows=self.baseline_windows[cut],
-            adjusted_p=self.adjusted_p[cut],
+            rarity=self.rarity.rows(cut),
             levels=self.levels[cut],
             by_mean=self.by_mean[cut],
         )
@@ -217,7 +217,7 @@ def _reason(
                 return f"z {abs(extreme):.2f} against the baseline, {lasting}"
             return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
         case "WARN":
-            tick = "" if policy.mode == "literal" else _among(judgement.adjusted_p[at], policy)
+            tick = "" if policy.mode == "literal" else f"; {_rare(judgement.rarity, at, policy)}"
             news = f"; {_news(cohort, judgement, at)}" if found.is_new[at] else ""
             return f"|{name}| {abs(score):.2f} must be < {watch.warn:g}{tick}{news}"
         case "DEGENERATE":
@@ -245,14 +245,18 @@ def _harmless(
         return "differs from a constant baseline in the harmless direction"
     if not judgement.scores.harm[at]:
         return f"{name} {score:+.2f} is in the harmless direction"
-    adjusted = judgement.adjusted_p[at]
-    return (
-        f"|{name}| {abs(score):.2f}, but p adjusted for the tick is {adjusted:.3g} > {policy.q:g}"
-    )
+    return f"|{name}| {abs(score):.2f}, but {_rare(judgement.rarity, at, policy)}"
 
 
-def _among(adjusted: float, policy: DriftPolicy) -> str:
-    return f"; p adjusted for the tick {float(adjusted):.3g} <= {policy.q:g}"
+def _rare(rarity: Rarity, at: int, policy: DriftPolicy) -> str:
+    """How rare a reading is beside how rare it must be."""
+    found, allowed = float(rarity.found[at]), float(rarity.allowed[at])
+    if policy.q is not None:
+        sign = "<=" if found <= allowed else ">"
+        return (
+            f"p adjusted for the tick {'is ' if sign == '>' else ''}{found:.3g} {sign} {allowed:g}"
+        )
+    return f"a healthy metric comes this far {found:.3g} times a year ({allowed:.3g} allowed)"
 
 
 def _windows(count: int) -> str:

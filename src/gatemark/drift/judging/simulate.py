@@ -1,12 +1,13 @@
-"""Seeded series under a policy: how often healthy assets are hit, how soon harmed ones are.
+"""Seeded series under a policy: how often healthy metrics are hit, how soon harmed ones are.
 
 The real tick judges the series; nothing about it is approximated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,14 +22,23 @@ from gatemark.drift.judging.tick import tick
 from gatemark.drift.signal import Episode
 
 Floats = NDArray[np.float64]
+Watched = tuple[Watch, Detector]
 
 DAY_S = 86_400
 START = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS_PER_YEAR = 365.25
 DAYS_PER_MONTH = DAYS_PER_YEAR / 12
 ITEMS = 500.0
+YEAR = 379
+"""Days of a simulated year: 365 that can be judged, and a baseline before them."""
+BEFORE = 100
+"""Days before a simulated change."""
+WITHIN: Final = (2, 7, 30)
+SHIFTS: Final = (1.0, 2.0, 3.0, 5.0)
+RAMP_SD: Final = 0.1
 _CONFIDENCES = (0.02, 0.03, 0.04, 0.05, 0.06, 0.1, 0.15, 0.2, 0.2, 0.15)
 _CLASSES = (0.9, 0.05, 0.03, 0.02)
+_FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Outcomes(NamedTuple):
@@ -75,13 +85,55 @@ def values_data(values: Floats) -> Data:
     return Data("value", np.ones(values.shape), values[..., None])
 
 
-def simulate(
-    policy: DriftPolicy, watch: Watch, detector: Detector, data: Data, *, metrics: int = 1
-) -> Outcomes:
-    """Let the tick judge daily windows, one row per series.
+def _correlated(correlation: float) -> Callable[[np.random.Generator, tuple[int, int]], Data]:
+    """Series whose neighbouring windows are correlated, with a spread of one."""
 
-    ``metrics`` rows in turn belong to one asset. All rows are judged in one tick per day, so that
-    warnings are corrected for all of them together.
+    def made(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+        values = rng.standard_normal(shape)
+        fresh = np.sqrt(1 - correlation**2)
+        for day in range(1, shape[1]):
+            values[:, day] = correlation * values[:, day - 1] + fresh * values[:, day]
+        return values_data(values)
+
+    return made
+
+
+def _weekly(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+    return values_data(rng.standard_normal(shape) + 1.5 * (np.arange(shape[1]) % 7 >= 5))
+
+
+def _heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+    return values_data(rng.standard_t(3, shape) / np.sqrt(3))
+
+
+def _ratio(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+    hits = rng.binomial(int(ITEMS), 0.93, shape)
+    return Data("k", np.full(shape, ITEMS), hits.astype(np.float64)[..., None])
+
+
+def _frozen(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+    _ = rng
+    return Data("k", np.full(shape, ITEMS), np.full((*shape, 1), 0.93 * ITEMS))
+
+
+KINDS: Final[dict[str, Callable[[np.random.Generator, tuple[int, int]], Data]]] = {
+    "independent": lambda rng, shape: values_data(rng.standard_normal(shape)),
+    "correlation 0.5": _correlated(0.5),
+    "correlation 0.8": _correlated(0.8),
+    "weekly pattern": _weekly,
+    "heavy tails": _heavy,
+    "ratio": _ratio,
+    "never changing": _frozen,
+}
+"""Healthy series: what the values of neighbouring days have to do with each other."""
+
+
+def simulate(
+    policy: DriftPolicy, watched: Sequence[Watched], data: Data, *, metrics: int = 1
+) -> Outcomes:
+    """Let the tick judge daily windows, one row per series, by some watches at once.
+
+    ``metrics`` rows in turn belong to one asset. All rows are judged in one tick per day.
     """
     series_count, days = data.items.shape
     now = START + timedelta(days=days)
@@ -98,25 +150,52 @@ def simulate(
         )
         for row in range(series_count)
     ]
-    cohort = Cohort(watch, detector, series, policy=wide, now=now)
     start = int(START.timestamp())
     rows, columns = np.indices(data.items.shape).reshape(2, -1)
     parts = data.parts.reshape(-1, data.parts.shape[2])
-    cohort.add(rows, start + columns * DAY_S, data.items.reshape(-1), rows * 0 + 1, parts)
-    cohort.close()
-    memory = Memory(cohort, {})
-    found = tick([(cohort, memory)], wide, now)
+    pairs = []
+    for watch, detector in watched:
+        cohort = Cohort(watch, detector, series, policy=wide, now=now)
+        cohort.add(rows, start + columns * DAY_S, data.items.reshape(-1), rows * 0 + 1, parts)
+        cohort.close()
+        pairs.append((cohort, Memory(cohort, {})))
+    found = tick(pairs, wide, now)
     # A series is judged once its baseline is full, and no longer once it has breached.
-    healthy_days = series_count * max(days - watch.enough - cohort.lag, 1)
-    lost_days = sum((now - e.breached.end).days for e in found.open if e.breached is not None)
+    first = min(
+        watch.enough + cohort.lag for (watch, _), (cohort, _) in zip(watched, pairs, strict=True)
+    )
+    healthy_days = series_count * max(days - first, 1)
+    breached = {e.asset + e.metric: e.breached for e in found.open if e.breached is not None}
+    lost_days = sum((now - window.end).days for window in breached.values())
     return Outcomes(
-        episodes=(*found.closed, *found.open),
+        episodes=_together((*found.closed, *found.open)),
         asset_days=max(healthy_days - lost_days, 1) / metrics,
     )
 
 
+def _together(episodes: tuple[Episode, ...]) -> tuple[Episode, ...]:
+    """Episodes of one metric that two watches found at once are one; the worse counts."""
+    ordered = sorted(episodes, key=lambda e: (e.asset, e.metric, e.opened.start))
+    found: list[Episode] = []
+    for episode in ordered:
+        last = found[-1] if found else None
+        is_same = last is not None and (last.asset, last.metric) == (episode.asset, episode.metric)
+        if last is not None and is_same and (last.closed_at or _FOREVER) > episode.opened.start:
+            worse = "BREACH" if "BREACH" in (last.level, episode.level) else last.level
+            ends = max(last.closed_at or _FOREVER, episode.closed_at or _FOREVER)
+            first = min(filter(None, (last.breached, episode.breached)), default=None)
+            found[-1] = msgspec.structs.replace(
+                last, level=worse, closed_at=None if ends == _FOREVER else ends, breached=first
+            )
+        else:
+            found.append(episode)
+    return tuple(found)
+
+
 def alone(policy: DriftPolicy) -> DriftPolicy:
     """The policy by which a series among others is judged as if it were alone in its tick."""
+    if policy.q is None:
+        return policy
     return msgspec.structs.replace(policy, q=1 - 1e-9)
 
 
@@ -128,57 +207,92 @@ class FalseAlarms(msgspec.Struct, frozen=True):
     days: int
     seed: int
     warnings_per_month: float
+    warnings_per_year: float
     demotions_per_month: float
     demotions_per_year: float
 
 
 def false_alarms(
     policy: DriftPolicy,
-    watch: Watch,
-    detector: Detector,
+    watched: Sequence[Watched],
     *,
     seed: int,
     assets: int = 100,
     metrics: int = 5,
-    days: int = 379,
+    days: int = YEAR,
+    kind: str | None = None,
 ) -> FalseAlarms:
-    """How often assets with healthy metrics get an alarm all the same."""
-    data = healthy(detector, assets * metrics, days, np.random.default_rng(seed))
-    found = simulate(policy, watch, detector, data, metrics=metrics)
+    """How often assets with healthy metrics get an alarm all the same.
+
+    ``kind`` is one of ``KINDS``; without it, the series have the form of the first detector.
+    """
+    rng = np.random.default_rng(seed)
+    if kind is None:
+        data = healthy(watched[0][1], assets * metrics, days, rng)
+    else:
+        data = KINDS[kind](rng, (assets * metrics, days))
+    found = simulate(policy, watched, data, metrics=metrics)
+    warnings = found.per_asset_day("WARN", "BREACH")
     demotions = found.per_asset_day("BREACH")
     return FalseAlarms(
         assets=assets,
         metrics=metrics,
         days=days,
         seed=seed,
-        warnings_per_month=found.per_asset_day("WARN", "BREACH") * DAYS_PER_MONTH,
+        warnings_per_month=warnings * DAYS_PER_MONTH,
+        warnings_per_year=warnings * DAYS_PER_YEAR,
         demotions_per_month=demotions * DAYS_PER_MONTH,
         demotions_per_year=demotions * DAYS_PER_YEAR,
     )
 
 
-def demoted_within(
-    policy: DriftPolicy,
-    watch: Watch,
-    detector: Detector,
-    *,
-    seed: int,
-    shift_sd: float,
-    series: int = 1000,
-    windows: int | None = None,
-) -> float:
-    """The share of series that breach within some windows of a shift that stays.
+class Detection(msgspec.Struct, frozen=True):
+    """How many of some series are found within some days after they change.
 
-    Each series is judged alone, as the only metric of its tick.
+    ``change`` is the size of a lasting shift in standard deviations, or ``None`` for a ramp.
     """
-    windows = watch.sustained + 1 if windows is None else windows
+
+    change: float | None
+    days: int
+    found: float
+    demoted: float
+
+
+def detection(
+    policy: DriftPolicy,
+    watched: Sequence[Watched],
+    *,
+    change: float | None,
+    seed: int,
+    series: int = 500,
+    within: Sequence[int] = WITHIN,
+) -> tuple[Detection, ...]:
+    """The share of series that warn, and that breach, within some days after a change.
+
+    Each series is judged as the only metric of its asset.
+    """
     rng = np.random.default_rng(seed)
-    healthy = watch.span + watch.sustained
-    values = rng.standard_normal((series, healthy + windows))
-    values[:, healthy:] += shift_sd
-    shifted_at = START + timedelta(days=healthy)
-    found = simulate(alone(policy), watch, detector, values_data(values))
-    hit = {
-        e.asset for e in found.episodes if e.breached is not None and e.breached.start >= shifted_at
-    }
-    return len(hit) / series
+    values = rng.standard_normal((series, BEFORE + max(within)))
+    values[:, BEFORE:] += RAMP_SD * np.arange(1, max(within) + 1) if change is None else change
+    found = simulate(alone(policy), watched, values_data(values)).episodes
+    changed_at = START + timedelta(days=BEFORE)
+
+    def share(days: int, *, breached: bool) -> float:
+        hit = set()
+        for episode in found:
+            window = episode.breached if breached else episode.opened
+            if episode.level in ("WARN", "BREACH") and window is not None:
+                since = (window.end - changed_at).days
+                if 0 < since <= days:
+                    hit.add(episode.asset)
+        return len(hit) / series
+
+    return tuple(
+        Detection(
+            change=change,
+            days=days,
+            found=share(days, breached=False),
+            demoted=share(days, breached=True),
+        )
+        for days in within
+    )

@@ -5,7 +5,8 @@ Pure: cohorts, memories, policy and moment in; signals and changed memories out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -17,13 +18,14 @@ from gatemark.drift.judging.cohort import Cohort, Rows
 from gatemark.drift.judging.detector import Readings, joined
 from gatemark.drift.judging.levels import (
     CODE,
+    Rarity,
     Scores,
     breaches,
     scores_of,
     window_levels,
 )
 from gatemark.drift.judging.memory import Memory, followed
-from gatemark.drift.judging.policy import DriftPolicy
+from gatemark.drift.judging.policy import METRICS_IN_FULL, DriftPolicy
 from gatemark.drift.judging.signals import (
     CohortSignals,
     signal_of,
@@ -38,6 +40,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 BLOCK_CELLS = 65_536
 """How many numbers of baselines a detector sees at once, so that they stay in a cache."""
+SECONDS_PER_YEAR = 365.25 * 86_400
 _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
@@ -92,6 +95,7 @@ def tick(
     for cohort, memory in cohorts:
         _rearm(cohort, memory, rearmed)
     policy_digest = policy.digest
+    metrics = _metrics(cohorts)
     latest: dict[int, CohortSignals] = {}
     judged = 0
     for back in range(policy.catch_up - 1, -1, -1):
@@ -104,8 +108,8 @@ def tick(
         ]
         if not rounds:
             continue
-        for found, adjusted in zip(rounds, _adjusted(rounds), strict=True):
-            judgement = _judge(found, adjusted, policy, policy_digest, now)
+        for found, rarity in zip(rounds, _rarities(rounds, policy, metrics), strict=True):
+            judgement = _judge(found, rarity, policy, policy_digest, now)
             judged += found.rows.size
             if on_judged is not None:
                 on_judged(found.cohort, judgement)
@@ -160,7 +164,8 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     all_rows, all_windows, all_readings = zip(*blocks, strict=True)
     rows, windows = np.concatenate(all_rows), np.concatenate(all_windows)
     readings = joined(all_readings)
-    scores = scores_of(readings, windows, cohort.watch, cohort.mode)
+    by_z = cohort.detector.is_self_starting
+    scores = scores_of(readings, windows, cohort.watch, cohort.mode, by_z=by_z)
     return _Round(cohort, memory, column, rows, readings, scores, windows)
 
 
@@ -189,19 +194,47 @@ def _read_block(
     return rows, windows, readings
 
 
-def _adjusted(rounds: Sequence[_Round]) -> list[Floats]:
-    """Benjamini-Hochberg over every judged series of the round; the others have no p-value."""
+def _metrics(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[str, int]:
+    """How many metrics each asset has."""
+    pairs = {(one.asset, one.metric) for cohort, _ in cohorts for one in cohort.series}
+    return Counter(asset for asset, _ in pairs)
+
+
+def _rarities(
+    rounds: Sequence[_Round], policy: DriftPolicy, metrics: Mapping[str, int]
+) -> list[Rarity]:
+    """How rare each reading is, and how rare a warning must be.
+
+    By year: how often a healthy metric comes so far in a year, against what the watch allows. By
+    tick, where the policy says ``q``: Benjamini-Hochberg over every judged series.
+    """
+    if policy.q is None:
+        return [
+            _by_year(found, policy.allowed_a_year(found.cohort.watch), metrics) for found in rounds
+        ]
     p_values = [np.where(r.scores.is_judged, r.readings.p_value, np.nan) for r in rounds]
     joined = np.concatenate([*p_values, np.empty(0)])
     known = np.isfinite(joined)
     adjusted = np.full(joined.shape, np.nan)
     adjusted[known] = benjamini_hochberg(joined[known])
     cuts = np.cumsum([p.size for p in p_values])[:-1]
-    return list(np.split(adjusted, cuts)) if rounds else []
+    parts = np.split(adjusted, cuts) if rounds else []
+    return [Rarity(part, np.full(part.shape, policy.q)) for part in parts]
+
+
+def _by_year(found: _Round, allowed: float, metrics: Mapping[str, int]) -> Rarity:
+    cohort, rows = found.cohort, found.rows
+    looks = SECONDS_PER_YEAR / cohort.window_s[rows] / cohort.detector.windows_per_look
+    if cohort.watch.harm != "both" and cohort.detector.is_directed:
+        # Half of what a healthy metric does is in the harmless direction.
+        looks /= 2
+    own = np.asarray([metrics[cohort.series[row].asset] for row in rows.tolist()], dtype=np.float64)
+    share = METRICS_IN_FULL / np.maximum(own, METRICS_IN_FULL)
+    return Rarity(found.readings.p_value * looks, allowed * share)
 
 
 def _judge(
-    found: _Round, adjusted: Floats, policy: DriftPolicy, policy_digest: str, now: datetime
+    found: _Round, rarity: Rarity, policy: DriftPolicy, policy_digest: str, now: datetime
 ) -> CohortSignals:
     """Levels of a column, and what they do to trails, baselines and episodes."""
     cohort, memory, rows, scores = found.cohort, found.memory, found.rows, found.scores
@@ -213,7 +246,7 @@ def _judge(
     memory.is_touched[rows] = True
     breached = breaches(trail, scores, found.baseline_windows, cohort.watch, policy)
     levels = window_levels(
-        found.readings, scores, breached.found, adjusted, watch=cohort.watch, policy=policy
+        found.readings, scores, breached.found, rarity, watch=cohort.watch, policy=policy
     )
     judgement = CohortSignals(
         column=found.column,
@@ -221,12 +254,12 @@ def _judge(
         readings=found.readings,
         scores=scores,
         baseline_windows=found.baseline_windows,
-        adjusted_p=adjusted,
+        rarity=rarity,
         levels=levels,
         by_mean=breached.by_mean,
     )
     is_alarm = np.isin(levels, _ALARM_CODES)
-    if policy.mode == "corrected":
+    if policy.mode == "corrected" and not cohort.detector.is_self_starting:
         suspicious = (np.abs(scores.warn) >= cohort.watch.warn) & scores.harm
         fresh = rows[(is_alarm | suspicious) & ~memory.is_frozen[rows]]
         memory.freeze(fresh, cohort.trailing(found.column, memory.since, fresh))

@@ -270,6 +270,8 @@ PASSED_RULES: Final = (
     "overhead.pairing",
     "overhead.quality",
     "overhead.plausible",
+    "overhead.acts",
+    "overhead.unseen",
     "overhead.noise",
     "overhead.repeat",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -62,11 +63,16 @@ from gatemark.exams.overhead.measure import (
 )
 from gatemark.exams.overhead.pairing import WindowPairing, prove
 from gatemark.exams.overhead.policy import (
+    CHANGED,
     DEFECTS,
+    FIRST_RULES,
     NOISE,
     PROFILE,
     REPEAT,
+    RULES,
+    UNSEEN,
     OverheadOptions,
+    OverheadSettings,
     is_loosened,
     is_looser_profile,
     judging_policy,
@@ -225,6 +231,8 @@ class OverheadExam(Exam[OverheadExamState]):
             _defect_count(header, len(rows)),
             *(header.spent if header else unknown_costs(NOT_MEASURED)).measurements,
         ]
+        if self.options.rules != FIRST_RULES:
+            numbers.extend(_second_numbers(rows, self.settings))
         noise: Measurement | None = None
         noise_overhead: float | None = None
         if self.options.noise:
@@ -355,6 +363,35 @@ def _defect_count(header: Header | None, windows: int) -> Measurement:
     n = max(windows, header.expected if header else 0, 1)
     total = sum(found.count for found in defects)
     return measured(DEFECTS, total, n=n, direction="lower_is_better", unit="count")
+
+
+def _second_numbers(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
+    """Return how many windows the guards change, and what windows like none of these may cost.
+
+    ``n`` windows without a kind of damage leave a share of up to ``1 - (1 - level) ** (1 / n)`` of
+    windows that have it, at the level of the policy.
+    """
+    n = len(rows)
+    if not n:
+        reason = "no windows"
+        return [
+            unmeasured(CHANGED, reason, direction="higher_is_better", unit="count"),
+            unmeasured(UNSEEN, reason, direction="lower_is_better"),
+        ]
+    changed = sum(row.bare != row.guarded for row in rows)
+    is_loss = rows[0].basis == "loss"
+    damage = settings.unseen_damage if is_loss else min(1.0, settings.unseen_damage)
+    shift = damage * (1 - (1 - settings.level) ** (1 / n))
+    unseen = math.expm1(shift) if is_loss else shift
+    caveats: tuple[str, ...] = ()
+    if settings.mode == "interval" and unseen > settings.budget > 0:
+        share = (math.log1p(settings.budget) if is_loss else settings.budget) / damage
+        needed = math.ceil(math.log(1 - settings.level) / math.log1p(-min(share, 0.999)))
+        caveats = (f"{needed:,} windows are needed to rule out rare damage of {damage:g}",)
+    return [
+        measured(CHANGED, changed, n=n, direction="higher_is_better", unit="count"),
+        measured(UNSEEN, unseen, n=n, direction="lower_is_better", caveats=caveats),
+    ]
 
 
 def _floor(
@@ -528,6 +565,7 @@ SUITE = ExamSuite(
     ),
     examine=_examine,
     role_options=lambda roles: {role: role in roles for role in SECOND_RUNS},
+    newest_rules={"rules": RULES},
     documents=(
         DocumentType(
             "gatemark.overhead-report/1",

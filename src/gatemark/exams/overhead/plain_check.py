@@ -84,8 +84,10 @@ def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) ->
     verdict = report["verdict"]
     if values is None or settings["mode"] == "point":
         is_held = outcome == "pass"
+        # Rules 2 hold guards that change nothing, which is no matter of the value.
+        has_more = has_noise or settings.get("overhead_rules", 1) > 1
         checks["flag.passed"] = stored["passed"] is is_held or (
-            is_held and has_noise and stored["passed"] is False
+            is_held and has_more and stored["passed"] is False
         )
         # Other rules may still fail what passed here; none may pass what did not.
         checks["verdict"] = verdict in CODES if is_held else verdict in {outcome, "fail"}

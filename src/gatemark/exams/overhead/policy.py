@@ -7,7 +7,7 @@ settings and overrides are part of the policy and its digest.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final, Literal
 
@@ -22,6 +22,14 @@ Mode = Literal["point", "interval"]
 ProfileName = Literal["release", "ci", "dev"]
 Setting = str | float | int | bool | None
 
+FIRST_RULES: Final = 1
+RULES: Final = 2
+RulesVersion = Literal[1, 2]
+"""The version of the rules: 1 took a looser profile in a pack without a reason, passed guards that
+change nothing, and had no rule on damage that no window shows."""
+SECOND_SETTINGS: Final = ("observer_guards", "unseen_damage")
+"""Settings that only rules 2 read."""
+
 MAX_BUDGET: Final = 0.5
 MAX_COST_BUDGET: Final = 10.0
 MAX_TOLERANCE: Final = 1e-6
@@ -34,6 +42,8 @@ PROFILE: Final = "profile"
 DEFECTS: Final = "pairing_defect_count"
 LATENCY: Final = "latency_overhead"
 MEMORY: Final = "memory_overhead"
+CHANGED: Final = "changed_window_count"
+UNSEEN: Final = "unseen_overhead"
 NOISE: Final = "noise_floor"
 REPEAT: Final = "repeat_floor"
 
@@ -50,7 +60,9 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     """The settings of a policy. A bound of null is not gated.
 
     Budgets are fractions: 0.01 is one percent of perplexity, time or memory, or one point of
-    accuracy. Bounds of the tail are nats of a window's loss, or its drop of accuracy.
+    accuracy. Bounds of the tail are nats of a window's loss, or its drop of accuracy, and so is
+    ``unseen_damage``: the damage to allow for in kinds of windows that are too rare to be among
+    the measured ones. ``observer_guards`` declares guards that are meant to change nothing.
     """
 
     budget: float
@@ -65,6 +77,8 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     tail_worst_max: float | None = None
     latency_budget: float | None = None
     memory_budget: float | None = None
+    observer_guards: bool = False
+    unseen_damage: float = 1.5
 
     def __post_init__(self) -> None:
         _within("budget", self.budget, 0, MAX_BUDGET)
@@ -73,6 +87,7 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         _within("level", self.level, 0.5, 0.9999)
         _within("resamples", self.resamples, 99, 999_999)
         _within("min_windows", self.min_windows, 1, 10_000_000)
+        _within("unseen_damage", self.unseen_damage, 0, 1000)
         for name in ("latency_budget", "memory_budget"):
             _within(name, getattr(self, name), 0, MAX_COST_BUDGET)
         for name in ("tail_p95_max", "tail_worst_max"):
@@ -95,7 +110,7 @@ _LOWER_IS_STRICTER: Final = frozenset(
         "memory_budget",
     }
 )
-_HIGHER_IS_STRICTER: Final = frozenset({"resamples", "min_windows"})
+_HIGHER_IS_STRICTER: Final = frozenset({"resamples", "min_windows", "unseen_damage"})
 
 
 class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -128,8 +143,16 @@ class OverheadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     overrides: tuple[Override, ...] = ()
     noise: bool = False
     repeat: bool = False
+    rules: RulesVersion = FIRST_RULES
 
     def __post_init__(self) -> None:
+        if self.rules != FIRST_RULES and is_looser_profile(self.profile):
+            stated = (one for one in self.overrides if one.field == PROFILE)
+            if not any(override.is_justified for override in stated):
+                raise InvalidValueError(
+                    f"profile {self.profile} is looser than {STRICTEST}: it needs an override of "
+                    "the field profile with a reason, an owner and an evidence reference"
+                )
         fields = [override.field for override in self.overrides]
         repeated = sorted({field for field in fields if fields.count(field) > 1})
         if repeated:
@@ -224,10 +247,10 @@ def judging_policy(options: OverheadOptions) -> Policy:
     settings = resolve(options)
     return Policy(
         name="overhead",
-        rules=tuple(_rules(settings, noise=options.noise, repeat=options.repeat)),
+        rules=tuple(_rules(settings, options)),
         settings={
             "profile": options.profile,
-            **msgspec.to_builtins(settings),
+            **_stated_settings(settings, options.rules),
             **_override_settings(options),
             "contract.ppl": "guarded / bare - 1 of exp(token-weighted mean loss); lower is better",
             "contract.accuracy": "bare - guarded share of correct answers; higher is better",
@@ -236,7 +259,22 @@ def judging_policy(options: OverheadOptions) -> Policy:
     )
 
 
-def _rules(settings: OverheadSettings, *, noise: bool, repeat: bool) -> list[Rule]:
+def _stated_settings(settings: OverheadSettings, rules: RulesVersion) -> dict[str, Setting]:
+    stated: dict[str, Setting] = msgspec.to_builtins(settings)
+    if rules != FIRST_RULES:
+        return {**stated, "overhead_rules": rules}
+    return {name: value for name, value in stated.items() if name not in SECOND_SETTINGS}
+
+
+def _second_rules(settings: OverheadSettings) -> Iterator[Rule]:
+    """Yield the rules that version 1 did not have."""
+    if not settings.observer_guards:
+        yield Rule("overhead.acts", CHANGED, ">=", 1.0, severity="hold")
+    if settings.mode == "interval":
+        yield Rule("overhead.unseen", UNSEEN, "<=", settings.budget, severity="hold")
+
+
+def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
     is_interval = settings.mode == "interval"
     against: Against = "interval" if is_interval else "value"
     windows = max(settings.min_windows, INTERVAL_WINDOWS if is_interval else 1)
@@ -271,9 +309,11 @@ def _rules(settings: OverheadSettings, *, noise: bool, repeat: bool) -> list[Rul
     if settings.latency_budget is not None:
         bound = settings.latency_budget
         rules.append(Rule("overhead.latency", LATENCY, "<=", bound, against=against))
-    if noise:
+    if options.rules != FIRST_RULES:
+        rules.extend(_second_rules(settings))
+    if options.noise:
         rules.append(Rule("overhead.noise", NOISE, "<=", settings.budget, severity="hold"))
-    if repeat:
+    if options.repeat:
         rules.append(Rule("overhead.repeat", REPEAT, "<=", settings.budget, severity="hold"))
     return rules
 
@@ -327,7 +367,7 @@ def overhead_options(request: PolicyRequest, now: datetime) -> dict[str, object]
             raise UsageError(f"{request.file} already overrides {field}; change it there")
         overrides.append(Override(field, value, *why))
     try:
-        changed = msgspec.structs.replace(options, overrides=tuple(overrides))
+        changed = msgspec.structs.replace(options, overrides=tuple(overrides), rules=RULES)
     except InvalidValueError as error:
         hint = " (--reason, --owner, --evidence)" if "needs a reason" in str(error) else ""
         raise UsageError(f"{error}{hint}") from error
@@ -350,6 +390,8 @@ def _options(request: PolicyRequest) -> OverheadOptions:
             raise BadInputError(
                 f"{request.file}: {name} cannot be set; give a second {arm} run instead"
             )
+    if options.rules != FIRST_RULES:
+        raise BadInputError(f"{request.file}: rules cannot be set; the newest are always used")
     if profile is not None and profile != options.profile:
         raise UsageError(f"{request.file} is for profile {options.profile}, not for {profile}")
     return options

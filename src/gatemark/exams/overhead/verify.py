@@ -28,8 +28,10 @@ from gatemark.evidence.source import (
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import examine_overhead
 from gatemark.exams.overhead.policy import (
+    FIRST_RULES,
     PROFILE,
     PROFILES,
+    RULES,
     STRICTEST,
     OverheadOptions,
     PolicyRequest,
@@ -258,7 +260,13 @@ def _options(
                 "no override that loosens the profile, unless it is accepted",
             )
         )
-    plain = {"profile": stored.policy_provenance.profile, "overrides": _overrides(stored)}
+    settings = stored.resolved_policy.get("settings")
+    rules = settings.get("overhead_rules", FIRST_RULES) if isinstance(settings, dict) else RULES
+    plain = {
+        "profile": stored.policy_provenance.profile,
+        "overrides": _overrides(stored),
+        "rules": rules,
+    }
     try:
         options = msgspec.convert(plain, OverheadOptions)
         refuse_expired(options, workspace.clock())

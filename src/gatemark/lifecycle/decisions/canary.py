@@ -7,12 +7,19 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from gatemark.core.errors import RefusedError
-from gatemark.lifecycle.commands import PushWindow, ReportService, Tick
+from gatemark.lifecycle.commands import PushShadow, PushWindow, ReportService, Tick
 from gatemark.lifecycle.decisions.burn_rate import judge_burn
-from gatemark.lifecycle.decisions.decision import DecisionMoment, decides, moved, require_role
+from gatemark.lifecycle.decisions.decision import (
+    DecisionMoment,
+    decides,
+    known_version,
+    moved,
+    require_role,
+)
 from gatemark.lifecycle.decisions.demotion import Fall, fall_facts, may_fall
 from gatemark.lifecycle.events.canary import (
     ServiceReported,
+    ShadowMeasured,
     WatchClosed,
     WindowJudged,
     WindowPushed,
@@ -337,6 +344,46 @@ def _close_watch(
             version=rollout.version,
             clean_count=rollout.clean_count,
             other_count=max(rollout.other_count, expected - rollout.clean_count),
+        ),
+    )
+
+
+@decides(PushShadow)
+def decide_shadow(
+    state: LifecycleState, command: PushShadow, moment: DecisionMoment
+) -> tuple[Fact, ...]:
+    """Decide on measurements of a shadow; a repeated span changes nothing."""
+    require_role(state.governance, command.actor, ShadowMeasured.declared.roles, "push pairs")
+    known_version(state, command.version)
+    track = state.asset.track(command.environment, command.version)
+    live = state.asset.place(command.environment).enabled
+    name, pairs = f"{state.asset.name}@{command.version}", command.pairs
+    if track.stage != "shadow" or track.since is None:
+        raise RefusedError(
+            f"{name} is {track.stage}; only a shadow is measured beside what is live"
+        )
+    if live is None:
+        raise RefusedError(f"{name}: no version is live that it could be measured beside")
+    if (live, pairs) in track.shadowed:
+        return ()
+    if pairs.start < track.since or pairs.end > moment.now:
+        raise RefusedError(
+            f"{name}: the span from {pairs.start:%Y-%m-%d %H:%M:%SZ} must lie between "
+            f"{track.since:%Y-%m-%d %H:%M:%SZ}, when it entered shadow, and now"
+        )
+    for _, other in track.shadowed:
+        if other.start < pairs.end and pairs.start < other.end:
+            raise RefusedError(
+                f"{name}: the span from {pairs.start:%Y-%m-%d %H:%M:%SZ} overlaps one that was "
+                "pushed"
+            )
+    return (
+        ShadowMeasured(
+            asset=state.asset.name,
+            environment=command.environment,
+            version=command.version,
+            live=live,
+            pairs=pairs,
         ),
     )
 

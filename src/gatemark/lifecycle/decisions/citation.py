@@ -10,7 +10,8 @@ import msgspec
 
 from gatemark.core.policy import Outcome
 from gatemark.ledger.event_kinds import RULES_VERSION
-from gatemark.lifecycle.model.nouns import Cited, ExamRef
+from gatemark.lifecycle.model.nouns import Cited, ExamRef, ShadowPairs
+from gatemark.lifecycle.model.release_policy import ShadowRules
 from gatemark.lifecycle.model.stages import Evidence
 from gatemark.lifecycle.model.state import LifecycleState, Track
 
@@ -176,6 +177,9 @@ def _shadow_problems(case: PromotionCase) -> list[str]:
     dwelt = (case.now - since).total_seconds() / 3600
     if dwelt < policy.shadow_min_hours:
         problems.append(f"shadow must last {policy.shadow_min_hours:g} h, got {dwelt:.1f} h")
+    if case.rules >= 3 and policy.shadow is not None:
+        pairs = [one for name, one in case.track.shadowed if name == live]
+        problems.extend(_pair_problems(pairs, policy.shadow, live))
     baseline = asset.versions[live].digest
     fitting = [
         cited
@@ -188,3 +192,45 @@ def _shadow_problems(case: PromotionCase) -> list[str]:
             f"by answers given after {since:%Y-%m-%d %H:%M:%SZ}"
         )
     return problems
+
+
+def _pair_problems(pairs: Sequence[ShadowPairs], rules: ShadowRules, live: str) -> list[str]:
+    """Return what the measurements beside the live version do not show."""
+    n = sum(one.n for one in pairs)
+    if n < rules.min_pairs:
+        return [
+            f"shadow must have {rules.min_pairs} pairs with {live}, got {n} (gatemark shadow push)"
+        ]
+    problems = []
+    agreement = sum(one.agreed for one in pairs) / n
+    if rules.agreement_min is not None and agreement < rules.agreement_min:
+        problems.append(
+            f"shadow must agree with {live} in {rules.agreement_min:.4g} of pairs, "
+            f"got {agreement:.4g} (n={n})"
+        )
+    rise = sum(one.candidate_errors - one.live_errors for one in pairs) / n
+    if rules.error_rise_max is not None and rise > rules.error_rise_max:
+        problems.append(
+            f"shadow may have at most {rules.error_rise_max:.4g} more errors than {live}, "
+            f"got {rise:.4g} (n={n})"
+        )
+    for word, bound in (("latency_ms", rules.latency_ratio_max), ("cost", rules.cost_ratio_max)):
+        if bound is not None:
+            problems.extend(_ratio_problem(pairs, word, bound))
+    return problems
+
+
+def _ratio_problem(pairs: Sequence[ShadowPairs], word: str, bound: float) -> list[str]:
+    sums = {"candidate": 0.0, "live": 0.0}
+    for one in pairs:
+        for arm in sums:
+            mean = getattr(one, f"{arm}_{word}")
+            if mean is None:
+                return [f"shadow: {word} of the {arm} was not measured in every span"]
+            sums[arm] += mean * one.n
+    if sums["candidate"] > bound * sums["live"]:
+        return [
+            f"shadow: {word} may be at most {bound:g} times that of the live version, "
+            f"got {sums['candidate']:.4g} to {sums['live']:.4g} in all"
+        ]
+    return []

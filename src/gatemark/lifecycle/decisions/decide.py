@@ -95,5 +95,5 @@ step rests on, and a watch that got no measurements pauses its version before it
 Rules 3: a result is as old as its oldest answer, however often it is judged again. One that does
 not say when its answers were given supports no step up. A breach after enabling pauses the last
 version that can serve, and a gate that cannot block is not waived. Samples of canary windows count
-together until there are enough.
+together until there are enough. A policy with ``shadow`` asks for measurements beside what is live.
 """

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.ledger.event_kinds import CANARY_JUDGED
-from gatemark.lifecycle.commands import PushWindow, ReportService, Tick
+from gatemark.lifecycle.commands import PushShadow, PushWindow, ReportService, Tick
 from gatemark.lifecycle.events.fact import AssetFact, LifecycleEvent, Tone, VersionFact, event
 from gatemark.lifecycle.model.nouns import (
     ArmMetric,
@@ -17,8 +17,10 @@ from gatemark.lifecycle.model.nouns import (
     InvariantCount,
     MetricVerdict,
     Role,
+    ShadowPairs,
     Stage,
     Traffic,
+    VersionName,
     WindowState,
 )
 from gatemark.lifecycle.model.state import Asset, CanaryWindow, ServiceSpan
@@ -146,6 +148,31 @@ class WatchClosed(VersionFact, frozen=True, kw_only=True):
     def sentence(self) -> str:
         counts = f"{self.clean_count} clean windows, {self.other_count} others"
         return f"the watch is over, {counts}"
+
+
+@event(
+    "shadow_measured",
+    "a shadow and the live version are measured on the same inputs",
+    roles=REPORTERS,
+    command=PushShadow,
+    compared=("environment", "version", "live", "pairs"),
+    is_measurement=True,
+)
+class ShadowMeasured(VersionFact, frozen=True, kw_only=True):
+    """Paired measurements of a shadow and the version that is live."""
+
+    live: VersionName
+    pairs: ShadowPairs
+
+    def apply(self, asset: Asset, _event: LifecycleEvent) -> None:
+        """Add the measurements to those of the shadow."""
+        track = asset.ensure_track(self.environment, self.version)
+        track.shadowed = [*track.shadowed, (self.live, self.pairs)]
+
+    @property
+    def sentence(self) -> str:
+        pairs = self.pairs
+        return f"{pairs.n} pairs with {self.live}, {pairs.agreed} agree, to {pairs.end:%H:%MZ}"
 
 
 @event(

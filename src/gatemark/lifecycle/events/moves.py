@@ -72,6 +72,8 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
         track.result_ids = self.result_ids
         track.approvals, track.windows = self.approvals, self.windows
         track.paused = None
+        if self.after == "shadow":
+            track.shadowed = []
         # A version that drift or a person took out of traffic has fallen, even to shadow.
         is_taken_out = self.cause == "demote" and (self.before == "enabled" or bool(self.signals))
         if self.after in FALLEN or is_taken_out:

@@ -249,6 +249,30 @@ class Traffic(Noun, frozen=True, kw_only=True):
     baseline: Annotated[int, Meta(ge=0, le=10**12)]
 
 
+class ShadowPairs(Noun, frozen=True, kw_only=True):
+    """What a shadow and the live version did on the same inputs in a span of time.
+
+    ``agreed`` of ``n`` pairs had the same answer. Latency and cost are means per input.
+    """
+
+    start: datetime
+    end: datetime
+    n: Annotated[int, Meta(ge=1, le=10**12)]
+    agreed: Annotated[int, Meta(ge=0, le=10**12)]
+    candidate_errors: Annotated[int, Meta(ge=0, le=10**12)]
+    live_errors: Annotated[int, Meta(ge=0, le=10**12)]
+    candidate_latency_ms: Annotated[float, Meta(ge=0)] | None = None
+    live_latency_ms: Annotated[float, Meta(ge=0)] | None = None
+    candidate_cost: Annotated[float, Meta(ge=0)] | None = None
+    live_cost: Annotated[float, Meta(ge=0)] | None = None
+
+    def __post_init__(self) -> None:
+        if self.start >= self.end:
+            raise InvalidValueError("a span must end after it starts")
+        if max(self.agreed, self.candidate_errors, self.live_errors) > self.n:
+            raise InvalidValueError(f"agreed and errors must not exceed n {self.n}")
+
+
 class MetricVerdict(Noun, frozen=True, kw_only=True):
     """Verdict on one metric of one window."""
 

@@ -137,6 +137,21 @@ class CanaryRules(Noun, frozen=True, kw_only=True):
             raise InvalidValueError("canary: breach_alpha must not exceed warn_alpha")
 
 
+class ShadowRules(Noun, frozen=True, kw_only=True):
+    """What a shadow must have shown before it becomes a canary.
+
+    Pairs are inputs that both the shadow and the live version answered. ``error_rise_max`` is how
+    much larger the share of errors may be; the ratios are candidate to live. A bound without
+    measurements holds the step.
+    """
+
+    min_pairs: Count = 50
+    agreement_min: Rate | None = None
+    error_rise_max: Rate | None = 0.01
+    latency_ratio_max: Annotated[float, Meta(gt=0)] | None = None
+    cost_ratio_max: Annotated[float, Meta(gt=0)] | None = None
+
+
 @original_fields(
     "objective fast_factor fast_long_minutes fast_short_minutes slow_factor slow_long_minutes "
     "slow_short_minutes"
@@ -181,6 +196,7 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
     break_glass_hours: Annotated[float, Meta(gt=0, le=4)] = 4
     break_glass_review_hours: Annotated[float, Meta(gt=0, le=24)] = 24
     clock_skew_seconds: Annotated[float, Meta(ge=0, le=600)] = 10
+    shadow: ShadowRules | None = None
 
     def __post_init__(self) -> None:
         missing = [gate for gate in GATES if gate not in self.gates]

@@ -19,6 +19,7 @@ from gatemark.lifecycle.model.nouns import (
     Role,
     SampleMoments,
     SchemaChange,
+    ShadowPairs,
     Stage,
     Traffic,
     WindowState,
@@ -115,6 +116,8 @@ class Track(msgspec.Struct):
     paused: Pause | None = None
     fell_at: datetime | None = None
     glass: Glass | None = None
+    shadowed: list[tuple[str, ShadowPairs]] = []
+    """Measurements since it entered shadow, each with the version that was live."""
 
 
 class CanaryWindow(msgspec.Struct):

@@ -13,13 +13,19 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.drift.point import Pushed
 from gatemark.lifecycle.commands import ReportService
 from gatemark.lifecycle.journey import CommandResult, act
-from gatemark.lifecycle.model.nouns import PRODUCTION
+from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
 from gatemark.web.api.accounts import Body
-from gatemark.web.api.assets import AssetPath
+from gatemark.web.api.assets import AssetPath, VersionPath
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
 from gatemark.web.api.moves import MoveDone, Note, Place, Reference, move_done
-from gatemark.web.areas.ingest import hand_in_points, hand_in_windows, run_due_now, settle_episode
+from gatemark.web.areas.ingest import (
+    hand_in_pairs,
+    hand_in_points,
+    hand_in_windows,
+    run_due_now,
+    settle_episode,
+)
 from gatemark.web.areas.overview import asset_etag
 from gatemark.web.site import caller, site_of
 
@@ -32,6 +38,13 @@ class WindowsBody(Body):
     """Windows as gatemark.canary/1 has them, one per arm."""
 
     windows: list[dict[str, object]] = Field(min_length=1, max_length=2_000)
+    environment: Place = PRODUCTION
+
+
+class PairsBody(Body):
+    """Spans of a shadow beside the live version, as ``gatemark shadow push`` takes them."""
+
+    spans: list[dict[str, object]] = Field(min_length=1, max_length=2_000)
     environment: Place = PRODUCTION
 
 
@@ -84,6 +97,19 @@ def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Respo
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
     done = hand_in_windows(workspace, identity, asset, body.windows, body.environment)
+    return _together(request, asset, done)
+
+
+@router.post("/assets/{asset}/versions/{version}/shadow", responses=answers(MoveDone))
+def post_pairs(
+    request: Request, asset: AssetPath, version: VersionPath, body: PairsBody
+) -> Response:
+    """Hand in measurements of a shadow beside the live version; the same again changes nothing."""
+    identity = caller(request, "act")
+    workspace = site_of(request).workspace
+    asset_etag(workspace, asset)
+    ref = parse_version_ref(f"{asset}@{version}")
+    done = hand_in_pairs(workspace, identity, ref, body.spans, body.environment)
     return _together(request, asset, done)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import BadInputError, NotAllowedError
@@ -17,10 +19,18 @@ from gatemark.drift.push import push_points
 from gatemark.evidence.source import ReadingChoices
 from gatemark.lifecycle.canary import push_windows
 from gatemark.lifecycle.journey import CommandResult, run_due
-from gatemark.lifecycle.model.nouns import PRODUCTION, Role
+from gatemark.lifecycle.model.nouns import PRODUCTION, Role, VersionRef
+from gatemark.lifecycle.shadow import pairs_of, push_pairs
 from gatemark.workspace import Workspace
 
-__all__ = ["Pushed", "hand_in_points", "hand_in_windows", "run_due_now", "settle_episode"]
+__all__ = [
+    "Pushed",
+    "hand_in_pairs",
+    "hand_in_points",
+    "hand_in_windows",
+    "run_due_now",
+    "settle_episode",
+]
 
 MEASURING: Final[frozenset[Role]] = frozenset({"evaluator", "operator"})
 SETTLING: Final[frozenset[Role]] = frozenset({"operator", "approver"})
@@ -59,6 +69,21 @@ def hand_in_windows(
     """Canary windows (gatemark.canary/1): all of them, or none when one is wrong."""
     with _file_of(records) as path:
         return push_windows(workspace, asset, path, actor=identity.person, environment=environment)
+
+
+def hand_in_pairs(
+    workspace: Workspace,
+    identity: Identity,
+    ref: VersionRef,
+    records: Sequence[Mapping[str, object]],
+    environment: str = PRODUCTION,
+) -> tuple[CommandResult, ...]:
+    """Measurements of a shadow beside the live version: all of them, or none when one is wrong."""
+    try:
+        spans = [pairs_of(record) for record in records]
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"spans: {error}") from error
+    return push_pairs(workspace, ref, spans, actor=identity.person, environment=environment)
 
 
 def hand_in_points(workspace: Workspace, identity: Identity, records: Sequence[object]) -> Pushed:

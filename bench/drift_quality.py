@@ -1,0 +1,188 @@
+"""How good the built-in drift policy is: false alarms, detection, and series that people marked.
+
+Everything simulated is seeded and judged by the real tick. ``river``'s detectors run where the
+environment of the bench has it. The marked series are those of the Turing Change Point Dataset,
+read from the folder that ``GATEMARK_REALITY`` names; the section says so where there is none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.measure import Line
+
+SEED = 20_261_117
+SERIES = int(os.environ.get("GATEMARK_BENCH_SERIES", "1000"))
+REALITY = Path(os.environ.get("GATEMARK_REALITY", "../shared/reality"))
+MARGIN = 5
+Floats = NDArray[np.float64]
+Alarms = Callable[[Floats], list[int]]
+"""A detector on one series: the places where it says that something changed."""
+
+
+def lines() -> Iterator[Line]:
+    """Figures of the built-in policy, then F1 on marked series beside other detectors."""
+    yield from _policy_lines()
+    yield from _peer_lines()
+    yield from _marked_lines()
+
+
+def _policy_lines() -> Iterator[Line]:
+    from gatemark.drift.explain import of_a_number  # noqa: PLC0415
+    from gatemark.drift.judging.policy import DriftPolicy  # noqa: PLC0415
+    from gatemark.drift.judging.simulate import (  # noqa: PLC0415
+        KINDS,
+        SHIFTS,
+        detection,
+        false_alarms,
+    )
+
+    policy = DriftPolicy()
+    watched = of_a_number(policy)
+    for kind in KINDS:
+        found = false_alarms(policy, watched, seed=SEED, assets=SERIES, metrics=1, kind=kind)
+        most = 0.15 if kind == "independent" else None
+        name = f"false warnings a year, one metric, {kind}"
+        yield Line(name, found.warnings_per_year, "a year", at_most=most)
+        # An asset is said to have five metrics.
+        most = 1.0 if kind == "correlation 0.5" else None
+        name = f"false demotions a year, five metrics, {kind}"
+        yield Line(name, 5 * found.demotions_per_year, "a year", at_most=most)
+    least = {(2.0, 7): 85.0, (5.0, 2): 90.0, (None, 30): 95.0}
+    for change in (*SHIFTS, None):
+        name = "ramp of 0.1 sd a day" if change is None else f"shift of {change:g} sd"
+        for one in detection(policy, watched, change=change, seed=SEED, series=SERIES):
+            bar = least.get((change, one.days))
+            yield Line(f"{name} found within {one.days} days", 100 * one.found, "%", at_least=bar)
+
+
+def _peers() -> Mapping[str, Alarms]:
+    """Detectors of others, on values in standard deviations of the first 50."""
+    peers: dict[str, Alarms] = {"plain CUSUM, k .5 h 8": _cusum}
+    if importlib.util.find_spec("river") is not None:
+        peers |= {"river ADWIN": _river("ADWIN"), "river PageHinkley": _river("PageHinkley")}
+    return peers
+
+
+def _cusum(values: Floats, slack: float = 0.5, line: float = 8.0) -> list[int]:
+    start = values[: max(min(50, values.size // 2), 2)]
+    scaled = (values - start.mean()) / (start.std(ddof=1) or 1.0)
+    found, up, down = [], 0.0, 0.0
+    for at, value in enumerate(scaled.tolist()):
+        up, down = max(0.0, up + value - slack), max(0.0, down - value - slack)
+        if max(up, down) > line:
+            found.append(at)
+            up = down = 0.0
+    return found
+
+
+def _river(name: str) -> Alarms:
+    def alarms(values: Floats) -> list[int]:
+        from river import drift  # noqa: PLC0415
+
+        detector = getattr(drift, name)()
+        found = []
+        for at, value in enumerate(values.tolist()):
+            detector.update(value)
+            if detector.drift_detected:
+                found.append(at)
+        return found
+
+    return alarms
+
+
+def _ours(values: Floats) -> list[int]:
+    """Where the built-in policy says that changes began; after each, it starts afresh."""
+    from gatemark.drift.explain import of_a_number  # noqa: PLC0415
+    from gatemark.drift.judging.policy import DriftPolicy  # noqa: PLC0415
+    from gatemark.drift.judging.simulate import START, simulate, values_data  # noqa: PLC0415
+
+    policy = DriftPolicy()
+    watched = of_a_number(policy)
+    found: list[int] = []
+    since = 0
+    while True:
+        # At most 400 windows are judged in one go.
+        rest = values[since : since + 400]
+        alarms = [
+            (episode.opened.start, int(episode.signal.extras.get("shift_windows", 1)))
+            for episode in simulate(policy, watched, values_data(rest[None])).episodes
+            if episode.level in ("WARN", "BREACH")
+        ]
+        if not alarms:
+            if since + 400 >= values.size:
+                return found
+            since += 300
+            continue
+        opened, windows = min(alarms)
+        place = since + (opened - START).days - windows + 1
+        found.append(place)
+        since = max(place, since + 1)
+
+
+def _peer_lines() -> Iterator[Line]:
+    rng = np.random.default_rng(SEED)
+    series = max(SERIES // 10, 20)
+    healthy = rng.standard_normal((series, 365))
+    shifted = rng.standard_normal((series, 130))
+    shifted[:, 100:] += 2
+    for name, alarms in _peers().items():
+        alarmed = sum(len(alarms(row)) for row in healthy) / series
+        soon = np.mean([any(100 <= at < 107 for at in alarms(row)) for row in shifted])
+        yield Line(f"{name}: false alarms a year, independent", alarmed, "a year")
+        yield Line(f"{name}: shift of 2 sd found within 7 days", 100 * float(soon), "%")
+
+
+def _marked_lines() -> Iterator[Line]:
+    folder = REALITY / "tcpd"
+    if not folder.is_dir():
+        yield Line("marked series (TCPD): no folder, not measured", 0, "series")
+        return
+    marks = json.loads((folder / "annotations.json").read_text(encoding="utf-8"))
+    series = dict(_series(folder, marks))
+    yield Line("marked series (TCPD)", len(series), "series")
+    detectors: dict[str, Alarms] = {"never alarm": lambda _: [], "gatemark": _ours, **_peers()}
+    for name, alarms in detectors.items():
+        scores = [_f1(marks[key], alarms(values)) for key, values in series.items()]
+        yield Line(f"{name}: mean F1 on marked series", float(np.mean(scores)), "")
+
+
+def _series(folder: Path, marks: Mapping[str, object]) -> Iterator[tuple[str, Floats]]:
+    for path in sorted(folder.glob("*.json")):
+        if path.stem not in marks:
+            continue
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if len(told["series"]) != 1:
+            continue
+        raw = [np.nan if value is None else float(value) for value in told["series"][0]["raw"]]
+        values = np.asarray(raw)
+        known = np.flatnonzero(np.isfinite(values))
+        yield path.stem, np.interp(np.arange(values.size), known, values[known])
+
+
+def _f1(marks: Mapping[str, Sequence[int]], found: Sequence[int]) -> float:
+    """F1 as the dataset's paper has it: margin 5, recall averaged over annotators, 0 is given."""
+    claimed = {0, *found}
+    truths = [{0, *places} for places in marks.values()]
+    everyone = set().union(*truths)
+    precision = _matched(everyone, claimed) / len(claimed)
+    recall = float(np.mean([_matched(truth, claimed) / len(truth) for truth in truths]))
+    return 2 * precision * recall / (precision + recall)
+
+
+def _matched(truth: set[int], claimed: set[int]) -> int:
+    """How many true places have a claim within the margin that no earlier one took."""
+    left, matched = set(claimed), 0
+    for place in sorted(truth):
+        near = [(abs(place - claim), claim) for claim in left if abs(place - claim) <= MARGIN]
+        if near:
+            left.remove(min(near)[1])
+            matched += 1
+    return matched

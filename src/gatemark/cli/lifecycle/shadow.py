@@ -1,0 +1,38 @@
+"""``gatemark shadow``: measurements of a shadow beside what is live."""
+
+from __future__ import annotations
+
+import click
+
+from gatemark.cli.lifecycle.options import Acting, acting_options, environment_option
+from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.lifecycle.shadow import push_pairs, read_pairs
+
+
+@click.group("shadow")
+def shadow_command() -> None:
+    """Measure a shadow beside the live version."""
+
+
+@shadow_command.command("push")
+@click.argument("version", metavar="ASSET@VERSION")
+@click.argument("file")
+@environment_option
+@acting_options
+def push(acting: Acting, *, version: str, file: str, environment: str) -> None:
+    """Push paired measurements (JSON Lines): both versions on the same inputs.
+
+    A line is a span: start, end, n (pairs), agreed, errors, and means of latency_ms and cost per
+    input, each for candidate and live. A release policy with shadow: asks for them before a
+    canary. The same span again changes nothing; a span that overlaps another is refused together
+    with the whole file.
+
+    \b
+    Example:
+      gatemark shadow push triage@2.1.0 pairs.jsonl --actor eval-bot
+    """
+    ref = parse_version_ref(version)
+    workspace = acting.workspace()
+    spans = read_pairs(file)
+    done = push_pairs(workspace, ref, spans, actor=workspace.actor, environment=environment)
+    acting.show(*done, unchanged="all of this was handed in before")

@@ -1,0 +1,110 @@
+"""Read paired measurements of a shadow and the live version into the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta
+
+from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.lifecycle.commands import PushShadow
+from gatemark.lifecycle.journey import CommandResult, act, preview
+from gatemark.lifecycle.model.nouns import PRODUCTION, ShadowPairs, VersionRef
+from gatemark.workspace import Workspace
+
+MAX_BYTES: Final = 16 * 1024 * 1024
+
+
+class _ArmNumbers(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    candidate: float
+    live: float
+
+
+class _ArmCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    candidate: int
+    live: int
+
+
+class ShadowLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One span of a file: pairs, how many agree, errors, and mean latency and cost per input."""
+
+    start: Annotated[datetime, Meta(tz=True)]
+    end: Annotated[datetime, Meta(tz=True)]
+    n: int
+    agreed: int
+    errors: _ArmCounts
+    latency_ms: _ArmNumbers | None = None
+    cost: _ArmNumbers | None = None
+
+
+def push_pairs(
+    workspace: Workspace,
+    ref: VersionRef,
+    spans: Sequence[ShadowPairs],
+    *,
+    actor: str,
+    environment: str = PRODUCTION,
+) -> tuple[CommandResult, ...]:
+    """Add spans, oldest first; if one is refused, none is added."""
+    commands = [
+        PushShadow(
+            actor=actor,
+            asset=ref.asset,
+            version=ref.version,
+            environment=environment,
+            pairs=one,
+        )
+        for one in sorted(spans, key=lambda one: one.start)
+    ]
+    for command in commands:
+        preview(workspace, command)
+    return tuple(act(workspace, command) for command in commands)
+
+
+def read_pairs(path: str) -> list[ShadowPairs]:
+    """The spans of a file in JSON Lines."""
+    try:
+        with Path(path).open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(data) > MAX_BYTES:
+        raise BadInputError(f"{path}: larger than {MAX_BYTES} bytes")
+    found, problems = [], []
+    for number, line in enumerate(data.splitlines(), start=1):
+        if line.strip():
+            try:
+                found.append(pairs_of(msgspec.json.decode(line)))
+            except (msgspec.MsgspecError, InvalidValueError, UnicodeDecodeError) as error:
+                problems.append(f"{path}:{number}: {error}")
+    if problems:
+        raise BadInputError(tuple(problems))
+    if not found:
+        raise BadInputError(f"{path}: has no measurements")
+    return found
+
+
+def pairs_of(record: Mapping[str, object]) -> ShadowPairs:
+    """One span as the ledger keeps it."""
+    line = msgspec.convert(record, ShadowLine)
+    value = {
+        "start": line.start,
+        "end": line.end,
+        "n": line.n,
+        "agreed": line.agreed,
+        "candidate_errors": line.errors.candidate,
+        "live_errors": line.errors.live,
+        **_means("latency_ms", line.latency_ms),
+        **_means("cost", line.cost),
+    }
+    return msgspec.convert(value, ShadowPairs)
+
+
+def _means(word: str, numbers: _ArmNumbers | None) -> dict[str, float]:
+    if numbers is None:
+        return {}
+    return {f"candidate_{word}": numbers.candidate, f"live_{word}": numbers.live}

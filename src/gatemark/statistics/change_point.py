@@ -1,0 +1,191 @@
+"""Whether the latest values of a series lie elsewhere than those before them, for many at once.
+
+The change may have come at any of several places near the end. Each place cuts a series in two; the
+means of both parts are compared by Student's t, and the best cut counts after Bonferroni's
+correction for the number of cuts. Nothing about the series needs to be known before: neither mean
+nor spread, nor how strongly neighbouring values are correlated.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtri_exp
+
+from gatemark.statistics.control_chart import (
+    RELATIVE_ZERO,
+    correlation_each,
+    normal_scores,
+    widening_each,
+)
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+CUTS: Final = (2, 3, 4, 5, 7, 10, 14, 20, 28)
+"""How many of the latest values may lie elsewhere. A single one does not: it may be an outlier."""
+LEAST_BEFORE: Final = 10
+OUTLIER: Final = 4.0
+"""Values are cut off this many robust standard deviations from the median."""
+_MAD_TO_SD: Final = 1.4826
+
+
+class Shifts(NamedTuple):
+    """The best cut of each series; NaN where a series cannot be cut.
+
+    ``z`` is the signed normal score of ``p_value``. ``before`` is the mean before the cut,
+    ``moved`` how far the mean of the ``windows`` after it lies from that. ``is_flat`` marks two
+    parts without any spread that differ: no score exists for those.
+    """
+
+    z: Floats
+    p_value: Floats
+    before: Floats
+    moved: Floats
+    sd: Floats
+    windows: Floats
+    correlation: Floats
+    is_flat: Flags
+
+
+class _Cuts(NamedTuple):
+    """Every cut of every series, [cuts, series]: means, and the squares that it leaves."""
+
+    before: Floats
+    moved: Floats
+    squares: Floats
+    is_possible: Flags
+
+
+def shifts_each(
+    values: Floats, present: Flags, floor: Floats | None = None, *, parameters: int = 0
+) -> Shifts:
+    """The best cut of each row of ``values``, the latest value last.
+
+    Values that are present stand together at the end of their row. ``floor`` is the least standard
+    deviation to believe in; ``parameters`` is how many were fitted to the values before.
+    """
+    count = present.sum(axis=1).astype(np.float64)
+    clipped = _without_outliers(values, present, count)
+    first = np.take_along_axis(clipped, np.argmax(present, axis=1)[:, None], axis=1)
+    moved = np.where(present, clipped - first, 0.0)
+    shift = moved.sum(axis=1) / np.maximum(count, 1)
+    centred = np.where(present, moved - shift[:, None], 0.0)
+    cuts = _cuts(centred, count)
+    size = np.asarray(CUTS, dtype=np.float64)[:, None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        explained = np.where(cuts.is_possible, cuts.moved**2 * size * (count - size) / count, -1.0)
+    at = np.argmax(explained, axis=0)
+    best = _chosen(cuts, at)
+    has_cut = best.is_possible
+    after = size[at, 0]
+    correlation = correlation_each(_left_over(centred, present, best, after), count)
+    freedom = np.maximum(count * (1 - correlation) / (1 + correlation) - 2 - parameters, 1.0)
+    largest = np.abs(np.where(present, values, 0.0)).max(axis=1, initial=0.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variance = best.squares / np.maximum(count - 2 - parameters, 1.0)
+        # Correlated values look less spread than they are.
+        variance /= np.maximum(1 - (widening_each(correlation, count) - 1) / count, 0.2)
+        variance = np.where(np.sqrt(variance) <= RELATIVE_ZERO * largest, 0.0, variance)
+        if floor is not None:
+            variance = np.fmax(variance, floor**2)
+        noise = variance * (
+            widening_each(correlation, after) / after
+            + widening_each(correlation, count - after) / (count - after)
+        )
+        is_still = np.abs(best.moved) <= RELATIVE_ZERO * largest
+        t = np.where(is_still, 0.0, best.moved / np.sqrt(noise))
+    is_flat = has_cut & (variance == 0) & ~is_still
+    known = has_cut & ~is_flat
+    z, p_value = _corrected(np.where(known, t, np.nan), freedom, cuts.is_possible.sum(axis=0))
+    return Shifts(
+        z=z,
+        p_value=p_value,
+        before=np.where(has_cut, first[:, 0] + shift + best.before, np.nan),
+        moved=np.where(has_cut, best.moved, np.nan),
+        sd=np.where(has_cut, np.sqrt(variance), np.nan),
+        windows=np.where(has_cut, after, np.nan),
+        correlation=correlation,
+        is_flat=is_flat,
+    )
+
+
+def without_season(values: Floats, present: Flags, place: NDArray[np.int64], length: int) -> Floats:
+    """The values less the mean of their place in a season, plus the mean of all.
+
+    ``place`` is the number of each value's window. A place with fewer than three values, as in
+    series shorter than three seasons, keeps its values.
+    """
+    count = np.maximum(present.sum(axis=1, keepdims=True), 1)
+    mean = np.where(present, values, 0.0).sum(axis=1, keepdims=True) / count
+    found = values.copy()
+    for at in range(length):
+        here = present & (place % length == at)
+        number = here.sum(axis=1, keepdims=True)
+        own = np.where(here, values, 0.0).sum(axis=1, keepdims=True) / np.maximum(number, 1)
+        found = np.where(here & (number >= 3), values - own + mean, found)
+    return found
+
+
+def _without_outliers(values: Floats, present: Flags, count: Floats) -> Floats:
+    median = _median(values, present, count)
+    spread = _MAD_TO_SD * _median(np.abs(values - median), present, count)
+    reach = np.where(spread > 0, OUTLIER * spread, np.inf)
+    clipped: Floats = np.clip(np.where(present, values, 0.0), median - reach, median + reach)
+    return clipped
+
+
+def _median(values: Floats, present: Flags, count: Floats) -> Floats:
+    """The median of the values that are present, as a column; zero where there are none."""
+    ordered = np.sort(np.where(present, values, np.inf), axis=1)
+    high = np.minimum(count // 2, max(values.shape[1] - 1, 0)).astype(np.int64)[:, None]
+    low = np.maximum((count - 1) // 2, 0).astype(np.int64)[:, None]
+    middle = np.take_along_axis(ordered, low, axis=1) / 2
+    middle = middle + np.take_along_axis(ordered, np.maximum(high, low), axis=1) / 2
+    return np.where(count[:, None] > 0, middle, 0.0)
+
+
+def _cuts(centred: Floats, count: Floats) -> _Cuts:
+    """Every cut of rows whose mean is zero."""
+    reach = min(CUTS[-1], centred.shape[1])
+    sums = np.cumsum(centred[:, ::-1][:, :reach], axis=1)
+    squares = (centred**2).sum(axis=1)
+    rows = []
+    for after in CUTS:
+        is_possible = count - after >= LEAST_BEFORE
+        total = sums[:, min(after, reach) - 1]
+        rest = np.where(is_possible, count - after, 1.0)
+        before = -total / rest
+        moved = np.where(is_possible, total / after - before, 0.0)
+        left = squares - moved**2 * after * rest / np.maximum(count, 1)
+        rows.append((before, moved, np.maximum(left, 0.0), is_possible))
+    return _Cuts(*(np.asarray(part) for part in zip(*rows, strict=True)))
+
+
+def _chosen(cuts: _Cuts, at: NDArray[np.int64]) -> _Cuts:
+    rows = np.arange(at.size)
+    return _Cuts(
+        before=cuts.before[at, rows],
+        moved=cuts.moved[at, rows],
+        squares=cuts.squares[at, rows],
+        is_possible=cuts.is_possible[at, rows],
+    )
+
+
+def _left_over(centred: Floats, present: Flags, best: _Cuts, after: Floats) -> Floats:
+    """What the means of both parts do not explain."""
+    width = centred.shape[1]
+    is_after = np.arange(width)[None, :] >= (width - after)[:, None]
+    means = np.where(is_after, (best.before + best.moved)[:, None], best.before[:, None])
+    return np.where(present, centred - means, 0.0)
+
+
+def _corrected(t: Floats, freedom: Floats, cuts: NDArray[np.int64]) -> tuple[Floats, Floats]:
+    """The signed normal score and p-value of the best of so many cuts."""
+    plain, _ = normal_scores(t, freedom)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log_p = np.minimum(log_ndtr(-np.abs(plain)) + np.log(2 * np.maximum(cuts, 1)), 0.0)
+        z = -np.sign(plain) * ndtri_exp(log_p - np.log(2))
+    return np.where(np.isfinite(plain), np.where(log_p == 0, 0.0, z), np.nan), np.exp(log_p)
