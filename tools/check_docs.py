@@ -24,6 +24,7 @@ from docs_pages.commands import commands_page
 from docs_pages.detectors import detectors_page
 from docs_pages.formats import formats_page
 from docs_pages.links import link_problems
+from docs_pages.llms import llms_page
 from docs_pages.plugins import measures_page, schemas_page, suites_page
 from docs_pages.python_api import python_page
 from draw_imports import with_drawing
@@ -47,6 +48,7 @@ GENERATED: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/detectors.md": detectors_page,
     "docs/reference/formats.md": formats_page,
     "docs/reference/python.md": python_page,
+    "docs/llms.txt": llms_page,
 }
 DRAWN: Final = "docs/architecture.md"
 COMMANDS: Final = "docs/reference/commands.md"

@@ -235,3 +235,24 @@ def test_an_isolated_candidate_cannot_read_a_recorded_baseline(folder: Path) -> 
         text = pack.read_text().replace("baseline: none", "baseline: {recorded: base.jsonl}")
         pack.write_text(text.replace("regression_max: 0.05", "regression_max: 0.3"))
         assert _run(folder, pack).returncode == code
+
+
+def test_a_candidate_cannot_exchange_the_scorer(gatemark: Run, folder: Path) -> None:
+    """What scores is loaded before any code of the candidate runs."""
+    (folder / "grader.py").write_text("def grade(item):\n    return item.output == item.target\n")
+    text = PACK.format(options="").replace(
+        "dataset: golden.jsonl",
+        "dataset: golden.jsonl, scorer: {name: python, options: {function: 'grader:grade'}}",
+    )
+    (folder / "pack.yaml").write_text(text)
+    (folder / "app.py").write_text(
+        "import pathlib\n"
+        "grader = pathlib.Path(__file__).with_name('grader.py')\n"
+        "grader.write_text('def grade(item):\\n    return 1.0\\n')\n"
+        "def answer(text):\n"
+        "    return 'wrong'\n"
+    )
+    ran = gatemark("run", folder / "pack.yaml", "--store", folder / "store", "--json")
+    assert ran.code == 1
+    (score,) = [m for m in ran.json["measurements"] if m["name"] == "score"]
+    assert score["value"] == 0.0

@@ -10,6 +10,7 @@ from typing import Any
 from tests.web.scene import ASSET, Scene
 
 from gatemark.attribution.journey import AttributeRequest, attribute
+from gatemark.lifecycle.state_cache import read_state
 
 STEPS = """
 def step(call):
@@ -30,6 +31,8 @@ def _step(name: str, kind: str, called: str, sources: list[str], **more: Any) ->
 
 def add_failure(scene: Scene, folder: Path, reviewer: str = "bob", **changes: Any) -> str:
     """Seal an attribution of a decision that somebody judged wrong; gives its id."""
+    if not read_state(scene.workspace, ASSET).asset.versions:
+        scene.add("0.1.0")
     pins = {kind: {"name": "writer", "version": "r2"} for kind in ("prompt", "model")}
     document: dict[str, Any] = {
         "id": "parcel-17",

@@ -58,6 +58,7 @@ judgement_options = OptionGroup(
 @click.argument("decision")
 @click.option(
     "--id",
+    "--decision-id",
     "decision_id",
     envvar="GATEMARK_ATTRIBUTE_ID",
     metavar="ID",
@@ -67,7 +68,11 @@ judgement_options = OptionGroup(
 @click.option("--replay", is_flag=True, help=f"Replay steps by the {DEFAULT_PLAN} beside DECISION.")
 @click.option("--replay-plan", metavar="FILE", help="Plan to replay steps by.")
 @click.option(
-    "--runs", multiple=True, metavar="FILE", help="Other decisions, right and wrong. Repeatable."
+    "--runs",
+    "--other-decisions",
+    multiple=True,
+    metavar="FILE",
+    help="Other decisions, right and wrong. Repeatable.",
 )
 @click.option("--rules", multiple=True, metavar="FILE", help="Current rule pack. Repeatable.")
 @click.option("--seal", is_flag=True, help="Keep the attribution and record it in the ledger.")

@@ -16,6 +16,7 @@ from gatemark.report.comment import marker, render_comment
 @click.argument("reference", metavar="RESULT")
 @click.option(
     "--key",
+    "--comment-key",
     metavar="NAME",
     help="Name of the comment; runs with the same key replace each other's (default: the pack).",
 )

@@ -66,6 +66,7 @@ preparation_options = OptionGroup(
 )
 @click.option(
     "--to",
+    "--record-type",
     type=click.Choice(["samples", "decisions"]),
     default="samples",
     show_default=True,

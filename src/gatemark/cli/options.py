@@ -314,6 +314,7 @@ foreign_log_options = OptionGroup(
     ),
     id_path=click.option(
         "--id",
+        "--id-path",
         metavar="PATH",
         help="Dotted path to the id inside a row of another tool's log, such as doc.id.",
     ),

@@ -81,6 +81,7 @@ def show_command(reference: str, store: str, json: bool) -> None:
 )
 @click.option(
     "--source",
+    "--sarif-source",
     metavar="PATH",
     help="With --sarif: file in the repository to show the entries at, such as the pack.",
 )

@@ -54,7 +54,9 @@ def schedule_command() -> None:
 @schedule_command.command("list")
 @plan_options
 @now_option
-@click.option("--runs", type=click.IntRange(0), default=0, help="Number of latest runs to show.")
+@click.option(
+    "--runs", "--latest", type=click.IntRange(0), default=0, help="Number of latest runs to show."
+)
 @store_option
 @json_option
 def list_(plan: SchedulePlan, *, now: datetime | None, runs: int, store: str, json: bool) -> None:
@@ -180,7 +182,11 @@ def run(
 @schedule_command.command("fire")
 @click.argument("kind", type=click.Choice(["change", "threat"]))
 @click.option(
-    "--id", "identity", required=True, help="Idempotency key; a known key changes nothing."
+    "--id",
+    "--idempotency-key",
+    "identity",
+    required=True,
+    help="Idempotency key; a known key changes nothing.",
 )
 @click.option("--asset", help="Asset that it is about.")
 @now_option

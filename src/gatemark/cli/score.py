@@ -236,6 +236,7 @@ def _decorators(verb: ScoreVerb) -> list[Decorator]:
             "cache" in has,
             click.option(
                 "--cache/--no-cache",
+                "--cache-facts/--no-cache-facts",
                 default=True,
                 show_default=True,
                 help="Keep the facts of large files in the store and score from them next time.",

@@ -42,7 +42,6 @@ from gatemark.packs.pack import Pack
 from gatemark.packs.pack_file import (
     BUILTIN,
     OpenPack,
-    scorer_of,
 )
 from gatemark.packs.policy import CONTRADICTED, IN_PROCESS, ISOLATED, conditions_of
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
@@ -386,7 +385,7 @@ async def answer_all(
             pinned = tuple(row for row in pinned if row.id in due[suite.id])
         rows = asked_rows(suite.kind, pinned)
         by_id = {row.id: row for row in rows}
-        score, identity = scorer_of(suite, opened.folder)
+        score, identity = opened.scorer(suite)
         found: dict[ItemKey, Score] = {}
         recorded = source.scores_for(suite.id) if identity["scorer"] == RECORDED_SCORER else {}
         # What production said is the reference of a replay, and no business of a target.

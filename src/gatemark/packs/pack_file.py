@@ -139,11 +139,21 @@ BUILTIN = "builtin:"
 
 
 class OpenPack(msgspec.Struct, frozen=True):
-    """A pack with the folder it stands in and its data, frozen."""
+    """A pack with the folder it stands in and its data, frozen.
+
+    Scorers are loaded once: code that is examined may write into the folder later on.
+    """
 
     pack: Pack
     folder: Path
     snapshots: dict[str, Snapshot]
+    _scorers: dict[str, tuple[ScoreFunction, dict[str, str]]] = {}
+
+    def scorer(self, suite: SuiteSpec) -> tuple[ScoreFunction, dict[str, str]]:
+        """The function that scores a suite's answers, and what identifies it."""
+        if suite.id not in self._scorers:
+            self._scorers[suite.id] = scorer_of(suite, self.folder)
+        return self._scorers[suite.id]
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -222,7 +232,7 @@ def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, s
 def scoring_of(opened: OpenPack) -> dict[str, dict[str, str]]:
     """What identifies the scoring of every suite whose items are answered."""
     answering = [suite for suite in opened.pack.suites if suite.dataset is not None]
-    return {suite.id: scorer_of(suite, opened.folder)[1] for suite in answering}
+    return {suite.id: opened.scorer(suite)[1] for suite in answering}
 
 
 def probe_file() -> Traversable:

@@ -40,11 +40,13 @@ choice_options = OptionGroup(
     ),
     runs=click.option(
         "--runs",
+        "--rounds",
         type=click.IntRange(1, 100),
         help="Number of runs over all fixtures (default: 3, or 1 for a recording).",
     ),
     mode=click.option(
         "--mode",
+        "--service-mode",
         type=click.Choice(get_args(Mode)),
         default="dry_run",
         show_default=True,

@@ -40,6 +40,7 @@ policy_options = OptionGroup(
     ),
     mode=click.option(
         "--mode",
+        "--sigma-mode",
         type=click.Choice(["literal", "corrected"]),
         help="Sigma formula: plain, or corrected for small and moving baselines (default: from the "
         "policy).",

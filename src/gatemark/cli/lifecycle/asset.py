@@ -38,7 +38,13 @@ def asset_command() -> None:
     "--risk", type=click.Choice(get_args(Risk)), help="Risk; high risk needs more approvals."
 )
 @click.option("--digest", metavar="DIGEST", help="Digest of its content.")
-@click.option("--from", "result", metavar="RESULT", help="Sealed result whose candidate it is.")
+@click.option(
+    "--from",
+    "--from-result",
+    "result",
+    metavar="RESULT",
+    help="Sealed result whose candidate it is.",
+)
 @click.option(
     "--file", "files", multiple=True, help="File of its content, kept in the store. Repeatable."
 )

@@ -102,7 +102,10 @@ def demote_command(
 @click.command("rollback")
 @click.argument("asset", metavar="ASSET[@VERSION]")
 @click.option(
-    "--to", metavar="VERSION", help="Earlier version to return to (default: the last one)."
+    "--to",
+    "--to-version",
+    metavar="VERSION",
+    help="Earlier version to return to (default: the last one).",
 )
 @stop_option
 @environment_option

@@ -47,7 +47,7 @@ def labels() -> None:
     metavar="TEXT",
     help="Label that may be given. Repeatable.",
 )
-@click.option("--source", required=True, metavar="TEXT", help="Origin of the samples.")
+@click.option("--source", "--origin", required=True, metavar="TEXT", help="Origin of the samples.")
 @click.option(
     "--field",
     type=click.Choice(["label", "target"]),

@@ -26,6 +26,7 @@ from gatemark.workspace import Workspace
 @click.option("--config", metavar="FILE", help="Grid, constraints and weights (default: built in).")
 @click.option(
     "--compat",
+    "--compat-mode",
     type=click.Choice(["gatemark", "source"]),
     help="Compatibility mode of the timers (default: from the configuration).",
 )

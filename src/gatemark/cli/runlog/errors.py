@@ -28,6 +28,7 @@ request_options = OptionGroup(
     ),
     runs=click.option(
         "--runs",
+        "--run-logs",
         metavar="DIR",
         default="data/runs",
         show_default=True,

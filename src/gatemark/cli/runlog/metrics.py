@@ -53,6 +53,7 @@ request_options = OptionGroup(
     MetricsRequest,
     runs=click.option(
         "--runs",
+        "--run-logs",
         metavar="DIR",
         default="data/runs",
         show_default=True,
@@ -133,6 +134,7 @@ request_options = OptionGroup(
 @click.option("--variant", multiple=True, metavar="V", help="Variant to measure. Repeatable.")
 @click.option(
     "--gate",
+    "--bound",
     multiple=True,
     type=Gate(),
     help="Bound of a metric of the judged variant: a floor where higher is better, else a "

@@ -58,7 +58,9 @@ extractor_options = OptionGroup(
         metavar="FILE",
         help="JSON Lines of id, name and aliases, in place of the built-in list. Repeatable.",
     ),
-    model=click.option("--model", metavar="NAME", help="Model of the scispacy extractor."),
+    model=click.option(
+        "--model", "--extractor-model", metavar="NAME", help="Model of the scispacy extractor."
+    ),
     representation=click.option(
         "--representation",
         type=click.Choice(["cui", "surface"]),
@@ -108,6 +110,7 @@ cases_option = click.option(
 )
 compat_option = click.option(
     "--compat",
+    "--compat-mode",
     type=click.Choice(["gatemark", "source"]),
     default="gatemark",
     show_default=True,

@@ -41,6 +41,7 @@ SHOWN_TEXT = 50
 @click.option("--allow-stub", is_flag=True, help="Replay a stub trace too.")
 @click.option(
     "--mode",
+    "--strictness",
     type=click.Choice(["strict", "inspect"]),
     default="strict",
     show_default=True,

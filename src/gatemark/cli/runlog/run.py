@@ -49,11 +49,13 @@ request_options = OptionGroup(
     ),
     compat=click.option(
         "--compat",
+        "--compat-mode",
         type=click.Choice(["gatemark", "source"]),
         help="Compatibility mode (default: from the configuration).",
     ),
     mode=click.option(
         "--mode",
+        "--strictness",
         type=click.Choice(["strict", "inspect"]),
         default="strict",
         show_default=True,

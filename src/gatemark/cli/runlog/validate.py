@@ -18,6 +18,7 @@ from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, valida
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--mode",
+    "--strictness",
     type=click.Choice(["strict", "inspect"]),
     default="strict",
     show_default=True,
