@@ -198,7 +198,7 @@ def test_a_judge_that_is_down_holds_the_verdict(gatemark: Run, folder: Path) -> 
     (folder / "pack.yaml").write_text(text + judges)
     ran = gatemark("run", folder / "pack.yaml", "--store", folder / "store", "--json")
     assert ran.code == 3, ran.err
-    assert ran.json["blockers"][0].startswith("run.asked was not measured: unreachable: the judge")
+    assert ran.json["blockers"][0].startswith("run.asked was not measured: unreachable: the model")
     checked = gatemark("ledger", "verify", "--rescore", "--store", folder / "store")
     assert checked.code == 0, checked.out + checked.err
 

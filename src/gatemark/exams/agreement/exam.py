@@ -28,6 +28,7 @@ from gatemark.evidence.exam import (
 )
 from gatemark.evidence.hygiene import personal_data, suspicious
 from gatemark.evidence.run_exam import examine_files
+from gatemark.exams.agreement.records import label_uses
 from gatemark.exams.agreement.two_files import (
     AUDITOR,
     SCHOLAR,
@@ -36,8 +37,7 @@ from gatemark.exams.agreement.two_files import (
 )
 
 if TYPE_CHECKING:
-    from gatemark.exams.agreement.measure import LabelUse
-    from gatemark.exams.agreement.records import Judgement, JudgementPair, Opinion
+    from gatemark.exams.agreement.records import Judgement, JudgementPair, LabelUse, Opinion
     from gatemark.exams.agreement.two_files import JoinedRow
 
 NicPolicy = Literal["strict", "accept_agreed"]
@@ -381,9 +381,6 @@ class AgreementExam(Exam[AgreementExamState]):
         )
 
     def finish(self, state: AgreementExamState) -> ExamReport:
-        # Loaded late: its libraries take longer to load than most files to read.
-        from gatemark.exams.agreement.measure import label_uses  # noqa: PLC0415
-
         pairs: dict[tuple[str, str], int] = {}
         for (scholar, auditor, _), count in sorted(state.cells.items()):
             pairs[scholar, auditor] = pairs.get((scholar, auditor), 0) + count

@@ -7,9 +7,7 @@ An item is the tuple of its raters' labels. ``krippendorff`` takes any number of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -17,6 +15,7 @@ import numpy as np
 from gatemark.core.errors import BadInputError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
+from gatemark.exams.agreement.records import LabelUse, label_uses
 from gatemark.statistics.contingency import (
     Counts,
     EachStatistic,
@@ -208,47 +207,6 @@ AGREEMENT: Measure[AgreementState] = Measure(
 
 
 ABSTAIN = "ABSTAIN"
-
-
-class LabelUse(NamedTuple):
-    """How often each rater gave a label, and how often both gave it to the same item."""
-
-    first: int
-    second: int
-    agreed: int
-
-    @property
-    def n(self) -> int:
-        """The items that at least one rater gave the label."""
-        return self.first + self.second - self.agreed
-
-    @property
-    def agreement(self) -> float:
-        """The specific agreement: the share of the label's uses that the other rater shares."""
-        return 2 * self.agreed / (self.first + self.second)
-
-    @property
-    def interval(self) -> Interval:
-        """The specific agreement's interval.
-
-        Among the ``n`` items, the agreed ones are a share ``s``, and the specific agreement is
-        ``2 s / (1 + s)``. The ends are those of Wilson's interval of ``s``.
-        """
-        low, high = (2 * end / (1 + end) for end in wilson(self.agreed, self.n, LEVEL))
-        return Interval(low=low, high=high, level=LEVEL, method="wilson")
-
-
-def label_uses(pairs: Mapping[tuple[str, str], int]) -> dict[str, LabelUse]:
-    """Return how each label was used, from the number of items with each pair of labels."""
-    first: Counter[str] = Counter()
-    second: Counter[str] = Counter()
-    for (one, other), count in pairs.items():
-        first[one] += count
-        second[other] += count
-    return {
-        label: LabelUse(first[label], second[label], pairs.get((label, label), 0))
-        for label in sorted(first | second)
-    }
 
 
 def _label_agreement(state: AgreementState) -> tuple[Measurement, ...]:

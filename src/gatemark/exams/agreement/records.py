@@ -6,15 +6,18 @@ validator's; two files of judgements are joined by ``qid``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from gatemark.core.measurement import Interval
 from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 Label = Literal["VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN"]
+LABEL_LEVEL = 0.95
 QuestionId = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
@@ -189,3 +192,47 @@ SCHEMA = RecordSchema(
         ),
     ),
 )
+
+
+class LabelUse(NamedTuple):
+    """How often each rater gave a label, and how often both gave it to the same item."""
+
+    first: int
+    second: int
+    agreed: int
+
+    @property
+    def n(self) -> int:
+        """The items that at least one rater gave the label."""
+        return self.first + self.second - self.agreed
+
+    @property
+    def agreement(self) -> float:
+        """The specific agreement: the share of the label's uses that the other rater shares."""
+        return 2 * self.agreed / (self.first + self.second)
+
+    @property
+    def interval(self) -> Interval:
+        """The specific agreement's interval.
+
+        Among the ``n`` items, the agreed ones are a share ``s``, and the specific agreement is
+        ``2 s / (1 + s)``. The ends are those of Wilson's interval of ``s``.
+        """
+        # Loaded late: its libraries take longer to load than most files to read.
+        from gatemark.statistics.proportion import wilson  # noqa: PLC0415
+
+        low, high = (2 * end / (1 + end) for end in wilson(self.agreed, self.n, LABEL_LEVEL))
+        return Interval(low=low, high=high, level=LABEL_LEVEL, method="wilson")
+
+
+def label_uses(pairs: Mapping[tuple[str, str], int]) -> dict[str, LabelUse]:
+    """Return how each label was used, from the number of items with each pair of labels."""
+    first: Counter[str] = Counter()
+    second: Counter[str] = Counter()
+    for (one, other), count in pairs.items():
+        first[one] += count
+        second[other] += count
+    return {
+        label: LabelUse(first[label], second[label], pairs.get((label, label), 0))
+        for label in sorted(first | second)
+    }

@@ -319,7 +319,7 @@ def _judge_next(
         metrics=verdict.metrics,
         missing_count=0,
         is_ratio_off=verdict.is_ratio_off,
-        is_pooled=verdict.is_pooled,
+        is_pooled=verdict.is_pooled or None,
     )
 
 

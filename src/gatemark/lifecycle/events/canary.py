@@ -90,7 +90,7 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
     metrics: tuple[MetricVerdict, ...] = ()
     missing_count: int = 0
     is_ratio_off: bool = False
-    is_pooled: bool = False
+    is_pooled: bool | None = None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
         """Count the window, and drop its single values."""
