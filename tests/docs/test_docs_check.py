@@ -93,7 +93,7 @@ def test_another_number_of_a_step_is_noticed(edited: Edit) -> None:
     problems = edited("docs/explanation/gate.md", "## (4) ", "## (6) ")
     assert (
         "docs/explanation/gate.md: has steps ['1', '2', '3', '6', '5'], "
-        "gate/decide.py has ['1', '2', '3', '4', '5']"
+        "core/policy.py has ['1', '2', '3', '4', '5']"
     ) in problems
 
 
