@@ -122,7 +122,7 @@ def test_no_token_judges_and_no_form_of_another_session(
 
 def test_the_list_goes_on_from_page_to_page(scene: Scene, client: Client, tmp_path: Path) -> None:
     names = [add_failure(scene, tmp_path, id=f"parcel-{number}") for number in range(3)]
-    # Sealed again, it is the newest.
+    # Sealed again, nothing is written.
     add_failure(scene, tmp_path, id="parcel-0")
     scene.session(client, "tom")
     found, address = [], "/api/v1/attributions?limit=2"
@@ -130,7 +130,7 @@ def test_the_list_goes_on_from_page_to_page(scene: Scene, client: Client, tmp_pa
         answer = client.get(address).json()
         found += [line["attribution"] for line in answer["items"]]
         address = answer["next"] and f"/api/v1/attributions?limit=2&before={answer['next']}"
-    assert found == [names[0], names[2], names[1]]
+    assert found == [names[2], names[1], names[0]]
     line = client.get("/api/v1/attributions").json()["items"][0]
     assert (line["asset"], line["cause"], line["waiting"]) == (ASSET, "answer", line["proposed"])
 
