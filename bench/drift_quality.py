@@ -20,7 +20,7 @@ from bench.measure import Line
 
 SEED = 20_261_117
 SERIES = int(os.environ.get("GATEMARK_BENCH_SERIES", "1000"))
-REALITY = Path(os.environ.get("GATEMARK_REALITY", "../shared/reality"))
+REALITY = Path(os.environ.get("GATEMARK_REALITY", "reality"))
 MARGIN = 5
 Floats = NDArray[np.float64]
 Alarms = Callable[[Floats], list[int]]

@@ -46,8 +46,11 @@ def test_the_demo_fails_the_candidate_for_the_planted_reason(demo: Path) -> None
 
 def test_list_shows_the_newest_first(gatemark: Run, demo: Path) -> None:
     ran = gatemark("list", "--store", demo / "store")
-    states = [line.split()[3] for line in ran.out.splitlines()]
-    assert states == ["fail", "pass", "fail", "pass"]
+    rows = [line.split() for line in ran.out.splitlines()]
+    assert len(rows) == 9
+    times = [" ".join(row[1:3]) for row in rows]
+    assert times == sorted(times, reverse=True)
+    assert [row[3] for row in rows][-4:] == ["fail", "pass", "fail", "pass"]
     assert len(gatemark("list", "--store", demo / "store", "--limit", 1, "--json").json) == 1
 
 

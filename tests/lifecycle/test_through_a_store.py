@@ -330,7 +330,7 @@ def test_evidence_that_was_changed_is_no_evidence(site: Site) -> None:
         site.promote("1.0.0", "eligible", made.id, actor="eve")
 
 
-def test_the_same_answers_judged_again_are_fresh_evidence(site: Site) -> None:
+def test_only_new_answers_are_fresh_evidence(site: Site) -> None:
     site.add("1.0.0")
     site.promote("1.0.0", "evaluating", actor="ann")
     at = site.clock.now
@@ -343,10 +343,14 @@ def test_the_same_answers_judged_again_are_fresh_evidence(site: Site) -> None:
     with pytest.raises(RefusedError, match="cannot go"):
         site.promote("1.0.0", "eligible", first.id, actor="eve")
     site.clock.now += timedelta(hours=1)
-    again = result(ASSET, site.candidate("1.0.0"), site.clock.now)
+    again = result(ASSET, site.candidate("1.0.0"), site.clock.now, answered_at=at)
     assert again.id == first.id
     site.workspace.results.append(again)
-    assert site.promote("1.0.0", "eligible", first.id, actor="eve").is_change
+    with pytest.raises(RefusedError, match="cannot go"):
+        site.promote("1.0.0", "eligible", again.id, actor="eve")
+    fresh = result(ASSET, site.candidate("1.0.0"), site.clock.now)
+    site.workspace.results.append(fresh)
+    assert site.promote("1.0.0", "eligible", fresh.id, actor="eve").is_change
 
 
 def test_a_rollback_goes_on_when_the_clock_is_behind_the_whole_ledger(site: Site) -> None:

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from gatemark.cli.options import OptionGroup, json_option, output_option
-from gatemark.core.canonical import json_text
+from gatemark.core.canonical import json_text, plain
 from gatemark.core.errors import UsageError, not_installed
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.core.progress import Progress
@@ -36,8 +36,9 @@ def put(data: str | bytes) -> None:
 
 
 def print_json(document: object) -> None:
-    """Print one JSON document."""
-    click.echo(visible_json(json_text(document)))
+    """Print one JSON document; a result as it is sealed, so that its id can be derived again."""
+    told = plain(document) if isinstance(document, Result) else document
+    click.echo(visible_json(json_text(told)))
 
 
 def show(

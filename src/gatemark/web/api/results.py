@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from gatemark.core.canonical import plain
 from gatemark.core.result import Result
 from gatemark.web.api.document import answers, reply
 from gatemark.web.api.idempotency import KeyedRoute
@@ -46,7 +46,7 @@ def one_result(request: Request, reference: ResultPath) -> Response:
     tag = f'"{result.stamp}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    return reply(msgspec.to_builtins(result), ETag=tag)
+    return reply(plain(result), ETag=tag)
 
 
 @router.post("/results/{reference}/verification", responses=answers(ResultCheck))
