@@ -35,7 +35,7 @@ def test_bad_examples_are_refused_at_their_path(example):
 def test_the_contract_names_exactly_these_fields():
     assert {field.name for field in msgspec.structs.fields(Sample)} == {
         *("schema", "id", "epoch", "input", "target", "output", "scores", "confidence"),
-        *("error", "latency_ms", "cluster", "tags", "origin", "cost", "tokens"),
+        *("error", "latency_ms", "cluster", "tags", "origin", "cost", "tokens", "answered_at"),
     }
 
 

@@ -32,10 +32,12 @@ def test_every_module_of_the_room_is_a_scorer() -> None:
     assert SCORERS.names() == (
         "assertions",
         "canary",
+        "char_ngrams",
         "choice",
         "combined",
         "contains",
         "edit_distance",
+        "embedding",
         "exact",
         "is_json",
         "json_equal",
