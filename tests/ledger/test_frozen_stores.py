@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from gatemark.drift.judging.policy import LITERAL_WATCHES, DriftPolicy
+from gatemark.drift.policy_file import policy_text
+
 from .frozen import (
     Frozen,
     Place,
@@ -227,7 +230,10 @@ def within(small: Any, large: Any) -> bool:
 
 
 def test_drift_is_judged_as_it_was(place: Place, look: Run, tmp_path: Path) -> None:
-    at = ("--now", place.facts["drift"]["at"])
+    # By the rules of that build: one sigma probe a metric, warnings corrected for the tick.
+    rules = tmp_path / "drift.yaml"
+    rules.write_text(policy_text(DriftPolicy(watches=LITERAL_WATCHES, q=0.05)), encoding="utf-8")
+    at = ("--now", place.facts["drift"]["at"], "--policy", rules)
     status = look("drift", "status", *at, "--json").json
     assert status["levels"] == place.facts["drift"]["levels"]
     assert [one["id"] for one in status["episodes"]] == place.facts.get("open_episodes", [])
@@ -235,7 +241,7 @@ def test_drift_is_judged_as_it_was(place: Place, look: Run, tmp_path: Path) -> N
         look("drift", "report", asset, *at, "-o", tmp_path / "drift.json")
     look("drift", "metrics", *at)
     look("drift", "events", *at)
-    look("schedule", "list", *at, "--runs", 100, "--json")
+    look("schedule", "list", *at[:2], "--runs", 100, "--json")
 
 
 def test_reviews_labels_and_attributions_are_told(place: Place, look: Run, tmp_path: Path) -> None:

@@ -359,7 +359,7 @@ def test_a_small_window_with_another_gap_starts_the_streak_again() -> None:
     world.tick()
     world.push(n=20, errors=(0, 0), traffic=(20, 20), invariants=())
     (judged,) = [fact for fact in world.tick() if isinstance(fact, WindowJudged)]
-    assert (judged.state, judged.is_pooled) == ("inconclusive", False)
+    assert (judged.state, judged.is_pooled) == ("inconclusive", None)
     rollout = world.state.asset.place("production").rollout
     assert rollout is not None
     assert rollout.streak == []

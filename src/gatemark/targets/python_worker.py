@@ -495,16 +495,15 @@ class PythonWorkerTarget:
         if role not in self._starting_up:
             start = asyncio.to_thread(self._start)
             self._starting_up[role] = asyncio.ensure_future(start)
-        started = self._starting_up[role]
         try:
-            worker, _ = await asyncio.shield(started)
+            worker, _ = await asyncio.shield(self._starting_up[role])
         except (UsageError, BadInputError) as error:
+            self._starting_up.pop(role, None)
             raise TargetError(
                 "crash", f"{self._reference} cannot be loaded again: {error}"
             ) from error
-        finally:
-            if started.done():
-                self._starting_up.pop(role, None)
+        # Whoever was cancelled leaves it for the next call, or for close.
+        self._starting_up.pop(role, None)
         return worker
 
     def _start(self) -> tuple[WorkerProcess, Ready]:

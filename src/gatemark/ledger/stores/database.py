@@ -298,8 +298,9 @@ def migrate(connection: sa.Connection, found: str | None, to: str = NEWEST) -> N
         # What the migrations leave behind, without the time they take: most stores are new ones.
         for statement in NEW_SQLITE_STORE.read_text(encoding="utf-8").split(";\n\n"):
             connection.exec_driver_sql(statement)
-        return
-    run_migrations(connection, found, to)
+        found = layout_of(connection)
+    if found != to:
+        run_migrations(connection, found, to)
 
 
 def run_migrations(connection: sa.Connection, found: str | None, to: str = NEWEST) -> None:
