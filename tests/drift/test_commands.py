@@ -280,10 +280,19 @@ def test_the_policy_is_explained_by_a_seeded_simulation(gatemark: Run, tmp_path:
     five = next(one for one in found["detection"] if (one["change"], one["days"]) == (5, 7))
     assert five["demoted"] >= 0.9
     assert [kind["kind"] for kind in found["kinds"]][:2] == ["independent", "correlation 0.5"]
-    words = gatemark(*arguments).out
+    ran = gatemark(*arguments)
+    words = ran.out
+    assert "simulating the policy" in ran.err
     assert "expected false demotions of a healthy asset" in words
     assert "5 sd that stay" in words
     assert "correlation 0.5" in words
+
+
+def test_a_metric_with_two_watches_is_one_metric_of_its_class(gatemark: Run) -> None:
+    found = gatemark("drift", "policy", "--explain", "--series", 20, "--json").json
+    metrics = {one["asset_class"]: one["metrics"] for one in found["classes"]}
+    assert metrics["model"] == ["golden_accuracy"]
+    assert metrics["agent"] == ["golden_accuracy", "verifier_block_ratio"]
 
 
 def test_metrics_are_what_prometheus_reads(drift: Run, pushed: Run, tmp_path: Path) -> None:

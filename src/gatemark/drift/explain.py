@@ -131,7 +131,7 @@ def _classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[C
             lone = sum(found.alone_false_demotions_per_year for found in mine)
             yield ClassFigures(
                 asset_class=kind,
-                metrics=tuple(found.metric for found in mine),
+                metrics=tuple(dict.fromkeys(found.metric for found in mine)),
                 false_demotions_per_month=per_year / MONTHS,
                 false_demotions_per_year=per_year,
                 alone_false_demotions_per_month=lone / MONTHS,

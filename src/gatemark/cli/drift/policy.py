@@ -9,7 +9,7 @@ import msgspec
 
 from gatemark.cli.drift.probe import policy_options
 from gatemark.cli.options import json_option
-from gatemark.cli.screen import show
+from gatemark.cli.screen import say, show
 from gatemark.drift.explain import Explained, explain
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.judging.simulate import RAMP_SD, SHIFTS, WITHIN
@@ -53,6 +53,7 @@ def policy_command(
       gatemark drift policy --policy drift.yaml --explain
     """
     if is_explained:
+        say("simulating the policy; 400 series take about half a minute", err=True)
         show(explain(policy, seed=seed, series=series), _explained_lines, json=json)
     else:
         document = {**msgspec.to_builtins(policy), "digest": policy.digest}
