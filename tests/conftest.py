@@ -65,12 +65,16 @@ class Ran(NamedTuple):
 def _workers_of(process: int) -> dict[int, str]:
     """The workers of python targets that a process has started and that still run, by number."""
     found = {}
+    numbers: list[str] = []
     for listed in Path(f"/proc/{process}/task").glob("*/children"):
-        for number in listed.read_text().split():
-            with contextlib.suppress(OSError):
-                command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
-                if WORKER.encode() in command:
-                    found[int(number)] = str(Path(f"/proc/{number}/cwd").readlink())
+        # A thread may end between the listing and the look; its children are then another thread's.
+        with contextlib.suppress(OSError):
+            numbers += listed.read_text().split()
+    for number in numbers:
+        with contextlib.suppress(OSError):
+            command = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
+            if WORKER.encode() in command:
+                found[int(number)] = str(Path(f"/proc/{number}/cwd").readlink())
     return found
 
 
