@@ -78,6 +78,7 @@ def test_an_exam_is_weighed_and_its_own_rules_judge_too(gatemark: Run, folder: P
         "pack.json",
         "panel/pairs.candidate.evidence",
         "panel/candidate-consistency_disagreements.tsv",
+        "panel/candidate-finals.tsv",
     }
 
 

@@ -67,17 +67,6 @@ class NumberedRecord(NamedTuple):
     record: Any
 
 
-class Joined(msgspec.Struct, frozen=True):
-    """Whole items, joined from several files of one-sided records.
-
-    ``unmatched`` names, per file, the items that the file has and another lacks.
-    """
-
-    rows: Sequence[Any]
-    state: Any
-    unmatched: dict[str, tuple[NumberedRecord, ...]]
-
-
 class Exam(ABC, Generic[S]):
     """A fold over records with rules of its own.
 
@@ -102,9 +91,9 @@ class Exam(ABC, Generic[S]):
     def merge(self, left: S, right: S) -> S:
         """Return one state for two disjoint sets of records."""
 
-    def join(self, tables: Mapping[str, Sequence[NumberedRecord]]) -> Joined:
-        """Join one-sided records, for exams that read one file per side."""
-        raise UsageError(f"this exam cannot join {', '.join(tables)}")
+    def own_schema(self) -> RecordSchema | None:
+        """Return the schema of the records where options change it; None for the registered one."""
+        return None
 
     @abstractmethod
     def policy(self) -> Policy:
@@ -339,7 +328,8 @@ def schemas() -> Registry[RecordSchema]:
 
 def schema_of(exam: AnyExam) -> RecordSchema:
     """Return the schema of an exam's records, without loading all others if possible."""
-    return schemas().get(exam.schema, near=type(exam).__module__.split(".")[-2])
+    own = exam.own_schema()
+    return own or schemas().get(exam.schema, near=type(exam).__module__.split(".")[-2])
 
 
 @cache

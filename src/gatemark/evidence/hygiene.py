@@ -31,6 +31,7 @@ _KEY = re.compile(
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----"
     r"|(?<![0-9a-f])[0-9a-f]{32,}(?![0-9a-f])"
 )
+_SSN = re.compile(r"(?<![\w.#-])(?!000|666|9)\d{3}([- ])(?!00)\d\d\1(?!0000)\d{4}(?![\w#-])")
 _KINDS = (("email", _EMAIL), ("phone", _PHONE), ("key", _KEY))
 
 _SEPARATORS = b" ().-+"
@@ -57,8 +58,11 @@ def suspicious(reasons: Iterable[str]) -> bool:
 def personal_data(reason: str) -> tuple[str, ...]:
     """Return the kinds of personal data in a reason."""
     # A date and an hour have as many digits as a phone number.
-    timeless = _MOMENT.sub(" ", reason)
-    return tuple(kind for kind, pattern in _KINDS if pattern.search(timeless))
+    read = _MOMENT.sub(" ", reason)
+    # A social security number has as many digits as a short phone number.
+    numberless = _SSN.sub(" ", read)
+    ssn = () if numberless == read else ("ssn",)
+    return (*(kind for kind, pattern in _KINDS if pattern.search(numberless)), *ssn)
 
 
 _COUNTED: Final = re.compile(r"(\w*)[:=]\d{9,15}(?![\w#.-])")
@@ -321,7 +325,10 @@ class PrivateTextScan:
             found.append("embedded_json")
         if _PERSONAL.search(text):
             read = text if self._first else _without_counts(text)
-            found.extend(kind for kind in personal_data(read) if kind != "key")
+            kinds = [kind for kind in personal_data(read) if kind != "key"]
+            # 0.1.0 took a social security number for a phone number.
+            told = ["phone" if kind == "ssn" else kind for kind in kinds] if self._first else kinds
+            found.extend(dict.fromkeys(told))
         detected = may_hold_secret(text) and secret_kinds(text)
         if detected or (not self._first and _CREDENTIAL.search(text)):
             found.append("secret")

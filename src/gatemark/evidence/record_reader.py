@@ -247,6 +247,9 @@ class RecordReader:
     def _is_shallow(self, data: bytes, batch: list[object]) -> bool:
         """Tell whether no record is nested too deeply; only lines with many brackets can be."""
         limit = self._limits.depth
+        # Every record has a bracket, so no line has more than all of them but one per other line.
+        if data.count(b"[") + data.count(b"{") - len(batch) < limit:
+            return True
         lines = [line for line in data.split(b"\n") if line]
         many = [at for at, one in enumerate(lines) if one.count(b"[") + one.count(b"{") > limit]
         try:
@@ -297,10 +300,10 @@ def object_lines(data: bytes) -> int | None:
     if not (data.startswith(b"{") and data.endswith(b"}\n")):
         return None
     found = np.frombuffer(data, dtype=np.uint8)
-    newlines = found == _NEWLINE
-    between = newlines[1:-1] & (found[:-2] == _CLOSING) & (found[2:] == _OPENING)
-    count = int(np.count_nonzero(newlines))
-    return count if count == int(np.count_nonzero(between)) + 1 else None
+    newlines = np.flatnonzero(found == _NEWLINE)
+    inner = newlines[:-1]
+    is_between = (found[inner - 1] == _CLOSING) & (found[inner + 1] == _OPENING)
+    return int(newlines.size) if bool(is_between.all()) else None
 
 
 def _decoded(

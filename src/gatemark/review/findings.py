@@ -16,7 +16,7 @@ import numpy as np
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Finding, Outcome, judge
 from gatemark.evidence.exam import measures
-from gatemark.evidence.run_exam import ExamJob, build_exam
+from gatemark.evidence.run_exam import ExamJob, build_exam, exam_suite
 from gatemark.evidence.source import ReadingChoices
 from gatemark.review.create import lookers
 from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
@@ -72,8 +72,19 @@ def reviewer_rows(
 
 
 AGREEMENT: Final = "agreement"
-AGREEMENT_RULES: Final = ("agreement.pa", "agreement.kappa")
-"""The rules of the agreement exam that speak of two people; the others need texts and flags."""
+AGREEMENT_MEASURES: Final = ("agreement", "label_agreement")
+AGREEMENT_RULES: Final = (
+    "agreement.pa",
+    "agreement.kappa",
+    "agreement.label",
+    "agreement.label_fails",
+)
+"""The rules of the agreement exam that look at the labels of two people.
+
+The others need texts, flags or a number of items that a review does not ask for.
+"""
+PAIR_RULES_VERSION: Final = 2
+"""1 asked for percent agreement and kappa only, by the first rules of the exam."""
 CHOICES: Final = ("candidate", "baseline", "tie")
 SPREAD_ALPHA: Final = 0.01
 SPREAD_VOTES_MIN: Final = 10
@@ -89,6 +100,7 @@ class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     verdict: Outcome
     findings: tuple[Finding, ...]
+    rules_version: int = PAIR_RULES_VERSION
 
 
 class Arbitration(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,9 +164,10 @@ def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
     """Every two reviewers with pairs in common, by the agreement exam's own rules."""
     if AGREEMENT not in measures():
         return ()
-    exam = build_exam(ExamJob(AGREEMENT, {}, ReadingChoices()))
+    newest = exam_suite(AGREEMENT).newest_rules
+    exam = build_exam(ExamJob(AGREEMENT, newest, ReadingChoices()))
     rules = [rule for rule in exam.policy().rules if rule.id in AGREEMENT_RULES]
-    measure = measures().get(AGREEMENT)
+    asked = [measures().get(name) for name in AGREEMENT_MEASURES if name in measures()]
     given: dict[str, dict[int, str]] = {}
     for vote in opened.counted:
         if vote.reviewer != opened.stored.plan.arbiter:
@@ -165,14 +178,20 @@ def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
         if not shared:
             continue
         rows = [(given[left][number], given[right][number]) for number in shared]
-        numbers = {one.key: one for one in measure.finish(measure.step(measure.zero(), rows))}
+        numbers = {
+            one.key: one
+            for measure in asked
+            for one in measure.finish(measure.step(measure.zero(), rows))
+        }
         findings = tuple(finding for rule in rules for finding in judge(rule, numbers))
         verdicts = {finding.verdict for finding in findings if finding.rule in AGREEMENT_RULES}
         worst: Outcome = "pass"
         if "inconclusive" in verdicts:
             worst = "inconclusive"
-        if "fail" in verdicts:
-            worst = "fail"
+        held = {rule.id for rule in rules if rule.severity == "hold"}
+        failed = {one.rule for one in findings if one.verdict == "fail"} & set(AGREEMENT_RULES)
+        if failed:
+            worst = "inconclusive" if failed <= held else "fail"
         found.append(
             PairAgreement(reviewers=(left, right), n=len(shared), verdict=worst, findings=findings)
         )

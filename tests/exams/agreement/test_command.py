@@ -329,7 +329,7 @@ def test_coverage_on_its_line_and_beyond_it(
 def test_the_same_answer_means_all_of_it(
     scholar_answer: Any, auditor_answer: Any, code: int, gatemark: Run, write_jsonl: Write
 ) -> None:
-    labels = [LABELS[i % 3] for i in range(60)]
+    labels = [("VALID", "REJECT")[i % 2] for i in range(60)]
     sides = [
         [judgement(f"Q{i}", label, answer_json=answer) for i, label in enumerate(labels)]
         for answer in (scholar_answer, auditor_answer)
@@ -350,25 +350,6 @@ def test_a_file_cannot_agree_with_itself(gatemark: Run, write_jsonl: Write, tmp_
         ran = gatemark("score", "agreement", "--scholar", path, "--auditor", other)
         assert ran.code == 2
         assert "scholar and auditor are the same file" in ran.err
-
-
-@pytest.mark.parametrize(("second_reason", "is_echo"), [("fits p1", True), ("fits p2", False)])
-def test_files_that_say_the_same_word_for_word_are_doubted(
-    second_reason: str, is_echo: bool, gatemark: Run, write_jsonl: Write
-) -> None:
-    sides = {
-        name: write_jsonl(
-            f"{name}.jsonl",
-            [judgement(f"Q{i}", LABELS[i % 3], reason=reason) for i in range(60)],
-        )
-        for name, reason in (("scholar", "fits p1"), ("auditor", second_reason))
-    }
-    files = ("--scholar", sides["scholar"], "--auditor", sides["auditor"])
-    ran = gatemark("score", "agreement", *files)
-    assert ran.code == 0
-    assert ("judged independently" in " ".join(ran.out.split())) == is_echo
-    told = gatemark("score", "agreement", *files, "--json").json["caveats"]
-    assert any("judged independently" in caveat for caveat in told) == is_echo
 
 
 def test_personal_data_in_a_reason_is_flagged_by_id_and_not_echoed(
@@ -716,7 +697,8 @@ def test_waiving_every_rule_does_not_make_a_pass_of_no_usable_record(
     gatemark: Run, write_jsonl: Write, tmp_path: Path
 ) -> None:
     rules = ("coverage", "pa", "kappa", "abstain", "flagged", "items", "label", "label_fails")
-    names = (*(f"agreement.{rule}" for rule in rules), "hygiene.same_evidence")
+    checks = ("same_evidence", "independence", "refusal_token", "votes")
+    names = (*(f"agreement.{rule}" for rule in rules), *(f"hygiene.{check}" for check in checks))
     waivers = tmp_path / "waivers.yaml"
     waivers.write_text(
         "\n".join(
@@ -754,5 +736,5 @@ def test_the_table_cuts_no_verdict_short(gatemark: Run, write_jsonl: Write) -> N
     path = write_jsonl("p.jsonl", ["junk"])
     ran = gatemark("score", "agreement", "--pairs", path, "--on-bad-line", "exclude")
     assert ran.code == 3
-    assert ran.out.count("INCONCLUSIVE (hold)\n") == 4
-    assert ran.out.count("INCONCLUSIVE (warn)\n") == 1
+    assert ran.out.count("INCONCLUSIVE (hold)\n") == 7
+    assert ran.out.count("INCONCLUSIVE (warn)\n") == 2

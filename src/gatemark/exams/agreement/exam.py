@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.core.errors import UsageError
 from gatemark.core.fold import AnyMeasure
-from gatemark.core.measurement import Evidence, Measurement, measured
-from gatemark.core.policy import Policy, Rule, Verdict
+from gatemark.core.measurement import Evidence, Measurement, measured, rate
+from gatemark.core.policy import Policy, Verdict
+from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
-from gatemark.core.result import Figure, Matrix, Table
-from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import (
     EvidenceRole,
     Exam,
@@ -22,259 +23,89 @@ from gatemark.evidence.exam import (
     ExamReport,
     ExamRun,
     ExamSuite,
-    Joined,
-    NumberedRecord,
-    option,
 )
 from gatemark.evidence.hygiene import personal_data, suspicious
 from gatemark.evidence.run_exam import examine_files
-from gatemark.exams.agreement.records import label_uses
-from gatemark.exams.agreement.two_files import (
-    AUDITOR,
-    SCHOLAR,
-    examine_joined,
-    join_judgements,
+from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, label_uses
+from gatemark.exams.agreement.rules import (
+    CLEAR,
+    FIRST_RULES,
+    FLAGS,
+    RULES,
+    SOURCE_ROLES,
+    AgreementOptions,
+    Cell,
+    LabelSpace,
+    Ruling,
+    agreement_policy,
+    arbitrate,
+    flagged_places,
+    red_flag,
+)
+from gatemark.exams.agreement.views import (
+    FINALS_COLUMNS,
+    SHOWN_ROWS,
+    TSV_COLUMNS,
+    RowTable,
+    agreement_figures,
+    flagged_figure,
+    label_facts,
+    names_in_words,
+    summary_document,
 )
 
 if TYPE_CHECKING:
-    from gatemark.exams.agreement.records import Judgement, JudgementPair, LabelUse, Opinion
-    from gatemark.exams.agreement.two_files import JoinedRow
+    from gatemark.exams.agreement.records import Judgement, JudgementPair, Opinion
 
-NicPolicy = Literal["strict", "accept_agreed"]
-
-CLEAR = "clear"
-HARD_FLAG = "hard_flag"
-CITATION_OUT_OF_SCOPE = "citation_out_of_scope"
-RETRIEVED_IDS_MISSING = "retrieved_ids_missing"
-
-
-class Ruling(NamedTuple):
-    """The final label of a row, and the step that gave it."""
-
-    final: str
-    why: str
-
-
-def red_flag(row: JudgementPair | JoinedRow) -> str:
-    """The first hard reason to reject a row, or ``clear``."""
-    if (flags := row.flags) and (flags.provenance_violation or flags.constraints_mismatch):
-        return HARD_FLAG
-    if not (answer := row.answer_json) or not (cited := answer.citations):
-        return CLEAR
-    if (retrieved := row.retrieved_ids) is UNSET or retrieved is None:
-        return RETRIEVED_IDS_MISSING
-    if len(cited) == 1:
-        return CLEAR if cited[0] in retrieved else CITATION_OUT_OF_SCOPE
-    return CLEAR if set(cited).issubset(retrieved) else CITATION_OUT_OF_SCOPE
-
-
-def arbitrate(scholar: str, auditor: str, flag: str, nic_policy: NicPolicy) -> Ruling:
-    """Return the ruling on one row.
-
-    1. A hard flag, or a citation outside the retrieved passages, rejects.
-    2. An auditor who does not say VALID rejects (under ``accept_agreed``, two refusals agree).
-    3. VALID from the auditor with VALID or NOT_IN_CONTEXT from the scholar ships.
-    4. Anything else rejects.
-    """
-    if flag != CLEAR:
-        return Ruling("REJECT", flag)
-    if auditor == "ABSTAIN":
-        return Ruling("REJECT", "auditor_abstain")
-    if auditor != "VALID":
-        if nic_policy == "accept_agreed" and auditor == scholar == "NOT_IN_CONTEXT":
-            return Ruling("NOT_IN_CONTEXT", "agreed_refusal")
-        return Ruling("REJECT", "auditor_veto")
-    if scholar in {"VALID", "NOT_IN_CONTEXT"}:
-        return Ruling("VALID", "auditor_ok")
-    if scholar == "ABSTAIN":
-        return Ruling("REJECT", "scholar_abstain")
-    return Ruling("REJECT", "incoherent_pair")
-
-
-def is_content_conflict(cell: tuple[str, str, str], ruling: Ruling) -> bool:
-    """Whether a row ships although the scholar saw only a refusal in it."""
-    return cell[0] == "NOT_IN_CONTEXT" and ruling.final == "VALID"
-
-
-LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
-TSV_COLUMNS = ("qid", "scholar", "auditor", "final", "why")
-SHOWN_ROWS = 100
-ABSTAIN_SIDES = {"scholar": "first", "auditor": "second", "either": "either"}
-
-PAIRS = "pairs"
+PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
 TSV_NAME = "consistency_disagreements.tsv"
+FINALS_NAME = "finals.tsv"
 PAIR_MEASURES = ("agreement", "abstention")
 LABEL_MEASURE = "label_agreement"
-LABEL_MINS = ("label_agreement_min", "label_agreement_upper_min")
 PANEL_MEASURE = "krippendorff"
 ECHO = "both files say the same word for word, reasons included: were they judged independently?"
+COPIED = "the two reasons of these rows are the same text: were they judged independently?"
+MIN_COPIED_WORDS: Final = 4
+"""Shorter reasons, such as codes, are the same by chance."""
+MAX_SEEDS: Final = 100
+SLACK_CHARS: Final = 16
+"""A claim that is longer than the token by more is not the token with other marks."""
 
 K = TypeVar("K")
 
 
-FIRST_RULES: Final = 1
-RULES: Final = 2
-RulesVersion = Literal[1, 2]
-"""The version of the rules: 1 had no rule on single labels, and no minimum number of items."""
-
-
-class AgreementParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
-
-    pa_gate: Annotated[float, option("Minimum percent agreement.", low=0, high=1)] = 0.90
-    kappa_gate: Annotated[
-        float,
-        option("Minimum kappa. Also applied to AC1 when kappa is uninformative.", low=-1, high=1),
-    ] = 0.75
-    abstain_gate: Annotated[
-        float, option("Maximum share of rows in which either validator abstains.", low=0, high=1)
-    ] = 0.02
-    coverage_gate: Annotated[
-        float, option("Minimum share of items that arrived complete.", low=0, high=1)
-    ] = 1.0
-    nic_policy: Annotated[
-        NicPolicy, option("Whether two NOT_IN_CONTEXT labels reject or agree.")
-    ] = "strict"
-    label_gate: Annotated[
-        float, option("Minimum agreement on every single label except ABSTAIN.", low=0, high=1)
-    ] = 0.5
-    min_items: Annotated[
-        int, option("Minimum number of items that both validators labelled.", low=1)
-    ] = 30
-
-    def __post_init__(self) -> None:
-        for name in ("pa_gate", "kappa_gate", "abstain_gate", "coverage_gate", "label_gate"):
-            value, bottom = getattr(self, name), -1.0 if name == "kappa_gate" else 0.0
-            if not bottom <= value <= 1:
-                raise InvalidValueError(f"{name} must be in [{bottom:g}, 1], got {value}")
-        if self.min_items < 1:
-            raise InvalidValueError(f"min_items must be >= 1, got {self.min_items}")
-
-
-class AgreementOptions(AgreementParameters, frozen=True, forbid_unknown_fields=True):
-    """What a user may set, and the version of the rules; scoring always takes the newest."""
-
-    rules: RulesVersion = FIRST_RULES
-
-
-def summary_document(
-    options: AgreementOptions, report: ExamReport, evidence: Evidence, verdict: Verdict
-) -> dict[str, object]:
-    """Everything a script may want to know; rounded where the source rounds, exact beside it."""
-    by_name = {number.name: number for number in report.measurements}
-    facts = report.facts
-    kappa = by_name.get("kappa")
-    abstain = {
-        side: _value(by_name.get(f"abstain_rate_{suffix}"))
-        for side, suffix in ABSTAIN_SIDES.items()
-    }
-    return {
-        "n": facts["n"],
-        "percent_agreement": _rounded(by_name.get("percent_agreement")),
-        "kappa": _rounded(kappa),
-        "abstain_rate": _rounded(by_name.get("abstain_rate_first")),
-        "disagreements": facts["disagreements"],
-        "gates": {
-            "pa": options.pa_gate,
-            "kappa": options.kappa_gate,
-            "abstain": options.abstain_gate,
-        },
-        "pass": verdict.outcome == "pass",
-        "verdict": verdict.outcome,
-        "blockers": list(verdict.blockers),
-        "caveats": [*verdict.caveats, *_of_numbers(report.measurements)],
-        "kappa_undefined_reason": kappa.reason if kappa else "the agreement measure is missing",
-        "kappa_low_information": bool(kappa and "low_information" in kappa.caveats),
-        "ac1": _value(by_name.get("ac1")),
-        "krippendorff_alpha": _value(by_name.get("krippendorff_alpha")),
-        "exact": {
-            name: _value(number) for name, number in by_name.items() if number.unit == "ratio"
-        },
-        "intervals": {
-            name: _intervals(number) for name, number in by_name.items() if number.interval
-        },
-        "abstain": abstain,
-        "coverage_gate": options.coverage_gate,
-        "label_gate": options.label_gate,
-        "min_items": options.min_items,
-        "labels": facts["labels"],
-        "unmatched": {"scholar": 0, "auditor": 0, **facts["unmatched"]},
-        "unrated": facts["unrated"],
-        "missing": evidence.missing,
-        "duplicates": evidence.duplicates,
-        "rejected": evidence.rejected,
-        "finals": facts["finals"],
-        "why": facts["why"],
-        "nic_policy": options.nic_policy,
-        "flagged_not_rejected": facts["flagged_not_rejected"],
-        "content_conflicts": facts["content_conflicts"],
-        "different_evidence": facts["different_evidence"],
-        "personal_data": facts["personal_data"],
-        "checks": evidence.checks,
-        "evidence": [
-            {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
-            for file in evidence.files
-        ],
-    }
-
-
-def _of_numbers(numbers: Sequence[Measurement]) -> list[str]:
-    return [f"{number.name}: {caveat}" for number in numbers for caveat in number.caveats]
-
-
-def _value(number: Measurement | None) -> float | None:
-    return number.value if number else None
-
-
-def _rounded(number: Measurement | None) -> float | None:
-    value = _value(number)
-    return None if value is None else round(value, 4)
-
-
-def _intervals(number: Measurement) -> list[dict[str, object]]:
-    intervals = [number.interval, *number.other_intervals]
-    return [
-        {"method": found.method, "level": found.level, "low": found.low, "high": found.high}
-        for found in intervals
-        if found is not None
-    ]
-
-
-def agreement_figures(
-    pairs: Mapping[tuple[str, str], int],
-    rulings: Sequence[tuple[object, tuple[str, str], int]],
-    tsv: bytes,
-) -> tuple[Figure, ...]:
-    """Return the label matrix, the rulings, and the first disagreements."""
-    counts = tuple(tuple(pairs.get((row, column), 0) for column in LABELS) for row in LABELS)
-    matrix = Matrix("Scholar against auditor", "scholar", "auditor", LABELS, counts)
-    finals: dict[tuple[str, str], int] = {}
-    for _, ruling, count in rulings:
-        finals[ruling] = finals.get(ruling, 0) + count
-    ruled = Table(
-        "Final arbitration",
-        ("final", "why", "rows"),
-        tuple((final, why, count) for (final, why), count in sorted(finals.items())),
-        total_rows=len(finals),
-    )
-    lines = tsv.split(b"\n", SHOWN_ROWS)[:SHOWN_ROWS] if tsv else []
-    shown = tuple(tuple(line.decode().split("\t")) for line in lines if line)
-    disagreements = Table("Disagreements", TSV_COLUMNS, shown, total_rows=tsv.count(b"\n"))
-    return (matrix, ruled, disagreements) if shown else (matrix, ruled)
-
-
 class AgreementExamState(msgspec.Struct):
-    """Counts of (scholar, auditor, flag) and, by shard, what must keep its order."""
+    """The id and the code of every row, and what the exam found in reasons and answers.
+
+    ``names`` has a line per row, ``codes`` two bytes per row. What must keep its order is stored by
+    shard; ``hits`` is also by the kind of the check.
+    """
 
     shard: int
-    cells: dict[tuple[str, str, str], int] = {}
+    names: dict[int, bytearray] = {}
+    codes: dict[int, bytearray] = {}
+    hits: dict[str, dict[int, list[str]]] = {}
+    copied_count: int = 0
+    voted_count: int = 0
+    seeds: dict[str, list[int]] = {}
     panel: dict[tuple[str | None, ...], int] = {}
-    disagreements: dict[int, bytearray] = {}
-    personal: dict[int, list[tuple[str, str, str]]] = {}
     different_evidence: list[str] = []
     unmatched: dict[str, int] = {}
     unrated: dict[str, int] = {}
     echo_count: int = 0
+
+
+class RowColumns(NamedTuple):
+    """Some rows by column; ``flags`` has the red flag of rows that have one, by place."""
+
+    names: Sequence[str]
+    scholars: Sequence[Opinion | Judgement]
+    auditors: Sequence[Opinion | Judgement]
+    claims: Sequence[str | UnsetType | None]
+    flags: Mapping[int, str]
+
+
+_qid, _votes = attrgetter("qid"), attrgetter("votes")
 
 
 class AgreementExam(Exam[AgreementExamState]):
@@ -287,160 +118,282 @@ class AgreementExam(Exam[AgreementExamState]):
 
     def __init__(self, options: AgreementOptions, measures: Registry[AnyMeasure]) -> None:
         self.options = options
+        self.space = LabelSpace(options.labels or SOURCE_ROLES)
         self._measures = measures
+        self._own_schema: RecordSchema | None = None
+        self._refused = self.space.both("refuse")
+        self._accepted = self.space.both("accept")
+        self._token_words = _plain_words(options.refusal_token)
+        # Most claims do not have this word, and need no closer look.
+        self._rarest = max(self._token_words.split(), key=len, default="")
+        if options.labels or options.extra_keys:
+            # Loaded late: most files have the labels and keys of the source.
+            from gatemark.exams.agreement.labels import schema_with  # noqa: PLC0415
+
+            self._own_schema = schema_with(self.space.labels, options.extra_keys)
+
+    def own_schema(self) -> RecordSchema | None:
+        return self._own_schema
 
     def zero(self, shard: int) -> AgreementExamState:
         return AgreementExamState(shard=shard)
 
-    def step(self, state: AgreementExamState, batch: Sequence[Any]) -> AgreementExamState:
-        cells = state.cells
-        batch_cells = [(row.scholar.label, row.auditor.label, red_flag(row)) for row in batch]
-        for cell in batch_cells:
-            cells[cell] = cells.get(cell, 0) + 1
-        split = [place for place, cell in enumerate(batch_cells) if cell[0] != cell[1]]
-        if split:
-            lines = [self._tsv_line(batch[place].qid, batch_cells[place]) for place in split]
-            state.disagreements.setdefault(state.shard, bytearray()).extend(b"".join(lines))
-        reasons = [row.scholar.reason for row in batch] + [row.auditor.reason for row in batch]
-        if suspicious(filter(None, reasons)):
-            found = [hit for row in batch for hit in _personal_hits(row)]
-            if found:
-                state.personal.setdefault(state.shard, []).extend(found)
+    def step(self, state: AgreementExamState, batch: Sequence[JudgementPair]) -> AgreementExamState:
+        columns = RowColumns(
+            names=list(map(_qid, batch)),
+            scholars=[row.scholar for row in batch],
+            auditors=[row.auditor for row in batch],
+            claims=[answer.claim if (answer := row.answer_json) else None for row in batch],
+            flags={place: red_flag(batch[place]) for place in flagged_places(batch)},
+        )
+        return self.count(state, columns)
+
+    def count(self, state: AgreementExamState, rows: RowColumns) -> AgreementExamState:
+        """Count some rows into ``state``."""
+        if not rows.names:
+            return state
+        first = [one.label for one in rows.scholars]
+        second = [one.label for one in rows.auditors]
+        codes = array("H", map(self.space.codes.__getitem__, zip(first, second, strict=True)))
+        for place, flag in rows.flags.items():
+            codes[place] += FLAGS.index(flag)
+        shard = state.shard
+        state.names.setdefault(shard, bytearray()).extend(("\n".join(rows.names) + "\n").encode())
+        state.codes.setdefault(shard, bytearray()).extend(codes.tobytes())
+        self._check_reasons(state, rows)
+        if self.options.rules >= RULES:
+            self._check_refusals(state, rows, codes)
+            self._check_votes(state, rows)
         return state
 
+    def count_panel(
+        self,
+        state: AgreementExamState,
+        names: Sequence[str],
+        rows: Iterable[tuple[str, Sequence[Judgement | None]]],
+    ) -> None:
+        """Count the opinions of further validators: all labels, what is missing, and reasons."""
+        for qid, opinions in rows:
+            labels = tuple(None if one is None else one.label for one in opinions)
+            state.panel[labels] = state.panel.get(labels, 0) + 1
+            for name, record in zip(names, opinions[2:], strict=True):
+                if record is None:
+                    state.unrated[name] = state.unrated.get(name, 0) + 1
+                else:
+                    self._check_reason(state, qid, name, record.reason)
+
+    def _check_reasons(self, state: AgreementExamState, rows: RowColumns) -> None:
+        first = [one.reason for one in rows.scholars]
+        second = [one.reason for one in rows.auditors]
+        told = [*filter(None, first), *filter(None, second)]
+        if not told:
+            return
+        state.copied_count += sum(
+            is_copy(one) for one, other in zip(first, second, strict=True) if one == other
+        )
+        is_long = max(map(len, told)) > self.options.reason_max
+        if is_long or suspicious(told):
+            sides = (("scholar", first), ("auditor", second))
+            for place, name in enumerate(rows.names):
+                for who, reasons in sides:
+                    self._check_reason(state, name, who, reasons[place])
+
+    def _check_reason(
+        self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
+    ) -> None:
+        if reason is UNSET:
+            return
+        if kinds := personal_data(reason):
+            _note(state, "personal_data", f"{name} ({who}: {', '.join(kinds)})")
+        if len(reason) > self.options.reason_max:
+            _note(state, "long_reason", f"{name} ({who}: {len(reason)} characters)")
+
+    def _check_refusals(
+        self, state: AgreementExamState, rows: RowColumns, codes: Sequence[int]
+    ) -> None:
+        """Note refusals in other words than the token, and refusals that both sides accept."""
+        token = self.options.refusal_token
+        refused = [place for place, code in enumerate(codes) if code in self._refused]
+        found = {place for place in refused if (claim := rows.claims[place]) and claim != token}
+        longest = len(token) + SLACK_CHARS
+        found.update(
+            place
+            for place, claim in enumerate(rows.claims)
+            if claim
+            and len(claim) <= longest
+            and (codes[place] in self._accepted if claim == token else self._is_refusal(claim))
+        )
+        for place in sorted(found):
+            _note(state, "inexact_refusal", rows.names[place])
+
+    def _is_refusal(self, claim: str) -> bool:
+        """Tell whether a claim is the token but for case and marks."""
+        return self._rarest in claim.casefold() and _plain_words(claim) == self._token_words
+
+    def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:
+        for who, side in (("scholar", rows.scholars), ("auditor", rows.auditors)):
+            seeds = {one.seed for one in side} - {UNSET}
+            if seeds:
+                known = set(state.seeds.get(who, ())) | seeds
+                state.seeds[who] = sorted(known)[:MAX_SEEDS]
+            if not any(map(_votes, side)):
+                continue
+            for name, one in zip(rows.names, side, strict=True):
+                if not one.votes:
+                    continue
+                state.voted_count += 1
+                label = self.space.reduce_votes(one.votes)
+                if label != one.label:
+                    _note(
+                        state, "vote_mismatch", f"{name} ({who}: {one.label}, votes give {label})"
+                    )
+
     def merge(self, left: AgreementExamState, right: AgreementExamState) -> AgreementExamState:
+        sides = sorted(left.seeds.keys() | right.seeds.keys())
         return AgreementExamState(
             shard=min(left.shard, right.shard),
-            cells=_added(left.cells, right.cells),
+            names={**left.names, **right.names},
+            codes={**left.codes, **right.codes},
+            hits={
+                kind: {**left.hits.get(kind, {}), **right.hits.get(kind, {})}
+                for kind in sorted(left.hits.keys() | right.hits.keys())
+            },
+            copied_count=left.copied_count + right.copied_count,
+            voted_count=left.voted_count + right.voted_count,
+            seeds={
+                who: sorted({*left.seeds.get(who, ()), *right.seeds.get(who, ())})[:MAX_SEEDS]
+                for who in sides
+            },
             panel=_added(left.panel, right.panel),
-            disagreements={**left.disagreements, **right.disagreements},
-            personal={**left.personal, **right.personal},
             different_evidence=sorted([*left.different_evidence, *right.different_evidence]),
             unmatched=_added(left.unmatched, right.unmatched),
             unrated=_added(left.unrated, right.unrated),
             echo_count=left.echo_count + right.echo_count,
         )
 
-    def join(self, tables: Mapping[str, Sequence[NumberedRecord]]) -> Joined:
-        rows, unmatched = join_judgements(tables)
-        state = self.zero(-1)
-        state.different_evidence = [row.qid for row in rows if not row.same_evidence]
-        state.unmatched = {name: len(items) for name, items in unmatched.items()}
-        state.echo_count = sum(row.is_echo for row in rows)
-        names = [name for name in tables if name not in {SCHOLAR, AUDITOR}]
-        if names:
-            _count_panel(state, names, rows)
-        return Joined(rows=rows, state=state, unmatched=unmatched)
-
     def policy(self) -> Policy:
-        gates = self.options
-        is_first = gates.rules == FIRST_RULES
-        in_place_of_kappa = (
-            Rule(
-                "agreement.kappa/pa", "percent_agreement", ">=", gates.pa_gate, against="interval"
-            ),
-            Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate),
-        )
-        later_rules = (
-            # Fails when even the upper end of a label's interval is short; holds for few uses.
-            Rule("agreement.label_fails", "label_agreement_upper_min", ">=", gates.label_gate),
-            Rule("agreement.label", "label_agreement_min", ">=", gates.label_gate, severity="hold"),
-            Rule("agreement.items", "pair_count", ">=", gates.min_items, severity="hold"),
-        )
-        return Policy(
-            name="agreement",
-            rules=(
-                Rule(
-                    "agreement.coverage",
-                    "evidence.coverage",
-                    ">=",
-                    gates.coverage_gate,
-                    severity="hold",
-                ),
-                Rule("agreement.pa", "percent_agreement", ">=", gates.pa_gate),
-                Rule(
-                    "agreement.kappa",
-                    "kappa",
-                    ">=",
-                    gates.kappa_gate,
-                    fallback_rules=in_place_of_kappa,
-                    fallback_is_strict=not is_first,
-                ),
-                *(() if is_first else later_rules),
-                Rule("agreement.abstain", "abstain_rate_either", "<=", gates.abstain_gate),
-                Rule("agreement.flagged", "flagged_not_rejected_count", "<=", 0.0),
-                Rule(
-                    "hygiene.same_evidence", "different_evidence_count", "<=", 0.0, severity="hold"
-                ),
-                Rule("hygiene.personal_data", "personal_data_count", "<=", 0.0, severity="warn"),
-            ),
-            settings={
-                "nic_policy": gates.nic_policy,
-                **({} if is_first else {"agreement_rules": gates.rules}),
-            },
-        )
+        return agreement_policy(self.options)
 
     def finish(self, state: AgreementExamState) -> ExamReport:
+        shards = [(state.names[shard], state.codes[shard]) for shard in sorted(state.codes)]
+        table = RowTable(shards, self.space)
         pairs: dict[tuple[str, str], int] = {}
-        for (scholar, auditor, _), count in sorted(state.cells.items()):
-            pairs[scholar, auditor] = pairs.get((scholar, auditor), 0) + count
-        rulings = self._rulings(state)
-        personal = [hit for shard in sorted(state.personal) for hit in state.personal[shard]]
-        tsv = b"".join(state.disagreements[shard] for shard in sorted(state.disagreements))
-        facts: dict[str, Any] = {
-            "finals": _counted(rulings, "final"),
-            "why": _counted(rulings, "why"),
-            "flagged_not_rejected": sum(
-                count
-                for (_, _, flag), ruling, count in rulings
-                if flag != CLEAR and ruling.final != "REJECT"
-            ),
-            "content_conflicts": sum(
-                count for cell, ruling, count in rulings if is_content_conflict(cell, ruling)
-            ),
-            "disagreements": sum(
-                n for (scholar, auditor), n in pairs.items() if scholar != auditor
-            ),
-            "different_evidence": state.different_evidence[:SHOWN_ROWS],
-            "personal_data": [
-                f"{qid} ({who}: {kinds})" for qid, who, kinds in personal[:SHOWN_ROWS]
-            ],
-            "unmatched": state.unmatched,
-            "unrated": state.unrated,
-            "n": sum(pairs.values()),
-        }
-        uses = label_uses(pairs)
-        facts["labels"] = {label: _label_facts(use) for label, use in uses.items()}
-        counts: dict[str, int] = {
-            "flagged_not_rejected_count": facts["flagged_not_rejected"],
-            "different_evidence_count": len(state.different_evidence),
-            "personal_data_count": len(personal),
-        }
-        numbers: list[Measurement] = []
-        is_first = self.options.rules == FIRST_RULES
-        for name in PAIR_MEASURES if is_first else (*PAIR_MEASURES, LABEL_MEASURE):
-            numbers.extend(self._measured(name, pairs))
-        if state.echo_count and state.echo_count == facts["n"]:
-            numbers = [_doubted(number) for number in numbers]
-        if state.panel:
-            numbers.extend(self._measured(PANEL_MEASURE, state.panel))
-        else:
-            numbers.extend(self._measured(PANEL_MEASURE, pairs))
-        numbers.extend(
-            measured(name, count, n=facts["n"], direction="lower_is_better", unit="count")
-            for name, count in counts.items()
-            if facts["n"]
-        )
-        if not is_first:
-            numbers = [self._without_worst(number) for number in numbers]
-            numbers.append(_pair_count(facts["n"], list(uses)))
+        for cell, count in table.counts.items():
+            pairs[cell[:2]] = pairs.get(cell[:2], 0) + count
+        rulings = [
+            (cell, arbitrate(*cell, self.options.nic_policy, self.space), count)
+            for cell, count in table.counts.items()
+        ]
+        facts = self._facts(state, table, pairs, rulings)
+        files = self._files(table)
+        figures = agreement_figures(self.space, pairs, rulings, files[TSV_NAME])
+        if flagged := facts["flagged_valid"]:
+            figures = (*figures, flagged_figure(flagged, facts["flagged_valid_count"]))
+        numbers = self._numbers(state, pairs, facts)
         return ExamReport(
             measurements=tuple(numbers),
-            figures=agreement_figures(pairs, rulings, tsv),
-            attachments={TSV_NAME: "\t".join(TSV_COLUMNS).encode() + b"\n" + tsv},
+            figures=figures,
+            attachments=files,
             facts=facts,
             score=next((n for n in numbers if n.name == "percent_agreement"), None),
         )
+
+    def _facts(
+        self,
+        state: AgreementExamState,
+        table: RowTable,
+        pairs: Mapping[tuple[str, str], int],
+        rulings: Sequence[tuple[Cell, Ruling, int]],
+    ) -> dict[str, Any]:
+        accepting, space = self.space.having("accept"), self.space
+
+        def is_flagged_valid(cell: Cell) -> bool:
+            return cell.flag != CLEAR and {cell.scholar, cell.auditor} <= accepting
+
+        hits = {kind: _in_order(found) for kind, found in state.hits.items()}
+        is_newest = self.options.rules >= RULES
+        return {
+            "n": sum(pairs.values()),
+            "finals": _counted(rulings, "final"),
+            "why": _counted(rulings, "why"),
+            "shipped": sum(n for _, ruling, n in rulings if _ships(ruling, space)),
+            "flagged_not_rejected": sum(
+                n
+                for cell, ruling, n in rulings
+                if cell.flag != CLEAR and ruling.final != space.rejecting
+            ),
+            "flagged_valid_count": sum(n for cell, _, n in rulings if is_flagged_valid(cell)),
+            "flagged_valid": table.ids_where(is_flagged_valid, SHOWN_ROWS) if is_newest else [],
+            "content_conflicts": sum(
+                n
+                for cell, ruling, n in rulings
+                if space.roles[cell.scholar] == "refuse" and ruling.why == "auditor_ok"
+            ),
+            "disagreements": sum(n for (one, other), n in pairs.items() if one != other),
+            "labels": {label: label_facts(use) for label, use in label_uses(pairs).items()},
+            "roles": space.roles,
+            "different_evidence": state.different_evidence[:SHOWN_ROWS],
+            "different_evidence_count": len(state.different_evidence),
+            "unmatched": state.unmatched,
+            "unrated": state.unrated,
+            "copied_reasons": state.copied_count,
+            "voted_rows": state.voted_count,
+            "seeds": state.seeds,
+            **{kind: hits.get(kind, [])[:SHOWN_ROWS] for kind in CHECKED},
+            **{f"{kind}_count": len(hits.get(kind, ())) for kind in CHECKED},
+        }
+
+    def _numbers(
+        self,
+        state: AgreementExamState,
+        pairs: Mapping[tuple[str, str], int],
+        facts: Mapping[str, Any],
+    ) -> list[Measurement]:
+        n, rules = facts["n"], self.options.rules
+        numbers: list[Measurement] = []
+        names = PAIR_MEASURES if rules == FIRST_RULES else (*PAIR_MEASURES, LABEL_MEASURE)
+        for name in names:
+            numbers.extend(self._measured(name, self._counted_for(name, pairs)))
+        if state.echo_count and state.echo_count == n:
+            numbers = [_doubted(number) for number in numbers]
+        numbers.extend(self._measured(PANEL_MEASURE, state.panel or pairs))
+        counts = EARLIER_COUNTS if rules < RULES else COUNTS
+        if n:
+            numbers.extend(_count_measured(name, facts, n) for name in counts)
+        if rules >= RULES:
+            numbers.append(rate("ship_rate", facts["shipped"], n, direction="higher_is_better"))
+            numbers.append(_copied_rate(state.copied_count, n, self.options.copied_gate))
+        if rules != FIRST_RULES:
+            numbers = [self._without_worst(number) for number in numbers]
+            numbers.append(_pair_count(n, list(facts["labels"])))
+        return numbers
+
+    def _counted_for(
+        self, name: str, pairs: Mapping[tuple[str, str], int]
+    ) -> Mapping[tuple[str, str], int]:
+        """Return the pairs for a measure; two of them know abstentions by the source's label."""
+        abstaining = self.space.having("abstain")
+        if name == "agreement" or abstaining <= {ABSTAIN}:
+            return pairs
+        total: dict[tuple[str, str], int] = {}
+        for pair, count in pairs.items():
+            one, other = (ABSTAIN if label in abstaining else label for label in pair)
+            total[one, other] = total.get((one, other), 0) + count
+        return total
+
+    def _files(self, table: RowTable) -> dict[str, bytes]:
+        """Return the disagreements and, by the newest rules, the final label of every row."""
+        ends, finals = [], []
+        for cell in self.space.cells:
+            ruling = arbitrate(*cell, self.options.nic_policy, self.space)
+            ends.append("\t" + "\t".join((cell.scholar, cell.auditor, *ruling)) + "\n")
+            flag = "" if cell.flag == CLEAR else cell.flag
+            finals.append(ends[-1].removesuffix("\n") + f"\t{flag}\n")
+        split = [place for place, cell in enumerate(self.space.cells) if cell[0] != cell[1]]
+        files = {TSV_NAME: table.write(ends, TSV_COLUMNS, split)}
+        if self.options.rules >= RULES:
+            files[FINALS_NAME] = table.write(finals, FINALS_COLUMNS, range(len(finals)))
+        return files
 
     def summary(
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
@@ -460,19 +413,57 @@ class AgreementExam(Exam[AgreementExamState]):
             return number
         return msgspec.structs.replace(number, caveats=())
 
-    def _rulings(self, state: AgreementExamState) -> list[tuple[tuple[str, str, str], Ruling, int]]:
-        return [
-            (cell, arbitrate(*cell, self.options.nic_policy), count)
-            for cell, count in sorted(state.cells.items())
-        ]
 
-    def _tsv_line(self, qid: str, cell: tuple[str, str, str]) -> bytes:
-        ruling = arbitrate(*cell, self.options.nic_policy)
-        return "\t".join((_escaped(qid), cell[0], cell[1], *ruling)).encode() + b"\n"
+CHECKED: Final = ("personal_data", "long_reason", "inexact_refusal", "vote_mismatch")
+EARLIER_COUNTS: Final = ("flagged_not_rejected", "different_evidence", "personal_data")
+COUNTS: Final = ("flagged_valid", "different_evidence", *CHECKED)
+
+
+def _count_measured(name: str, facts: Mapping[str, Any], n: int) -> Measurement:
+    """Return how many rows a check found, with the first of them."""
+    key = name if name == "flagged_not_rejected" else f"{name}_count"
+    rows = facts[name] if name in {"flagged_valid", "inexact_refusal", "vote_mismatch"} else ()
+    return measured(
+        f"{name}_count",
+        facts[key],
+        n=n,
+        direction="lower_is_better",
+        unit="count",
+        caveats=(names_in_words(rows, facts[key]),) if rows else (),
+    )
+
+
+def _copied_rate(count: int, n: int, gate: float) -> Measurement:
+    number = rate("copied_reason_rate", count, n, direction="lower_is_better")
+    if number.value is None or number.value <= gate:
+        return number
+    return msgspec.structs.replace(number, caveats=(COPIED,))
+
+
+def _ships(ruling: Ruling, space: LabelSpace) -> bool:
+    return ruling.why in {"auditor_ok", "agreed_refusal"} and ruling.final in space.roles
+
+
+def is_copy(reason: str | UnsetType) -> bool:
+    """Tell whether a reason that both sides give is too long to be the same by chance."""
+    return bool(reason) and len(str(reason).split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
+
+
+def _plain_words(text: str) -> str:
+    """Return a text in small letters, without marks, for comparing."""
+    return " ".join("".join(s if s.isalnum() else " " for s in text.casefold()).split())
+
+
+def _note(state: AgreementExamState, kind: str, hit: str) -> None:
+    state.hits.setdefault(kind, {}).setdefault(state.shard, []).append(hit)
+
+
+def _in_order(found: Mapping[int, Iterable[str]]) -> list[str]:
+    return [hit for shard in sorted(found) for hit in found[shard]]
 
 
 def _doubted(number: Measurement) -> Measurement:
-    """Percent agreement of opinions that are word for word the same is no finding."""
+    """Add a caveat to the agreement of opinions that are word for word the same."""
     if number.name != "percent_agreement":
         return number
     return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
@@ -492,48 +483,6 @@ def _pair_count(n: int, labels: Sequence[str]) -> Measurement:
     )
 
 
-def _label_facts(use: LabelUse) -> dict[str, float]:
-    return {
-        "scholar": use.first,
-        "auditor": use.second,
-        "agreed": use.agreed,
-        "agreement": use.agreement,
-        "low": use.interval.low,
-        "high": use.interval.high,
-    }
-
-
-def _count_panel(
-    state: AgreementExamState, names: Sequence[str], rows: Sequence[JoinedRow]
-) -> None:
-    """What further validators said: their labels, what they left out, what their reasons show."""
-    for row in rows:
-        labels = (None if record is None else record.label for record in row.others)
-        opinions = (row.scholar.label, row.auditor.label, *labels)
-        state.panel[opinions] = state.panel.get(opinions, 0) + 1
-        for name, record in zip(names, row.others, strict=True):
-            if record is None:
-                state.unrated[name] = state.unrated.get(name, 0) + 1
-            else:
-                state.personal.setdefault(state.shard, []).extend(
-                    _hits_of(row.qid, ((name, record),))
-                )
-
-
-def _personal_hits(row: JudgementPair | JoinedRow) -> list[tuple[str, str, str]]:
-    return _hits_of(row.qid, (("scholar", row.scholar), ("auditor", row.auditor)))
-
-
-def _hits_of(
-    qid: str, opinions: Sequence[tuple[str, Opinion | Judgement]]
-) -> list[tuple[str, str, str]]:
-    hits = []
-    for who, opinion in opinions:
-        if opinion.reason is not UNSET and (kinds := personal_data(opinion.reason)):
-            hits.append((qid, who, ", ".join(kinds)))
-    return hits
-
-
 def _added(left: Mapping[K, int], right: Mapping[K, int]) -> dict[K, int]:
     total = dict(left)
     for key, count in right.items():
@@ -549,10 +498,6 @@ def _counted(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[
     return dict(sorted(total.items()))
 
 
-def _escaped(text: str) -> str:
-    return inert_cell(text.replace("\\", "\\\\"))
-
-
 def examine_agreement(run: ExamRun) -> ExamOutcome:
     """Run the exam over one file of pairs, or over one file of judgements per validator."""
     if run.roles == (PAIRS,):
@@ -560,6 +505,9 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
     if not {SCHOLAR, AUDITOR} <= set(run.roles) or PAIRS in run.roles:
         given = ", ".join(sorted(set(run.roles))) or "no file"
         raise UsageError(f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {given}")
+    # Loaded late: a file of pairs needs no joining.
+    from gatemark.exams.agreement.two_files import examine_joined  # noqa: PLC0415
+
     return examine_joined(run)
 
 

@@ -2,8 +2,36 @@
 
 from __future__ import annotations
 
-from gatemark.exams.agreement.exam import SUITE, AgreementParameters
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from gatemark.evidence.exam import file_option
+from gatemark.exams.agreement.exam import SUITE
+from gatemark.exams.agreement.rules import AgreementGates
 from gatemark.exams.score import EVERY_EXAM, score_verb
+
+
+class AgreementParameters(AgreementGates, frozen=True, forbid_unknown_fields=True):
+    """What a user may set."""
+
+    labels: Annotated[
+        str | None, file_option("Your own labels: YAML with the role of each, and further keys.")
+    ] = None
+
+
+def to_options(parameters: AgreementParameters, _now: datetime) -> dict[str, object]:
+    """Return the exam's options; a file of labels is read here."""
+    options: dict[str, object] = msgspec.to_builtins(parameters)
+    path = options.pop("labels")
+    if path is None:
+        return options
+    # Loaded late: most files have the labels of the source.
+    from gatemark.exams.agreement.labels import read_label_spec  # noqa: PLC0415
+
+    return {**options, **read_label_spec(str(path))}
+
 
 SCORE = score_verb(
     SUITE,
@@ -16,8 +44,10 @@ Exit 0 pass, 1 fail, 2 bad input, 3 could not be judged.
 \b
 Examples:
   gatemark score agreement --pairs pairs.jsonl --out runs
-  gatemark score agreement --scholar s.jsonl --auditor a.jsonl --json -o report.html""",
+  gatemark score agreement --scholar s.jsonl --auditor a.jsonl --json -o report.html
+  gatemark score agreement --pairs pairs.jsonl --labels labels.yaml""",
     parameters=AgreementParameters,
+    to_options=to_options,
     features=EVERY_EXAM | {"unpaired"},
-    writes="consistency_disagreements.tsv",
+    writes="finals.tsv and consistency_disagreements.tsv",
 )

@@ -15,7 +15,7 @@ import numpy as np
 from gatemark.core.errors import BadInputError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
 from gatemark.core.measurement import Interval, Measurement, measured, rate, unmeasured
-from gatemark.exams.agreement.records import LabelUse, label_uses
+from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, LabelUse, label_uses
 from gatemark.statistics.contingency import (
     Counts,
     EachStatistic,
@@ -206,9 +206,6 @@ AGREEMENT: Measure[AgreementState] = Measure(
 )
 
 
-ABSTAIN = "ABSTAIN"
-
-
 def _label_agreement(state: AgreementState) -> tuple[Measurement, ...]:
     """Find the worst label. Abstentions are not judgements, and have a rate of their own."""
     cells = {(one, other): n for one, row in state.cells.items() for other, n in row.items()}
@@ -234,8 +231,6 @@ def _worst(name: str, value: float, label: str, use: LabelUse) -> Measurement:
         caveats=(f"worst in {label}",),
     )
 
-
-LABEL_MINS = ("label_agreement_min", "label_agreement_upper_min")
 
 LABEL_AGREEMENT: Measure[AgreementState] = Measure(
     name="label_agreement",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -18,6 +19,8 @@ from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 Label = Literal["VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN"]
 LABEL_LEVEL = 0.95
+ABSTAIN = "ABSTAIN"
+LABEL_MINS = ("label_agreement_min", "label_agreement_upper_min")
 QuestionId = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
@@ -25,8 +28,8 @@ class JudgedAnswer(Struct, frozen=True, gc=False):
     """The answer that was judged. Keys besides these are the answer's own business."""
 
     claim: str | UnsetType | None = UNSET
-    citations: list[str] | UnsetType = UNSET
-    constraints_echo: list[str] | UnsetType = UNSET
+    citations: list[str] | UnsetType | None = UNSET
+    constraints_echo: list[str] | UnsetType | None = UNSET
 
 
 def _answer_properties() -> dict[str, object]:
@@ -51,10 +54,16 @@ class RedFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class Opinion(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One validator's label and the reason given for it."""
+    """One validator's label and the reason given for it.
+
+    Where the validator was asked several times, ``votes`` has every label it gave; ``label`` must
+    be the one that most votes have. ``seed`` is the seed of the model.
+    """
 
     label: Label
     reason: str | UnsetType = UNSET
+    votes: list[Label] | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
 
 
 class JudgementPair(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -79,6 +88,16 @@ class Judgement(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     retrieved_ids: list[str] | UnsetType | None = UNSET
     flags: RedFlags | UnsetType = UNSET
     schema: Literal["gatemark.pair/1"] | UnsetType = UNSET
+    votes: list[Label] | UnsetType = UNSET
+    seed: int | UnsetType = UNSET
+
+
+_answer_of = attrgetter("answer_json")
+
+
+def no_answers(records: Sequence[Judgement]) -> bool:
+    """Tell whether no record holds an answer, so that there is none to check."""
+    return not any(map(_answer_of, records))
 
 
 def answer_is_one(record: Judgement) -> Sequence[Problem]:
@@ -121,6 +140,12 @@ SCHEMA = RecordSchema(
                     "auditor": {"label": "NOT_IN_CONTEXT"},
                     "answer_json": None,
                     "retrieved_ids": None,
+                },
+                {
+                    "qid": "Q4",
+                    "scholar": {"label": "VALID", "votes": ["VALID", "REJECT", "VALID"], "seed": 7},
+                    "auditor": {"label": "VALID"},
+                    "answer_json": {"claim": "Tea is served at four.", "citations": None},
                 },
             ),
             bad=(
@@ -189,6 +214,7 @@ SCHEMA = RecordSchema(
                 ),
             ),
             rules=(answer_is_one,),
+            proof=no_answers,
         ),
     ),
 )

@@ -1,10 +1,13 @@
-"""Run the agreement exam over one file of judgements per validator: join them, then fold."""
+"""Run the agreement exam over one file of judgements per validator: join them, then count."""
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -14,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
-from gatemark.evidence.exam import AnyExam, ExamOutcome, ExamRun, NumberedRecord, schema_of
+from gatemark.evidence.exam import ExamOutcome, ExamRun, schema_of
 from gatemark.evidence.run_exam import ExamJob, admission, build_exam
 from gatemark.evidence.source import (
     ReadingChoices,
@@ -22,84 +25,52 @@ from gatemark.evidence.source import (
     digest_source,
     find_sources,
     marks_of,
-    place,
     read_blocks,
     refuse,
     refuse_changed,
     repeated_lines,
     split_sources,
 )
+from gatemark.exams.agreement.exam import (
+    AUDITOR,
+    SCHOLAR,
+    AgreementExam,
+    AgreementExamState,
+    RowColumns,
+)
+from gatemark.exams.agreement.rules import CLEAR, RULES, red_flag
 
 if TYPE_CHECKING:
     from gatemark.exams.agreement.records import Judgement, RedFlags
 
 T = TypeVar("T")
 
-SCHOLAR, AUDITOR = "scholar", "auditor"
-
 
 class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
     """What arbitration asks of an answer."""
 
-    citations: list[str] | UnsetType = UNSET
+    claim: str | UnsetType | None = UNSET
+    citations: list[str] | UnsetType | None = UNSET
 
 
 class JoinedRow(msgspec.Struct, frozen=True, gc=False):
-    """A joined question; quacks like a merged pair record."""
+    """The answer, passages and flags of a question, from all sides together."""
 
-    qid: str
-    scholar: Judgement
-    auditor: Judgement
     answer_json: JoinedAnswer | UnsetType | None
     retrieved_ids: list[str] | UnsetType | None
     flags: RedFlags | UnsetType
     same_evidence: bool
-    others: tuple[Judgement | None, ...]
-
-    @property
-    def is_echo(self) -> bool:
-        """Whether both sides say the same in the same words."""
-        return bool(self.scholar.reason) and self.scholar == self.auditor
 
 
-def join_judgements(
-    tables: Mapping[str, Sequence[NumberedRecord]],
-) -> tuple[list[JoinedRow], dict[str, tuple[NumberedRecord, ...]]]:
-    """Rows for the questions that both sides judged, in the order of their ids, and the rest."""
-    sides = {name: {item.record.qid: item for item in table} for name, table in tables.items()}
-    first, second = sides[SCHOLAR], sides[AUDITOR]
-    others = [side for name, side in sides.items() if name not in {SCHOLAR, AUDITOR}]
-    shared = sorted(first.keys() & second.keys())
-    rows = [
-        _row(
-            first[qid].record,
-            second[qid].record,
-            tuple(side[qid].record if qid in side else None for side in others),
-        )
-        for qid in shared
-    ]
-    paired = set(shared)
-    unmatched = {}
-    for name, side in sides.items():
-        if lonely := tuple(item for qid, item in side.items() if qid not in paired):
-            unmatched[name] = lonely
-    return rows, unmatched
-
-
-def _row(scholar: Judgement, auditor: Judgement, others: tuple[Judgement | None, ...]) -> JoinedRow:
-    everyone = (scholar, auditor, *(record for record in others if record is not None))
-    answers = [record.answer_json for record in everyone]
-    passages = [record.retrieved_ids for record in everyone]
+def _row(records: Sequence[Judgement]) -> JoinedRow:
+    answers = [record.answer_json for record in records]
+    passages = [record.retrieved_ids for record in records]
     answer = _first_told(answers)
     return JoinedRow(
-        qid=scholar.qid,
-        scholar=scholar,
-        auditor=auditor,
         answer_json=msgspec.convert(answer, JoinedAnswer) if isinstance(answer, dict) else answer,
         retrieved_ids=_first_told(passages),
-        flags=_raised([record.flags for record in everyone]),
+        flags=_raised([record.flags for record in records]),
         same_evidence=_all_same(answers) and _all_same(passages),
-        others=others,
     )
 
 
@@ -109,19 +80,19 @@ def _first_told(values: Sequence[T | UnsetType]) -> T | UnsetType:
 
 
 def _all_same(values: Sequence[object]) -> bool:
-    """Whether sides that say something say the same."""
+    """Tell whether the sides that say something say the same."""
     told = [value for value in values if value is not UNSET]
     return all(value == told[0] for value in told)
 
 
 def _raised(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
-    """The flags of all sides together; one that anybody raised stays raised."""
+    """Return the flags of all sides together; a flag that one side raised stays raised."""
     told = [value for value in values if value is not UNSET]
     raised = (one for one in told if True in (one.provenance_violation, one.constraints_mismatch))
     return next(raised, told[0] if told else UNSET)
 
 
-JOIN_BATCH = 256
+JOIN_BATCH = 1024
 
 
 def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
@@ -133,44 +104,69 @@ def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
 
 
 class _Side:
-    """One file, read whole: its records by name, and how many were refused or set aside."""
+    """One file, read whole: its records by name, and how many were refused or set aside.
+
+    Lines are stored beside the records, and by name only once a name is repeated. ``is_plain`` says
+    that no record has more than a label and a reason.
+    """
 
     def __init__(
-        self, source: Source, job: ExamJob, exam: AnyExam, choices: ReadingChoices
+        self, source: Source, job: ExamJob, exam: AgreementExam, choices: ReadingChoices
     ) -> None:
-        if exam.one_sided_form is None:
-            raise UsageError(f"suite {job.kind} does not read one-sided records")
         form = schema_of(exam).form(exam.one_sided_form)
-        name_of = form.namer()
+        self._name_of = form.namer()
+        self.source = source
+        self.records: dict[str, Judgement] = {}
+        self.duplicates = 0
+        self.is_plain = True
+        self._lines = array("Q")
+        self._twice: dict[str, list[int]] = {}
+        self._line_of: dict[str, int] = {}
         reader = admission(job, exam, form.name)
         (shard,) = split_sources((source,), parts=1, min_bytes=1)
-        kept: dict[str, NumberedRecord] = {}
-        twice: dict[str, list[tuple[str, int]]] = {}
-        self.duplicates = 0
         for batch in reader.records(read_blocks(shard, choices.limits)):
-            for line, record in zip(reader.batch_lines, batch, strict=True):
-                name = name_of(record)
-                if name not in kept:
-                    kept[name] = NumberedRecord(line, record)
-                    continue
-                self.duplicates += 1
-                twice.setdefault(name, [(source.name, kept[name].line)]).append((source.name, line))
-                if choices.on_duplicate == "last":
-                    kept[name] = NumberedRecord(line, record)
+            self._add(batch, reader.batch_lines, keeps_last=choices.on_duplicate == "last")
         if choices.on_bad_line == "error":
-            problems = [
-                place(source.name, refusal.line, problem)
-                for refusal in reader.refusals
-                for problem in refusal.problems
-            ]
-            refuse(problems, choices, total=reader.rejected)
+            refuse(reader.problems(source.name), choices, total=reader.rejected)
         if choices.on_duplicate == "error":
-            refuse(repeated_lines(twice.items(), form), choices)
+            places = {
+                name: [(source.name, line) for line in lines] for name, lines in self._twice.items()
+            }
+            refuse(repeated_lines(places.items(), form), choices)
         if reader.received == 0:
             raise BadInputError(f"{source.name}: contains no records")
         self.accepted = reader.accepted
         self.rejected = reader.rejected
-        self.records: Sequence[NumberedRecord] = tuple(kept.values())
+
+    def _add(self, batch: list[Judgement], lines: Sequence[int], *, keeps_last: bool) -> None:
+        names = list(map(self._name_of, batch))
+        known = self.records
+        self.is_plain = self.is_plain and not any(map(_has_evidence, batch))
+        new = dict(zip(names, batch, strict=True))
+        if not self._twice and len(new) == len(names) and known.keys().isdisjoint(new):
+            known.update(new)
+            self._lines.extend(lines)
+            return
+        if not self._line_of:
+            self._line_of = dict(zip(known, self._lines, strict=True))
+        for name, record, line in zip(names, batch, lines, strict=True):
+            if name not in known:
+                known[name] = record
+                self._line_of[name] = line
+                self._lines.append(line)
+                continue
+            self.duplicates += 1
+            self._twice.setdefault(name, [self._line_of[name]]).append(line)
+            if keeps_last:
+                known[name] = record
+
+    def lonely(self, paired: Collection[str]) -> list[tuple[str, int]]:
+        """Return the names that are not paired, with their lines."""
+        return [
+            (name, line)
+            for name, line in zip(self.records, self._lines, strict=True)
+            if name not in paired
+        ]
 
 
 def examine_joined(run: ExamRun) -> ExamOutcome:
@@ -179,38 +175,37 @@ def examine_joined(run: ExamRun) -> ExamOutcome:
     _refuse_one_file_twice(paths)
     job, choices = ExamJob.of(run), run.reading
     exam = build_exam(job)
+    if not isinstance(exam, AgreementExam):
+        raise UsageError(f"suite {job.kind} does not read one-sided records")
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(list(paths.values()), choices.limits, Path(folder))
         marks = marks_of(sources)
         files = tuple(digest_source(source) for source in sources)
-        sides = {
-            name: _Side(source, job, exam, choices)
-            for name, source in zip(paths, sources, strict=True)
-        }
+        with _no_collection():
+            sides = {
+                name: _Side(source, job, exam, choices)
+                for name, source in zip(paths, sources, strict=True)
+            }
         refuse_changed(sources, marks)
-    joined = exam.join({name: side.records for name, side in sides.items()})
-    name_of = schema_of(exam).form(exam.form).namer()
+    names = _shared(sides[SCHOLAR].records, sides[AUDITOR].records)
+    unmatched = _unmatched(sides, names)
     if choices.on_unpaired == "error":
-        files_by_side = dict(zip(paths, (source.name for source in sources), strict=True))
-        lonely = _lonely_words(joined.unmatched, files_by_side, name_of)
-        refuse(lonely, choices)
-    state = exam.merge(exam.zero(0), joined.state)
-    for start in range(0, len(joined.rows), JOIN_BATCH):
-        state = exam.step(state, joined.rows[start : start + JOIN_BATCH])
-    present = {name_of(row) for row in joined.rows}
-    unmatched = {name_of(item.record) for items in joined.unmatched.values() for item in items}
-    missing = unmatched - present
+        refuse(_lonely_words(unmatched, {name: sides[name].source.name for name in sides}), choices)
+    with _no_collection():
+        state = _joined(exam, sides, names)
+    state.unmatched = {name: len(found) for name, found in unmatched.items()}
+    missing = {name for found in unmatched.values() for name, _ in found}
     if expected_ids is not None:
-        strangers = sorted((present | unmatched) - expected_ids)
+        strangers = sorted((missing | set(names)) - expected_ids)
         refuse([f"id {name!r} is not among the expected ids" for name in strangers], choices)
-        missing |= expected_ids - present
+        missing |= expected_ids.difference(names)
     accepted = sum(side.accepted for side in sides.values())
     rejected = sum(side.rejected for side in sides.values())
     evidence = Evidence(
         received=accepted + rejected,
         accepted=accepted,
         rejected=rejected,
-        usable=len(joined.rows),
+        usable=len(names),
         missing=len(missing),
         expected=None if expected_ids is None else len(expected_ids),
         files=files,
@@ -220,17 +215,103 @@ def examine_joined(run: ExamRun) -> ExamOutcome:
     return ExamOutcome(exam, exam.finish(state), evidence)
 
 
+def _shared(first: Mapping[str, Judgement], second: Mapping[str, Judgement]) -> list[str]:
+    """Return the names that both sides have, in order."""
+    return [name for name in sorted(first) if name in second]
+
+
+def _unmatched(
+    sides: Mapping[str, _Side], names: Sequence[str]
+) -> dict[str, list[tuple[str, int]]]:
+    """Return the names that a side has beyond the shared ones, with their lines."""
+    longer = {name: side for name, side in sides.items() if len(side.records) != len(names)}
+    longer |= {name: side for name, side in sides.items() if name not in {SCHOLAR, AUDITOR}}
+    paired = set(names) if longer else set()
+    return {name: lonely for name, side in longer.items() if (lonely := side.lonely(paired))}
+
+
+def _joined(
+    exam: AgreementExam, sides: Mapping[str, _Side], names: Sequence[str]
+) -> AgreementExamState:
+    """Count the questions that both sides judged."""
+    state = exam.zero(0)
+    is_plain = all(side.is_plain for side in sides.values())
+    by_name = {name: side.records for name, side in sides.items()}
+    others = {name: side for name, side in by_name.items() if name not in {SCHOLAR, AUDITOR}}
+    for start in range(0, len(names), JOIN_BATCH):
+        some = names[start : start + JOIN_BATCH]
+        scholars = list(map(by_name[SCHOLAR].__getitem__, some))
+        auditors = list(map(by_name[AUDITOR].__getitem__, some))
+        further = [[side.get(name) for name in some] for side in others.values()]
+        rows = {} if is_plain else _rows_with_evidence(scholars, auditors, further)
+        flags = {place: red_flag(row) for place, row in rows.items()}
+        claims: list[str | UnsetType | None] = [UNSET] * len(some)
+        for place, row in rows.items():
+            claims[place] = row.answer_json.claim if row.answer_json else UNSET
+        raised = {place: flag for place, flag in flags.items() if flag != CLEAR}
+        exam.count(state, RowColumns(some, scholars, auditors, claims, raised))
+        state.different_evidence += [
+            some[place] for place, row in rows.items() if not row.same_evidence
+        ]
+        if exam.options.rules < RULES:
+            state.echo_count += sum(
+                bool(one.reason) and one == other
+                for one, other in zip(scholars, auditors, strict=True)
+            )
+        if others:
+            opinions = zip(scholars, auditors, *further, strict=True)
+            exam.count_panel(state, list(others), zip(some, opinions, strict=True))
+    return state
+
+
+def _has_evidence(record: Judgement) -> bool:
+    return (
+        record.answer_json is not UNSET
+        or record.flags is not UNSET
+        or record.retrieved_ids is not UNSET
+    )
+
+
+def _rows_with_evidence(
+    scholars: Sequence[Judgement],
+    auditors: Sequence[Judgement],
+    further: Sequence[Sequence[Judgement | None]],
+) -> dict[int, JoinedRow]:
+    """Return the rows in which a side has more than a label and a reason, by place."""
+    places: set[int] = set()
+    for side in (scholars, auditors, *further):
+        places.update(
+            place for place, one in enumerate(side) if one is not None and _has_evidence(one)
+        )
+    return {
+        place: _row(
+            [
+                scholars[place],
+                auditors[place],
+                *(one for side in further if (one := side[place]) is not None),
+            ]
+        )
+        for place in sorted(places)
+    }
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Switch the garbage collector off: records form no cycles, and looking for some takes long."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 def _lonely_words(
-    unmatched: Mapping[str, Sequence[NumberedRecord]],
-    files: Mapping[str, str],
-    name_of: Callable[[object], str],
+    unmatched: Mapping[str, Sequence[tuple[str, int]]], files: Mapping[str, str]
 ) -> list[str]:
-    """One message per id that only one side has, and what it may have been meant to be."""
-    items = [
-        (side, item.line, name_of(item.record))
-        for side, found in unmatched.items()
-        for item in found
-    ]
+    """Return a message per id that only one side has; it names an id that looks alike."""
+    items = [(side, line, name) for side, found in unmatched.items() for name, line in found]
     alike: dict[str, list[tuple[str, int, str]]] = {}
     for item in items:
         alike.setdefault(_plain(item[2]), []).append(item)

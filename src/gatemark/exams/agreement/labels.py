@@ -1,0 +1,93 @@
+"""Your own label space: the file that declares it, and the record types that follow from it.
+
+A label file is YAML::
+
+    labels:
+      supported: accept
+      out_of_scope: refuse
+      unsupported: reject
+      skipped: abstain
+    extra_keys: [model, run]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from gatemark.core.errors import BadInputError, GatemarkError
+from gatemark.core.record import Form, RecordSchema
+from gatemark.evidence.settings_file import about, parse_settings, problem_in, settings_text
+from gatemark.exams.agreement.records import SCHEMA, Judgement, JudgementPair, Opinion
+from gatemark.exams.agreement.rules import REFUSAL_TOKEN, AgreementOptions, Role
+
+
+class LabelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file of labels. Without ``labels``, those of the source are allowed."""
+
+    labels: Annotated[dict[str, Role] | None, about("Role of each label.")] = None
+    extra_keys: Annotated[tuple[str, ...], about("Further keys of records and opinions.")] = ()
+    refusal_token: Annotated[str, about("The only text of a refusal.")] = REFUSAL_TOKEN
+
+
+def read_label_spec(path: str) -> dict[str, object]:
+    """Return the exam's options from a file of labels."""
+    text = settings_text(path)
+    try:
+        spec = msgspec.convert(parse_settings(text, path), LabelSpec)
+        options: dict[str, object] = msgspec.to_builtins(spec)
+        msgspec.convert(options, AgreementOptions)
+    except msgspec.ValidationError as error:
+        raise BadInputError(problem_in(str(error), LabelSpec).in_file(text, path)) from error
+    except GatemarkError as error:
+        raise BadInputError(f"{path}: {error}") from error
+    return options
+
+
+_EXTRA: Final = "extra_"
+
+
+@cache
+def schema_with(labels: tuple[str, ...], extra_keys: tuple[str, ...]) -> RecordSchema:
+    """Return the schema of pairs with these labels, and with further keys."""
+    label: Any = Literal[labels]
+    opinion = _typed(Opinion, label, extra_keys)
+    pair = _typed(JudgementPair, None, extra_keys, [("scholar", opinion), ("auditor", opinion)])
+    judgement = _typed(Judgement, label, extra_keys)
+    return msgspec.structs.replace(
+        SCHEMA,
+        forms=(_form("pair", pair), _form("judgement", judgement)),
+    )
+
+
+def _form(name: str, record_type: type[msgspec.Struct]) -> Form:
+    return msgspec.structs.replace(SCHEMA.form(name), type=record_type, good=(), bad=())
+
+
+def _typed(
+    base: type[msgspec.Struct],
+    label: object,
+    extra_keys: Sequence[str],
+    fields: Sequence[tuple[str, object]] = (),
+) -> type[msgspec.Struct]:
+    """Return a record type with other labels and further keys, whose values are not looked at."""
+    found: list[Any] = list(fields)
+    if label is not None:
+        votes = list[label] | UnsetType  # type: ignore[valid-type]
+        found += [("label", label), ("votes", votes, UNSET)]
+    names = {f"{_EXTRA}{place}": key for place, key in enumerate(extra_keys)}
+    found += [(name, Any, UNSET) for name in names]
+    return msgspec.defstruct(
+        base.__name__,
+        found,
+        bases=(base,),
+        kw_only=True,
+        frozen=True,
+        gc=False,
+        forbid_unknown_fields=True,
+        rename=names,
+    )

@@ -1,0 +1,340 @@
+"""The rules: what labels mean, how a row is arbitrated, and the gates with their versions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from gatemark.core.errors import InvalidValueError
+from gatemark.core.policy import Policy, Rule
+from gatemark.evidence.exam import option
+from gatemark.exams.agreement.records import ABSTAIN
+
+if TYPE_CHECKING:
+    from gatemark.exams.agreement.records import JudgementPair
+    from gatemark.exams.agreement.two_files import JoinedRow
+
+NicPolicy = Literal["strict", "accept_agreed"]
+Role = Literal["accept", "refuse", "reject", "abstain"]
+"""What a label means for shipping: a good answer, a good refusal, a bad answer, no judgement."""
+
+CLEAR = "clear"
+HARD_FLAG = "hard_flag"
+CITATION_OUT_OF_SCOPE = "citation_out_of_scope"
+RETRIEVED_IDS_MISSING = "retrieved_ids_missing"
+FLAGS: Final = (CLEAR, HARD_FLAG, CITATION_OUT_OF_SCOPE, RETRIEVED_IDS_MISSING)
+
+SOURCE_ROLES: Final[Mapping[str, Role]] = {
+    "VALID": "accept",
+    "NOT_IN_CONTEXT": "refuse",
+    "REJECT": "reject",
+    "ABSTAIN": "abstain",
+}
+REJECTED: Final = "REJECT"
+MAX_LABELS: Final = 64
+MAX_LABEL_CHARS: Final = 100
+_STRICTEST_FIRST: Final = ("reject", "abstain", "refuse", "accept")
+
+
+class Ruling(NamedTuple):
+    """The final label of a row, and the step that gave it."""
+
+    final: str
+    why: str
+
+
+class Cell(NamedTuple):
+    """Both labels of a row, and its red flag."""
+
+    scholar: str
+    auditor: str
+    flag: str
+
+
+class LabelSpace:
+    """The labels that validators may give, with the role of each."""
+
+    def __init__(self, roles: Mapping[str, Role] = SOURCE_ROLES) -> None:
+        self.roles = dict(roles)
+        self.labels = tuple(roles)
+        self.rejecting = next((label for label in roles if roles[label] == "reject"), REJECTED)
+        size, step = len(self.labels), len(FLAGS)
+        self.codes = {
+            (scholar, auditor): (row * size + column) * step
+            for row, scholar in enumerate(self.labels)
+            for column, auditor in enumerate(self.labels)
+        }
+        """The code of each pair of labels without a flag; a flag adds its place in ``FLAGS``."""
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cell of each code."""
+        return tuple(Cell(*pair, flag) for pair in self.codes for flag in FLAGS)
+
+    def having(self, role: Role) -> frozenset[str]:
+        """Return the labels of a role."""
+        return frozenset(label for label, found in self.roles.items() if found == role)
+
+    def both(self, role: Role) -> frozenset[int]:
+        """Return the codes of rows without a flag to which both sides gave labels of a role."""
+        labels = self.having(role)
+        return frozenset(self.codes[one, other] for one in labels for other in labels)
+
+    def reduce_votes(self, votes: Sequence[str]) -> str:
+        """Return the label with the most votes; in a tie, the strictest of those labels.
+
+        From strict to lenient: reject, abstain, refuse, accept. Labels of one role are taken in
+        alphabetical order.
+        """
+        counts = Counter(votes)
+        most = max(counts.values())
+        tied = [label for label, count in counts.items() if count == most]
+        return min(tied, key=lambda label: (_STRICTEST_FIRST.index(self.roles[label]), label))
+
+
+SOURCE_SPACE: Final = LabelSpace()
+
+
+def red_flag(row: JudgementPair | JoinedRow) -> str:
+    """The first hard reason to reject a row, or ``clear``."""
+    if (flags := row.flags) and (flags.provenance_violation or flags.constraints_mismatch):
+        return HARD_FLAG
+    if not (answer := row.answer_json) or not (cited := answer.citations):
+        return CLEAR
+    if (retrieved := row.retrieved_ids) is UNSET or retrieved is None:
+        return RETRIEVED_IDS_MISSING
+    return CLEAR if set(cited).issubset(retrieved) else CITATION_OUT_OF_SCOPE
+
+
+def flagged_places(rows: Sequence[JudgementPair | JoinedRow]) -> list[int]:
+    """Return the places of rows with a red flag.
+
+    This is ``red_flag(row) != CLEAR`` for each row, written out: a call per row takes twice as
+    long (``bench agreement``).
+    """
+    return [
+        place
+        for place, row in enumerate(rows)
+        if ((flags := row.flags) and (flags.provenance_violation or flags.constraints_mismatch))
+        or (
+            (answer := row.answer_json)
+            and (cited := answer.citations)
+            and not (
+                (found := row.retrieved_ids)
+                and (cited[0] in found if len(cited) == 1 else set(cited).issubset(found))
+            )
+        )
+    ]
+
+
+def arbitrate(
+    scholar: str,
+    auditor: str,
+    flag: str,
+    nic_policy: NicPolicy,
+    space: LabelSpace = SOURCE_SPACE,
+) -> Ruling:
+    """Return the ruling on one row.
+
+    1. A hard flag, or a citation outside the retrieved passages, rejects.
+    2. An auditor who does not accept rejects (under ``accept_agreed``, two refusals agree).
+    3. An auditor who accepts and a scholar who accepts or refuses ship the auditor's label.
+    4. Anything else rejects.
+    """
+    rejected = space.rejecting
+    first, second = space.roles[scholar], space.roles[auditor]
+    if flag != CLEAR:
+        return Ruling(rejected, flag)
+    if second == "abstain":
+        return Ruling(rejected, "auditor_abstain")
+    if second != "accept":
+        if nic_policy == "accept_agreed" and first == second == "refuse":
+            return Ruling(auditor, "agreed_refusal")
+        return Ruling(rejected, "auditor_veto")
+    if first in {"accept", "refuse"}:
+        return Ruling(auditor, "auditor_ok")
+    if first == "abstain":
+        return Ruling(rejected, "scholar_abstain")
+    return Ruling(rejected, "incoherent_pair")
+
+
+REFUSAL_TOKEN = "not in context"  # noqa: S105 - a token of text
+
+FIRST_RULES: Final = 1
+LABEL_RULES: Final = 2
+RULES: Final = 3
+RulesVersion = Literal[1, 2, 3]
+"""The version of the rules.
+
+1 had no rule on single labels and no minimum number of items. 2 had a rule on flagged rows that
+could not fail, and looked neither at copied reasons nor at refusals, votes and long reasons.
+"""
+
+
+class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The bounds that a user may set."""
+
+    pa_gate: Annotated[float, option("Minimum percent agreement.", low=0, high=1)] = 0.90
+    kappa_gate: Annotated[
+        float,
+        option("Minimum kappa. Also applied to AC1 when kappa is uninformative.", low=-1, high=1),
+    ] = 0.75
+    abstain_gate: Annotated[
+        float, option("Maximum share of rows in which either validator abstains.", low=0, high=1)
+    ] = 0.02
+    coverage_gate: Annotated[
+        float, option("Minimum share of items that arrived complete.", low=0, high=1)
+    ] = 1.0
+    nic_policy: Annotated[
+        NicPolicy, option("Whether two NOT_IN_CONTEXT labels reject or agree.")
+    ] = "strict"
+    label_gate: Annotated[
+        float, option("Minimum agreement on every single label except ABSTAIN.", low=0, high=1)
+    ] = 0.5
+    min_items: Annotated[
+        int, option("Minimum number of items that both validators labelled.", low=1)
+    ] = 30
+    flagged_gate: Annotated[
+        int, option("Maximum number of flagged rows that both validators accept.", low=0)
+    ] = 0
+    ship_gate: Annotated[
+        float | None,
+        option("Minimum share of rows whose final label ships (default: no rule).", low=0, high=1),
+    ] = None
+    copied_gate: Annotated[
+        float, option("Maximum share of rows with two identical reasons.", low=0, high=1)
+    ] = 0.5
+    reason_max: Annotated[int, option("Maximum characters of a reason.", low=1)] = 500
+
+    def __post_init__(self) -> None:
+        shares = ("pa", "kappa", "abstain", "coverage", "label", "ship", "copied")
+        for name in (f"{share}_gate" for share in shares):
+            value, bottom = getattr(self, name), -1.0 if name == "kappa_gate" else 0.0
+            if value is not None and not bottom <= value <= 1:
+                raise InvalidValueError(f"{name} must be in [{bottom:g}, 1], got {value}")
+        for name, low in (("min_items", 1), ("flagged_gate", 0), ("reason_max", 1)):
+            if getattr(self, name) < low:
+                raise InvalidValueError(f"{name} must be >= {low}, got {getattr(self, name)}")
+
+
+class AgreementOptions(AgreementGates, frozen=True, forbid_unknown_fields=True):
+    """The bounds, the label space, and the version of the rules; scoring takes the newest."""
+
+    labels: Annotated[
+        dict[str, Role] | None, option("Role of each label (default: the four of the source).")
+    ] = None
+    extra_keys: Annotated[
+        tuple[str, ...], option("Further keys that records and opinions may have.")
+    ] = ()
+    refusal_token: Annotated[str, option("The only text of a refusal.")] = REFUSAL_TOKEN
+    rules: RulesVersion = FIRST_RULES
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.labels is not None:
+            _check_labels(self.labels)
+        for key in self.extra_keys:
+            if not key or key in RECORD_KEYS:
+                raise InvalidValueError(f"extra_keys: {key!r} is a key of the record already")
+        if not self.refusal_token.strip():
+            raise InvalidValueError("refusal_token must not be blank")
+
+
+RECORD_KEYS: Final = frozenset(
+    (
+        *("qid", "scholar", "auditor", "answer_json", "retrieved_ids", "flags", "schema"),
+        *("label", "reason", "votes", "seed"),
+    )
+)
+
+
+def _check_labels(roles: Mapping[str, Role]) -> None:
+    if not 2 <= len(roles) <= MAX_LABELS:
+        raise InvalidValueError(f"labels: need 2 to {MAX_LABELS} labels, got {len(roles)}")
+    for label in roles:
+        if not label.strip() or not label.isprintable() or len(label) > MAX_LABEL_CHARS:
+            raise InvalidValueError(
+                f"labels: a label is 1 to {MAX_LABEL_CHARS} printable characters, got {label!r}"
+            )
+    if "accept" not in roles.values():
+        raise InvalidValueError("labels: at least one label needs the role accept")
+    if roles.get(ABSTAIN, "abstain") != "abstain":
+        raise InvalidValueError(f"labels: {ABSTAIN} must have the role abstain")
+
+
+def agreement_policy(gates: AgreementOptions) -> Policy:
+    """Return the rules of the exam, those of the version that the options name."""
+    is_first, is_newest = gates.rules == FIRST_RULES, gates.rules >= RULES
+    in_place_of_kappa = (
+        Rule("agreement.kappa/pa", "percent_agreement", ">=", gates.pa_gate, against="interval"),
+        Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate),
+    )
+    label_rules = (
+        # Fails when even the upper end of a label's interval is short; holds for few uses.
+        Rule("agreement.label_fails", "label_agreement_upper_min", ">=", gates.label_gate),
+        Rule("agreement.label", "label_agreement_min", ">=", gates.label_gate, severity="hold"),
+        Rule("agreement.items", "pair_count", ">=", gates.min_items, severity="hold"),
+    )
+    flagged = Rule("agreement.flagged", "flagged_not_rejected_count", "<=", 0.0)
+    newest_rules: tuple[Rule, ...] = ()
+    if is_newest:
+        flagged = Rule("agreement.flagged", "flagged_valid_count", "<=", float(gates.flagged_gate))
+        newest_rules = (
+            Rule(
+                "hygiene.independence",
+                "copied_reason_rate",
+                "<=",
+                gates.copied_gate,
+                severity="hold",
+            ),
+            Rule("hygiene.refusal_token", "inexact_refusal_count", "<=", 0.0, severity="hold"),
+            Rule("hygiene.votes", "vote_mismatch_count", "<=", 0.0, severity="hold"),
+            Rule("hygiene.reason_length", "long_reason_count", "<=", 0.0, severity="warn"),
+        )
+        if gates.ship_gate is not None:
+            ship = Rule("agreement.ship_rate", "ship_rate", ">=", gates.ship_gate)
+            newest_rules = (ship, *newest_rules)
+    settings = {"nic_policy": gates.nic_policy}
+    own = {
+        **({} if is_first else {"agreement_rules": gates.rules}),
+        **({"labels": _in_words(gates.labels)} if gates.labels else {}),
+        **({"refusal_token": gates.refusal_token} if is_newest else {}),
+        **({"reason_max": gates.reason_max} if is_newest else {}),
+    }
+    return Policy(
+        name="agreement",
+        rules=(
+            Rule(
+                "agreement.coverage",
+                "evidence.coverage",
+                ">=",
+                gates.coverage_gate,
+                severity="hold",
+            ),
+            Rule("agreement.pa", "percent_agreement", ">=", gates.pa_gate),
+            Rule(
+                "agreement.kappa",
+                "kappa",
+                ">=",
+                gates.kappa_gate,
+                fallback_rules=in_place_of_kappa,
+                fallback_is_strict=not is_first,
+            ),
+            *(() if is_first else label_rules),
+            Rule("agreement.abstain", "abstain_rate_either", "<=", gates.abstain_gate),
+            flagged,
+            Rule("hygiene.same_evidence", "different_evidence_count", "<=", 0.0, severity="hold"),
+            Rule("hygiene.personal_data", "personal_data_count", "<=", 0.0, severity="warn"),
+            *newest_rules,
+        ),
+        settings={**settings, **own},
+    )
+
+
+def _in_words(roles: Mapping[str, Role]) -> str:
+    return ", ".join(f"{label}={role}" for label, role in sorted(roles.items()))

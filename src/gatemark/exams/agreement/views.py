@@ -1,0 +1,247 @@
+"""What reports and scripts show of an agreement exam: the summary, figures and tables of rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from io import BytesIO
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.policy import Verdict
+from gatemark.core.result import Figure, Matrix, Table
+from gatemark.core.text import inert_cell
+from gatemark.evidence.exam import ExamReport
+from gatemark.exams.agreement.rules import AgreementOptions, Cell, LabelSpace, Ruling
+
+if TYPE_CHECKING:
+    from gatemark.exams.agreement.records import LabelUse
+
+SHOWN_ROWS: Final = 100
+FINALS_COLUMNS: Final = ("qid", "scholar", "auditor", "final", "why", "flag")
+TSV_COLUMNS: Final = FINALS_COLUMNS[:-1]
+ABSTAIN_SIDES: Final = {"scholar": "first", "auditor": "second", "either": "either"}
+
+
+def summary_document(
+    options: AgreementOptions, report: ExamReport, evidence: Evidence, verdict: Verdict
+) -> dict[str, object]:
+    """Return the JSON summary: rounded where the source rounds, exact beside it."""
+    by_name = {number.name: number for number in report.measurements}
+    facts = report.facts
+    kappa = by_name.get("kappa")
+    return {
+        "n": facts["n"],
+        "percent_agreement": _rounded(by_name.get("percent_agreement")),
+        "kappa": _rounded(kappa),
+        "abstain_rate": _rounded(by_name.get("abstain_rate_first")),
+        "disagreements": facts["disagreements"],
+        "gates": {
+            "pa": options.pa_gate,
+            "kappa": options.kappa_gate,
+            "abstain": options.abstain_gate,
+        },
+        "pass": verdict.outcome == "pass",
+        "verdict": verdict.outcome,
+        "blockers": list(verdict.blockers),
+        "caveats": [*verdict.caveats, *_of_numbers(report.measurements)],
+        "kappa_undefined_reason": kappa.reason if kappa else "the agreement measure is missing",
+        "kappa_low_information": bool(kappa and "low_information" in kappa.caveats),
+        "ac1": _value(by_name.get("ac1")),
+        "krippendorff_alpha": _value(by_name.get("krippendorff_alpha")),
+        "exact": {
+            name: _value(number) for name, number in by_name.items() if number.unit == "ratio"
+        },
+        "intervals": {
+            name: _intervals(number) for name, number in by_name.items() if number.interval
+        },
+        "abstain": {
+            side: _value(by_name.get(f"abstain_rate_{suffix}"))
+            for side, suffix in ABSTAIN_SIDES.items()
+        },
+        "coverage_gate": options.coverage_gate,
+        "label_gate": options.label_gate,
+        "min_items": options.min_items,
+        "flagged_gate": options.flagged_gate,
+        "ship_gate": options.ship_gate,
+        "copied_gate": options.copied_gate,
+        "labels": facts["labels"],
+        "roles": facts["roles"],
+        "unmatched": {"scholar": 0, "auditor": 0, **facts["unmatched"]},
+        "unrated": facts["unrated"],
+        "missing": evidence.missing,
+        "duplicates": evidence.duplicates,
+        "rejected": evidence.rejected,
+        "finals": facts["finals"],
+        "why": facts["why"],
+        "nic_policy": options.nic_policy,
+        "flagged_not_rejected": facts["flagged_not_rejected"],
+        "flagged_valid": facts["flagged_valid"],
+        "content_conflicts": facts["content_conflicts"],
+        "different_evidence": facts["different_evidence"],
+        "copied_reasons": facts["copied_reasons"],
+        "personal_data": facts["personal_data"],
+        "long_reasons": facts["long_reason"],
+        "refusal_token": {"token": options.refusal_token, "rows": facts["inexact_refusal"]},
+        "votes": {"rows": facts["voted_rows"], "mismatches": facts["vote_mismatch"]},
+        "seeds": facts["seeds"],
+        "checks": evidence.checks,
+        "evidence": [
+            {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
+            for file in evidence.files
+        ],
+    }
+
+
+def _of_numbers(numbers: Sequence[Measurement]) -> list[str]:
+    return [f"{number.name}: {caveat}" for number in numbers for caveat in number.caveats]
+
+
+def _value(number: Measurement | None) -> float | None:
+    return number.value if number else None
+
+
+def _rounded(number: Measurement | None) -> float | None:
+    value = _value(number)
+    return None if value is None else round(value, 4)
+
+
+def _intervals(number: Measurement) -> list[dict[str, object]]:
+    intervals = [number.interval, *number.other_intervals]
+    return [
+        {"method": found.method, "level": found.level, "low": found.low, "high": found.high}
+        for found in intervals
+        if found is not None
+    ]
+
+
+def agreement_figures(
+    space: LabelSpace,
+    pairs: Mapping[tuple[str, str], int],
+    rulings: Sequence[tuple[Cell, Ruling, int]],
+    tsv: bytes,
+) -> tuple[Figure, ...]:
+    """Return the label matrix, the rulings, and the first disagreements."""
+    labels = space.labels
+    counts = tuple(tuple(pairs.get((row, column), 0) for column in labels) for row in labels)
+    matrix = Matrix("Scholar against auditor", "scholar", "auditor", labels, counts)
+    finals: dict[Ruling, int] = {}
+    for _, ruling, count in rulings:
+        finals[ruling] = finals.get(ruling, 0) + count
+    ruled = Table(
+        "Final arbitration",
+        ("final", "why", "rows"),
+        tuple((final, why, count) for (final, why), count in sorted(finals.items())),
+        total_rows=len(finals),
+    )
+    lines = tsv.split(b"\n", SHOWN_ROWS + 1)[1 : SHOWN_ROWS + 1]
+    shown = tuple(tuple(line.decode().split("\t")) for line in lines if line)
+    disagreements = Table("Disagreements", TSV_COLUMNS, shown, total_rows=tsv.count(b"\n") - 1)
+    return (matrix, ruled, disagreements) if shown else (matrix, ruled)
+
+
+def flagged_figure(ids: Sequence[str], total: int) -> Figure:
+    """Return the ids of flagged rows that both validators accepted."""
+    return Table(
+        "Flagged rows that both validators accepted",
+        ("qid",),
+        tuple((name,) for name in ids),
+        total_rows=total,
+    )
+
+
+def label_facts(use: LabelUse) -> dict[str, float]:
+    """Return how both sides used one label."""
+    return {
+        "scholar": use.first,
+        "auditor": use.second,
+        "agreed": use.agreed,
+        "agreement": use.agreement,
+        "low": use.interval.low,
+        "high": use.interval.high,
+    }
+
+
+def names_in_words(names: Sequence[str], total: int, limit: int = 5) -> str:
+    """Return the first names, and how many more there are."""
+    shown = ", ".join(names[:limit])
+    return shown if total <= limit else f"{shown} and {total - limit} more"
+
+
+Codes = npt.NDArray[np.uint16]
+_CHUNK: Final = 50_000
+_NEEDS_ESCAPE: Final = re.compile(r"\\|^[=+\-@\uff1d\uff0b\uff0d\uff20]", re.MULTILINE)
+
+
+class RowTable:
+    """The ids and codes of all rows in order, by shard.
+
+    A code stands for both labels of a row and its flag, so that a row takes two bytes and its id.
+    """
+
+    def __init__(
+        self, shards: Sequence[tuple[bytes | bytearray, bytes | bytearray]], space: LabelSpace
+    ) -> None:
+        self._shards = [
+            (names, np.frombuffer(codes, dtype="<u2")) for names, codes in shards if codes
+        ]
+        self._space = space
+
+    @cached_property
+    def counts(self) -> dict[Cell, int]:
+        """The number of rows in each cell that has any, in the order of the cells."""
+        total = np.zeros(len(self._space.cells), dtype=np.int64)
+        for _, codes in self._shards:
+            total += np.bincount(codes, minlength=total.size)
+        return {self._space.cells[code]: int(total[code]) for code in np.flatnonzero(total)}
+
+    def ids_where(self, wanted: Callable[[Cell], bool], limit: int) -> list[str]:
+        """Return the first ids whose cell is wanted."""
+        codes = [code for code, cell in enumerate(self._space.cells) if wanted(cell)]
+        found: list[str] = []
+        for names, places in self._chosen(codes):
+            found.extend(names[place] for place in places[: limit - len(found)].tolist())
+        return found
+
+    def write(self, line_ends: Sequence[str], header: Sequence[str], codes: Sequence[int]) -> bytes:
+        """Return a table with one line for each row that has one of the codes.
+
+        A line is the id and what ``line_ends`` has for its code.
+        """
+        stream = BytesIO()
+        stream.write("\t".join(header).encode() + b"\n")
+        for names, places in self._chosen(codes):
+            for start in range(0, places.size, _CHUNK):
+                some = places[start : start + _CHUNK]
+                ids = _escaped([names[place] for place in some.tolist()])
+                ends = map(line_ends.__getitem__, names.codes[some].tolist())
+                stream.write("".join(chain.from_iterable(zip(ids, ends, strict=True))).encode())
+        return stream.getvalue()
+
+    def _chosen(self, codes: Sequence[int]) -> Iterator[tuple[_Names, npt.NDArray[np.int64]]]:
+        is_wanted = np.zeros(len(self._space.cells), dtype=np.bool_)
+        is_wanted[list(codes)] = True
+        for names, found in self._shards:
+            places = np.flatnonzero(is_wanted[found])
+            if places.size:
+                yield _Names(names, found), places
+
+
+class _Names(list[str]):
+    """The ids of one shard, and the code of each."""
+
+    def __init__(self, names: bytes | bytearray, codes: Codes) -> None:
+        super().__init__(names.decode().removesuffix("\n").split("\n"))
+        self.codes = codes
+
+
+def _escaped(ids: list[str]) -> list[str]:
+    """Return ids as cells that a spreadsheet does not run; most need no change."""
+    if _NEEDS_ESCAPE.search("\n".join(ids)) is None:
+        return ids
+    return [inert_cell(name.replace("\\", "\\\\")) for name in ids]
