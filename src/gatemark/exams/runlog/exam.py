@@ -28,13 +28,13 @@ from gatemark.exams.runlog.measure import (
     variant_document,
 )
 from gatemark.exams.runlog.read_rows import examine_metrics
+from gatemark.exams.runlog.records.fields import VARIANT_PATTERN
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
 
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
-VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
 
 
 class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -44,7 +44,7 @@ class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     so much where lower is.
     """
 
-    variant: VariantName = "V0"
+    variant: Annotated[str, Meta(pattern=VARIANT_PATTERN)] = "V0"
     score: str = "m6b_mean"
     gates: dict[str, float] = {}
     coverage_gate: Annotated[float, Meta(ge=0, le=1)] = 1.0
