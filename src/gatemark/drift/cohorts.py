@@ -66,7 +66,8 @@ def gather(
     """Every series under its watches, with its windows up to now.
 
     Windows that were judged by all of a cohort are not gathered to be judged again. Those that the
-    version of a series did not serve are left out.
+    version of a series did not serve are left out. A baseline begins with the windows that were
+    pushed by the name of its version, such as those of its canary.
     """
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
     chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
@@ -97,8 +98,30 @@ def gather(
     for cohort in cohorts:
         if history is not None:
             history.leave_out(cohort)
+        _seed(cohort)
         cohort.close()
     return GatheredCohorts(cohorts, tuple(unwatched))
+
+
+def _seed(cohort: Cohort) -> None:
+    """Begin the baseline of a series with the windows of its version that another one holds.
+
+    A version has at most two series of a metric: that of the points that name it, and that of the
+    points that name none while it serves.
+    """
+    alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for row, one in enumerate(cohort.series):
+        if one.version is not None:
+            grid = (int(cohort.window_s[row]), int(cohort.phase_s[row]))
+            alike[one.asset, one.watched_metric, one.version, one.layout, grid].append(row)
+    for pair in alike.values():
+        if len(pair) < 2:
+            continue
+        own = [(cohort.raw_items[row] > 0) & ~cohort.is_foreign[row] for row in pair]
+        for row, other, mine, theirs in zip(pair, pair[::-1], own, own[::-1], strict=True):
+            if mine.any():
+                before = np.arange(cohort.columns) < np.argmax(mine)
+                cohort.seed(row, other, theirs & before)
 
 
 def _rounds(

@@ -151,6 +151,7 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     only, to say so.
     """
     due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
+    due &= ~cohort.is_seed[:, column]
     if not is_last:
         due &= cohort.windows_before(column) >= cohort.watch.enough
     enough = 0 if is_last else cohort.watch.enough
