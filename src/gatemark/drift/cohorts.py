@@ -72,17 +72,19 @@ def gather(
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
     chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
     unwatched = []
+    scores = {} if history is None else _scores(history, series)
     for one in series:
         kind = kinds.get(one.asset)
         key = (one.watched_metric, one.form, kind)
         if key not in chosen:
             chosen[key] = watches_of(policy, one, kind)
-        if not chosen[key]:
-            unwatched.append(one)
-        for watch in chosen[key]:
+        mine = [watch for watch in chosen[key] if scores.get(one.id) or not _needs_score(watch)]
+        for watch in mine:
             # Histograms with other bins have other parts, but classes may become more.
             width = 0 if one.form == "categories" else part_count(one.form, one.layout)
             groups[policy.watches.index(watch), one.form, width].append(one)
+        if not mine:
+            unwatched.append(one)
     cohorts = tuple(
         Cohort(
             policy.watches[place],
@@ -99,8 +101,20 @@ def gather(
         if history is not None:
             history.leave_out(cohort)
         _seed(cohort)
+        for row, one in enumerate(cohort.series):
+            if one.id in scores:
+                cohort.reference[row] = scores[one.id]
         cohort.close()
     return GatheredCohorts(cohorts, tuple(unwatched))
+
+
+def _needs_score(watch: Watch) -> bool:
+    return detectors().get(watch.detector).needs_reference
+
+
+def _scores(history: ServingHistory, series: Sequence[Series]) -> dict[int, tuple[float, int]]:
+    found = ((one.id, history.sealed_score(one)) for one in series if one.form in ("value", "k"))
+    return {number: score for number, score in found if score is not None}
 
 
 def _seed(cohort: Cohort) -> None:

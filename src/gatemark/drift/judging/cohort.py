@@ -109,6 +109,8 @@ class Cohort:
         self.written = self.revision
         self.is_foreign: Flags = np.zeros(shape, dtype=bool)
         self.is_seed: Flags = np.zeros(shape, dtype=bool)
+        self.enough = 0 if detector.needs_reference else watch.enough
+        self.reference: Floats = np.full((len(series), 2), np.nan)
         self._rows = np.arange(len(series))
         self._present: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
         self._windows: dict[tuple[int, int, int], Window] = {}
@@ -261,6 +263,7 @@ class Cohort:
             min_sd=self.watch.min_sd,
             baseline_number=baseline.number,
             number=self.index_of(column)[rows],
+            reference=self.reference[rows] if self.detector.needs_reference else None,
         )
 
 
