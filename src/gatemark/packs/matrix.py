@@ -8,7 +8,6 @@ passes although it drops by more than the margin is at most ``alpha``, however m
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -113,7 +112,7 @@ def run_matrix(
         session = open_session(
             workspace, opened, arms, graders, choices, on_progress=on_progress, on_notice=on_notice
         )
-        answers, qualifications = asyncio.run(answer_session(session, workspace.clock))
+        answers, qualifications = answer_session(session, workspace.clock)
         answered = _Answered(answers, qualifications, exams)
         runs = [
             _cell_run(session, answered, cell, opened.pack.tried, actor=workspace.actor)

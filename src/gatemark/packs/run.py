@@ -285,7 +285,7 @@ def _finished(
         evidence = gathered(arm_answers, qualifications).evidence({})
         return is_settled(session.opened, evidence, look, now=started_at)
 
-    run = gathered(*asyncio.run(answer_session(session, workspace.clock, settled)))
+    run = gathered(*answer_session(session, workspace.clock, settled))
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
@@ -511,10 +511,26 @@ def _run_key(
     )
 
 
-async def answer_session(
+def answer_session(
     session: Session,
     now: Callable[[], datetime],
     settled: Callable[[Look, Arms, Qualifications], bool] | None = None,
+) -> tuple[Arms, Qualifications]:
+    """Ask every arm of an open session, and close it."""
+    answered: list[tuple[Arms, Qualifications]] = []
+
+    async def work() -> None:
+        # Returned, 10,000 answers would cost asyncio 0.1 s: it formats the result of its main task.
+        answered.append(await _answer_session(session, now, settled))
+
+    asyncio.run(work())
+    return answered[0]
+
+
+async def _answer_session(
+    session: Session,
+    now: Callable[[], datetime],
+    settled: Callable[[Look, Arms, Qualifications], bool] | None,
 ) -> tuple[Arms, Qualifications]:
     """Licences first: a judge that cannot be compared with people is found out before the rest.
 
