@@ -99,7 +99,9 @@ def shifts_each(
         t = np.where(is_still, 0.0, best.moved / np.sqrt(noise))
     is_flat = has_cut & (variance == 0) & ~is_still
     known = has_cut & ~is_flat
-    z, p_value = corrected_for_cuts(np.where(known, t, np.nan), freedom, cuts.is_possible.sum(axis=0))
+    z, p_value = corrected_for_cuts(
+        np.where(known, t, np.nan), freedom, cuts.is_possible.sum(axis=0)
+    )
     return Shifts(
         z=z,
         p_value=p_value,
