@@ -20,7 +20,8 @@ def check_detector(detector: Detector) -> None:
 
     It must give its known answers; read a series the same alone and among others, twice, and with
     its baseline in any order; give no number for a baseline of no or one window (unless it compares
-    with a sealed result) or for a window without items; and never give an infinite number. It must say how it counts and who found it.
+    with a sealed result) or for a window without items; and never give an infinite number. It must
+    say how it counts and who found it.
     """
     if not detector.known:
         _fail(detector, "carries no known answers")
