@@ -5,6 +5,8 @@ Every mistake in the file is named with its line before anything runs.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -139,14 +141,18 @@ BUILTIN = "builtin:"
 
 
 class OpenPack(msgspec.Struct, frozen=True):
-    """A pack with the folder it stands in and its data, frozen.
+    """A pack with the folder it stands in, its data and its judges' labels, frozen.
 
-    Scorers are loaded once: code that is examined may write into the folder later on.
+    Everything is read once: code that is examined may write into the folder later on.
     """
 
     pack: Pack
     folder: Path
     snapshots: dict[str, Snapshot]
+    labels: dict[str, Snapshot] = {}
+    """What people said, by the judge that is compared with them."""
+    commit: dict[str, str] = {}
+    """The commit that the folder stands on, where there is one."""
     _scorers: dict[str, tuple[ScoreFunction, dict[str, str]]] = {}
 
     def scorer(self, suite: SuiteSpec) -> tuple[ScoreFunction, dict[str, str]]:
@@ -169,7 +175,29 @@ def open_pack(path: str) -> OpenPack:
         if suite.template is not None:
             # What cannot be filled in is refused before anybody is asked.
             calls_of(suite, snapshots[suite.id].rows)
-    return OpenPack(pack, folder, snapshots)
+    labels = {
+        name: read_dataset(str(folder / judge.labels), judge.labels)
+        for name, judge in pack.judges.items()
+    }
+    return OpenPack(pack, folder, snapshots, labels, _git_state(folder))
+
+
+def _git_state(folder: Path) -> dict[str, str]:
+    git = shutil.which("git")
+    if git is None:
+        return {}
+    head = _git(git, folder, "rev-parse", "HEAD")
+    if head is None:
+        return {}
+    dirty = _git(git, folder, "status", "--porcelain", "--untracked-files=no")
+    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
+
+
+def _git(git: str, folder: Path, *arguments: str) -> str | None:
+    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
+        [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +13,7 @@ from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
-from gatemark.evidence.rows import read_dataset, write_rows
+from gatemark.evidence.rows import write_rows
 from gatemark.packs.arms import ArmAnswers, ArmSource
 from gatemark.packs.embeddings import vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome
@@ -152,7 +150,7 @@ def seal_run(
         baseline=references.get(BASELINE),
         blobs=blobs,
         runtime={
-            **_git_state(run.opened.folder),
+            **run.opened.commit,
             **_models(arm_answers),
             **_packages(run),
             **_cached(arm_answers),
@@ -202,8 +200,7 @@ def _identity(run: PackRun, arm: str) -> str:
     """The digest of what answered. Behind an address without a version, the model that it names."""
     source = run.arms[arm]
     told: dict[str, object] = {"target": dict(source.identity)}
-    is_endpoint = source.spec.http is not None or source.spec.openai is not None
-    if is_endpoint and source.spec.version is None and run.arm_answers[arm].models:
+    if source.spec.is_unpinned_endpoint and run.arm_answers[arm].models:
         told["models"] = list(run.arm_answers[arm].models)
     return digest(told)
 
@@ -248,25 +245,6 @@ def _cached(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
     }
 
 
-def _git_state(folder: Path) -> dict[str, str]:
-    """The commit that a pack was run from, where there is one."""
-    git = shutil.which("git")
-    if git is None:
-        return {}
-    head = _git(git, folder, "rev-parse", "HEAD")
-    if head is None:
-        return {}
-    dirty = _git(git, folder, "status", "--porcelain", "--untracked-files=no")
-    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
-
-
-def _git(git: str, folder: Path, *arguments: str) -> str | None:
-    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
-        [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
 PACK_BLOB: Final = "pack.json"
 ROWS_SUFFIX: Final = ".rows.jsonl"
 
@@ -278,8 +256,7 @@ def kept_definition(opened: OpenPack) -> dict[str, bytes]:
     for suite in pack.suites:
         if suite.dataset is not None:
             kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
-    for name, judge in pack.judges.items():
-        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
+    for name, labels in opened.labels.items():
         kept[_labels_name(name)] = write_rows(labels)
     return kept
 

@@ -386,8 +386,7 @@ class PythonWorkerTarget:
         self._worker: WorkerProcess | None = None
         self._lone_worker: WorkerProcess | None = None
         self._retired: set[WorkerProcess] = set()
-        file = module_file(split_reference(reference)[0], self._folder)
-        self._sources = {} if file is None else source_digests(file, self._folder)
+        self._sources = self.current_sources()
         self._worker, hello = self._start()
         self._extras = frozenset(hello.extras)
         self.packages = hello.packages
@@ -431,6 +430,11 @@ class PythonWorkerTarget:
         packages = {"packages": self.packages} if self.packages else {}
         sources = {"sources": self._sources}
         return {"kind": "python", "function": self._reference, **sources, **packages}
+
+    def current_sources(self) -> dict[str, str]:
+        """Return digests of the function's module and its neighbours as they are now."""
+        file = module_file(split_reference(self._reference)[0], self._folder)
+        return {} if file is None else source_digests(file, self._folder)
 
     async def _ask(self, call: Call) -> Answered:
         worker = await self._shared_worker()
@@ -493,7 +497,7 @@ class PythonWorkerTarget:
                 "answer and is not started again",
             )
         if role not in self._starting_up:
-            start = asyncio.to_thread(self._start)
+            start = asyncio.to_thread(self._start_again)
             self._starting_up[role] = asyncio.ensure_future(start)
         try:
             worker, _ = await asyncio.shield(self._starting_up[role])
@@ -522,6 +526,12 @@ class PythonWorkerTarget:
             worker.kill()
             raise (UsageError if hello.kind == "usage" else BadInputError)(hello.message)
         return worker, hello
+
+    def _start_again(self) -> tuple[WorkerProcess, Ready]:
+        # Other code in the place of what died would answer under its name.
+        if self.current_sources() != self._sources:
+            raise BadInputError(f"{self._reference}: its source changed during the run")
+        return self._start()
 
     def _crash(self, death: WorkerDiedError) -> TargetError:
         return TargetError("crash", f"{self._reference}: {death}", retryable=True)

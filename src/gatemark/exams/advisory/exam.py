@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -63,10 +63,20 @@ class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     2 reads the decision files of earlier runs, with the role ``history``.
     """
 
-    policy: AdvisoryPolicy = AdvisoryPolicy()
-    history: tuple[PastRun, ...] = ()
-    rules: RulesVersion = FIRST_RULES
-    fixtures: PinnedFixtures | None = None
+    policy: Annotated[
+        AdvisoryPolicy, msgspec.Meta(description="Bounds, labels and privacy rules of the lanes.")
+    ] = AdvisoryPolicy()
+    history: Annotated[
+        tuple[PastRun, ...],
+        msgspec.Meta(description="Summaries of earlier runs; only version 1 of the rules."),
+    ] = ()
+    rules: Annotated[
+        RulesVersion, msgspec.Meta(description="Version of the rules; packs always set the newest.")
+    ] = FIRST_RULES
+    fixtures: Annotated[
+        PinnedFixtures | None,
+        msgspec.Meta(description="Fixtures that every run must have decided."),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.rules != FIRST_RULES and self.history:
