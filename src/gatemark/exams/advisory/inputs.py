@@ -91,13 +91,11 @@ def joined_tables(tables: Sequence[InputTable]) -> InputTable:
     parts = []
     for table in tables:
         rows = table.array.copy()
-        for column, names, known in (
-            ("group", table.groups, groups),
-            ("run", table.runs, runs),
-        ):
-            places = [known.setdefault(name, len(known)) for name in names]  # type: ignore[index, call-overload]
-            if places:
-                rows[column] = np.array(places, dtype=np.uint32)[rows[column]]
+        group_places = [groups.setdefault(group, len(groups)) for group in table.groups]
+        run_places = [runs.setdefault(run, len(runs)) for run in table.runs]
+        if len(rows):
+            rows["group"] = np.array(group_places, dtype=np.uint32)[rows["group"]]
+            rows["run"] = np.array(run_places, dtype=np.uint32)[rows["run"]]
         parts.append(rows)
     rows = np.concatenate(parts) if parts else np.empty(0, dtype=_ROW)
     distinct = max((table.distinct for table in tables), default=0)
