@@ -124,7 +124,9 @@ def _lifted(
         yield from records
         return
     changes["one record per line"] = 1
-    names = {name: first[name] for name in ("case_id", "variant_id") if name in first}
+    names: dict[str, Any] = {
+        name: first[name] for name in ("case_id", "variant_id") if name in first
+    }
     meta = {key: value for key, value in first.items() if key not in _LISTS}
     yield meta | {"record_type": "run_meta", "schema_version": MULTI_RECORD}
     for name, kind in _LISTS.items():

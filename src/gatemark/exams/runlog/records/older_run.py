@@ -323,13 +323,14 @@ def as_run_log(single: Struct) -> RunLog:
 
 def _single_meta(single: VersionedRecord) -> RunMeta:
     """Return the ``run_meta`` of a run in one object, wherever the run keeps its parts."""
-    meta = as_current(single, RunMeta)
+    meta: VersionedRecord = as_current(single, RunMeta)
     changes: dict[str, object] = {}
     if meta.created_at is UNSET:
         changes["created_at"] = single.timestamp
     if meta.history_k is UNSET and single.run_meta is not UNSET:
         changes["history_k"] = single.run_meta.summarizer_config.history_k
-    return msgspec.structs.replace(meta, **changes)
+    found: RunMeta = msgspec.structs.replace(meta, **changes)
+    return found
 
 
 def _summaries(single: VersionedRecord, meta: RunMeta) -> Iterator[SummaryEvent]:
@@ -393,7 +394,7 @@ def lenient(schema: RecordSchema) -> RecordSchema:
     def form_of(form: Form) -> Form:
         kind = form.type
         if schema.tag is not None:
-            kind = relaxed(kind, (), filter_results=OpenFilters, **_SUFFIXED)
+            kind = relaxed(kind, (), tagged=True, filter_results=OpenFilters, **_SUFFIXED)
         rules = tuple(_of_plain(rule) for rule in form.rules)
         return msgspec.structs.replace(form, type=kind, rules=rules, proof=None)
 
