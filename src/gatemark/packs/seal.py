@@ -11,21 +11,27 @@ import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.measurement import EvidenceFile
-from gatemark.core.policy import Waiver
-from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
+from gatemark.core.policy import Bench, Waiver
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.rows import write_rows
 from gatemark.packs.arms import ArmAnswers, ArmSource
 from gatemark.packs.embeddings import vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome
 from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
-from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
-from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scoring_of
+from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
+from gatemark.packs.pack import Pack
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scorer_code, scoring_of
+from gatemark.packs.policy import POOLED
 from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
 JUDGED_AGAIN = "judged_again"
 """In the runtime of a result: the earlier result whose evidence ``gatemark gate`` judged."""
+LABELS = "labels."
+SCORER_CODE = "scorer_code."
+"""In the runtime of a result, by suite: people's labels of its judge, the code of its scorer."""
 CELL = "matrix.cell"
 """In the runtime of a result: which candidate of a matrix it judges."""
 EVIDENCE_TYPE = "application/octet-stream"
@@ -221,8 +227,9 @@ def _cost(run: PackRun) -> Cost:
 
 def _scoring(run: PackRun) -> dict[str, str]:
     """What scored, as digests: the same answers scored otherwise are another result."""
-    labels = {f"labels.{suite}": found.labels for suite, found in run.qualifications.items()}
-    return {"scoring": digest(scoring_of(run.opened)), **labels}
+    labels = {f"{LABELS}{suite}": found.labels for suite, found in run.qualifications.items()}
+    code = {f"{SCORER_CODE}{suite}": pins for suite, pins in scorer_code(run.opened).items()}
+    return {"scoring": digest(scoring_of(run.opened)), **code, **labels}
 
 
 def _models(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
@@ -263,3 +270,61 @@ def kept_definition(opened: OpenPack) -> dict[str, bytes]:
 
 def _labels_name(judge: str) -> str:
     return f"labels/{judge}{ROWS_SUFFIX}"
+
+
+def title_of(pack: Pack) -> str:
+    """Return the title of every result of a pack."""
+    return f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}"
+
+
+def result_of(
+    opened: OpenPack,
+    judged: PackDecision,
+    workspace: Workspace,
+    *,
+    candidate: AssetRef,
+    baseline: AssetRef | None,
+    blobs: Sequence[Blob],
+    runtime: Mapping[str, str],
+    waivers: Sequence[Waiver],
+    started_at: datetime,
+    finished_at: datetime,
+    cost: Cost,
+) -> Result:
+    """The sealed result of a judged pack."""
+    pack = opened.pack
+    verdict = judged.verdict
+    numbers = {number.key: number for number in judged.measurements}
+    total = numbers["bench", None]
+    pooled = numbers.get((POOLED, None))
+    drops = [pooled] if pooled else [n for n in judged.measurements if n.name == "regression"]
+    worst = max((n.value for n in drops if n.value is not None), default=None)
+    unknown = next((n.reason for n in drops if n.value is None), None)
+    return seal(
+        title=title_of(pack),
+        pack=PackRef(pack.name, pack.version, digest(pack)),
+        policy=judged.policy,
+        policy_digest=judged.policy.digest,
+        candidate=candidate,
+        baseline=baseline,
+        snapshots=opened.references,
+        runtime={**runtime_versions(), **runtime},
+        evidence=judged.evidence,
+        measurements=judged.measurements,
+        findings=verdict.findings,
+        bench=Bench(total.value, total.reason),
+        regression=Bench(
+            None if unknown or not drops else worst,
+            unknown or (None if drops else "the pack says that there is no baseline"),
+        ),
+        verdict=verdict.outcome,
+        blockers=verdict.blockers,
+        caveats=verdict.caveats,
+        figures=judged.figures,
+        blobs=tuple(blobs),
+        waivers=tuple(waivers),
+        started_at=started_at,
+        finished_at=finished_at,
+        actor=workspace.actor,
+        cost=cost,
+    )
