@@ -3,8 +3,6 @@
 A baseline decides what counts as a regression, so a weak one weakens the gate. Only results that
 passed, or that a person accepted with a reason, can be baselines; each choice is in the ledger,
 and a result names its baseline and how it was chosen.
-
-Earlier results also freeze a pack: its name and version stand for one content.
 """
 
 from __future__ import annotations
@@ -19,18 +17,14 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, IncomparableError, RefusedError, UsageError
+from gatemark.core.errors import IncomparableError, RefusedError, UsageError
 from gatemark.core.result import Result
 from gatemark.core.stored import convert_stored
-from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.port import event_moment
 from gatemark.packs.events import BASELINE_SET, RESULT_BLESSED, BaselineSet, ResultBlessed
-from gatemark.packs.pack import RULES_SETTING, Pack, PackAsset, read_pack
-from gatemark.packs.pack_file import OpenPack, scorer_code
-from gatemark.packs.policy import ASKED, IN_PROCESS, UNASKED, conditions_of
-from gatemark.packs.rejudge import limit_of
-from gatemark.packs.seal import JUDGED_AGAIN, LABELS, PACK_BLOB, SCORER_CODE, title_of
+from gatemark.packs.pack import Pack, PackAsset
+from gatemark.packs.seal import PACK_BLOB, pack_of
 from gatemark.workspace import Workspace
 
 LAST_PASS: Final = "last-pass"  # noqa: S105 - a word of the command line
@@ -204,15 +198,6 @@ def results_of_pack(workspace: Workspace, pack: Pack) -> Iterator[Result]:
         before = lines[-1].seq
 
 
-def pack_of(workspace: Workspace, result: Result) -> Pack:
-    """Return the pack that a result keeps."""
-    for blob in result.blobs:
-        if blob.name == PACK_BLOB:
-            data = workspace.blobs.get(blob.digest)
-            return read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
-    raise BadInputError(f"result {result.id} is not of a pack, so it cannot be a baseline")
-
-
 def _append(
     workspace: Workspace, kind: str, subject: str, payload: BaselineSet | ResultBlessed
 ) -> Event:
@@ -263,95 +248,3 @@ def _commit(folder: Path, reference: str) -> str:
     if done.returncode != 0:
         raise UsageError(f"git knows no commit {reference!r} in {folder}")
     return done.stdout.strip()
-
-
-# The name and version of a pack stand for one content, for as long as a store remembers them.
-# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
-# The content is everything that decides: rules, suites, data, judges with their labels, scorers
-# with their code. Who answers (targets, a matrix of them, evidence files) is what a pack examines,
-# and may change; only a baseline must not go missing.
-
-_EXAMINED = ("evidence", "baseline_evidence")
-_REPLAY = "replay"
-"""A suite over recent traffic, whose data is newer every time."""
-_LISTED = 5
-
-
-def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
-    """Refuse a pack whose name and version have a sealed result with other content."""
-    earlier = _last_whole_result(workspace, opened.pack)
-    if earlier is None:
-        return
-    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
-    if not changed:
-        return
-    pack = opened.pack
-    listed = ", ".join(changed[:_LISTED]) + (" and more" if len(changed) > _LISTED else "")
-    line, _ = place_in(settings_text(path), "$.version")
-    raise BadInputError(
-        f"{path}:{line}: version {pack.version} of pack {pack.name} already has a result with "
-        f"other content ({earlier.id[7:19]} of {earlier.finished_at:%Y-%m-%d %H:%MZ}); changed "
-        f"since: {listed}. Set version: {pack.version + 1}; to try changes first, use --limit or "
-        "another --store"
-    )
-
-
-def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
-    """Return the newest result that a run of this pack sealed over all its items.
-
-    Runs for debugging, runs that could not ask or left answers out, and old evidence judged again
-    freeze nothing; nor do results of builds that let a version change, which did not mark evidence
-    judged again.
-    """
-    if not workspace.has_store:
-        return None
-    title, results = title_of(pack), workspace.store.results
-    for identity in reversed(results.ids_by_title(title).get(title, [])):
-        result = results.get(identity)
-        if (
-            any(blob.name == PACK_BLOB for blob in result.blobs)
-            and RULES_SETTING in result.policy.settings
-            and limit_of(result) is None
-            and not {ASKED, IN_PROCESS, UNASKED} & set(conditions_of(result))
-            and JUDGED_AGAIN not in result.runtime
-        ):
-            return result
-    return None
-
-
-def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
-    """Name the keys and data sets that differ."""
-    old, new = _content(before), _content(opened.pack)
-    yield from (key for key in new if new[key] != old.get(key))
-    if before.has_baseline and not opened.pack.has_baseline:
-        yield "targets.baseline"
-    replayed = {
-        evidence.checks.get("snapshot")
-        for evidence in earlier.evidence
-        if evidence.checks.get("kind") == _REPLAY
-    }
-    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
-    kept = earlier.runtime
-    code = scorer_code(opened)
-    for suite in opened.pack.suites:
-        # Results of earlier builds say nothing about code.
-        if kept.get(SCORER_CODE + suite.id, code.get(suite.id)) != code.get(suite.id):
-            yield f"code of the scorer of {suite.id}"
-        labels = None if suite.judge is None else opened.labels[suite.judge].reference
-        if kept.get(LABELS + suite.id, labels) != labels:
-            yield f"labels of judge {suite.judge}"
-    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
-    yield from sorted({name.partition("@")[0] for name in differing})
-
-
-def _content(pack: Pack) -> dict[str, object]:
-    """Return what decides in a pack, by the keys of its file."""
-    fields: dict[str, object] = msgspec.to_builtins(pack)
-    for examined in ("targets", "suites", "matrix", "candidates"):
-        del fields[examined]
-    for suite in pack.suites:
-        values = msgspec.to_builtins(suite)
-        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
-        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
-    fields["suites"] = [suite.id for suite in pack.suites]
-    return fields

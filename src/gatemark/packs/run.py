@@ -32,7 +32,7 @@ from gatemark.packs.arms import (
     open_recording,
     reopen_arm,
 )
-from gatemark.packs.baselines import choose_baseline, refuse_changed_version
+from gatemark.packs.baselines import choose_baseline
 from gatemark.packs.embeddings import embedding_options, embedding_spec
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
@@ -61,12 +61,13 @@ from gatemark.packs.policy import (
     SAME_ARMS,
     Look,
     conditions_of,
+    limit_of,
 )
-from gatemark.packs.rejudge import limit_of
 from gatemark.packs.seal import (
     BASELINE_CHOSEN,
     JUDGED_AGAIN,
     PackRun,
+    refuse_changed_version,
     seal_run,
 )
 from gatemark.targets.journal import Journals
