@@ -52,7 +52,7 @@ from gatemark.exams.advisory.views import (
     summary_document,
 )
 
-FACTS_VERSION: Final = 5
+FACTS_VERSION: Final = 6
 """Changes whenever a state of the same records would hold something else."""
 
 
@@ -208,11 +208,13 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                 began=began.get(run or evidence, ""),
                 evidence=evidence,
                 lanes=lanes,
-                inputs={
-                    group: data
-                    for group, data in state.inputs.items()
-                    if found.public_names.get(group.run, group.run) == run
-                },
+                inputs=state.inputs.of_runs(
+                    {
+                        name
+                        for name in state.inputs.runs
+                        if found.public_names.get(name, name) == run
+                    }
+                ),
                 broken=broken,
                 high_false_positives={
                     lane: counts.parts["high_severity_false_positive_count"]
