@@ -14,6 +14,7 @@ from gatemark.core.measurement import Evidence, Interval, Measurement, measured,
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
+from gatemark.evidence.settings_file import about
 from gatemark.exams.runlog.measure import (
     METRICS,
     SCORES,
@@ -38,18 +39,21 @@ VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
 
 
 class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of the exam.
+    """Options of the exam."""
 
-    ``gates`` bound metrics of the judged variant: a minimum where higher is better, else a
-    so much where lower is.
-    """
-
-    variant: VariantName = "V0"
-    score: str = "m6b_mean"
-    gates: dict[str, float] = {}
-    coverage_gate: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    bootstrap_samples: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
-    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 42
+    variant: Annotated[VariantName, about("Variant that is judged and scored.")] = "V0"
+    score: Annotated[str, about("Metric that is the score.")] = "m6b_mean"
+    gates: Annotated[
+        dict[str, float],
+        about("Bounds by metric: a minimum where higher is better, a maximum where lower is."),
+    ] = {}
+    coverage_gate: Annotated[
+        float, Meta(ge=0, le=1, description="Minimum share of cases that the variant has.")
+    ] = 1.0
+    bootstrap_samples: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Resamples for the intervals.")
+    ] = 10_000
+    seed: Annotated[int, Meta(ge=0, lt=2**32, description="Random seed.")] = 42
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
