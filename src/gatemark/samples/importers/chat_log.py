@@ -199,7 +199,7 @@ def _answer(steps: Sequence[TraceSpan]) -> object:
     """The last message of a model that says more than goodbye."""
     models = [str(one.output) for one in steps if one.kind == "model"]
     said = [text for text in models if len(_FAREWELL.sub("", text)) >= _MIN_ANSWER]
-    return (said or models or [None])[-1]
+    return next(reversed(said or models), None)
 
 
 def sniff(head: bytes, _filename: str) -> bool:
