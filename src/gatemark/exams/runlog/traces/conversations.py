@@ -110,11 +110,11 @@ def recognise(file: ForeignFile) -> str:
 def _documents(file: ForeignFile) -> Iterator[tuple[str, object | Refusal]]:
     """Yield the JSON documents of a file: one, or one per line."""
     try:
-        yield file.name, decode(file.data, object, file.name)  # type: ignore[type-abstract]
+        yield file.name, decode(file.data, object, file.name)
     except BadInputError:
         if b"\n" not in file.data.strip():
             raise
-        yield from lines(file, object)  # type: ignore[type-abstract]
+        yield from lines(file, object)
 
 
 def _name_of(place: str) -> str:
