@@ -70,7 +70,7 @@ preparation_options = OptionGroup(
     type=click.Choice(["samples", "decisions"]),
     default="samples",
     show_default=True,
-    help="Record type to write; traces can become decisions for 'gatemark attribute'.",
+    help="Record type to write; 'gatemark attribute' reads decisions, made of traces or chat logs.",
 )
 @preparation_options
 @max_errors_option
@@ -92,8 +92,9 @@ def import_command(
     """Turn other tools' logs into samples, with every row accounted for.
 
     Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow, pydantic-evals,
-    OpenAI evals, HELM and Ragas, data sets of Langfuse, and traces in OTLP JSON (GenAI or
-    OpenInference attributes) or exported from Langfuse. --map reads any other table.
+    OpenAI evals, HELM and Ragas, data sets of Langfuse, conversations of agents, and traces in
+    OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse. --map reads any other
+    table.
     Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
     given. An item that errored is kept with its error. The tool's own aggregates are compared with
     the rows. A run that was cut short (--limit, filters, crashes) and a log that contradicts its
@@ -108,6 +109,7 @@ def import_command(
       gatemark import scores.csv --from csv --map id=question_id,score=correct -o samples.jsonl
       gatemark import traces.jsonl --redact --dedupe --take 200 --seed 7 -o recent.jsonl
       gatemark import traces.jsonl --to decisions -o decisions.jsonl
+      gatemark import chat.json --from chat-log --to decisions -o decisions.jsonl
     """
     if list_arms:
         show(arms_of_logs(files, tool=log.tool), _arm_lines, json=json)
