@@ -29,19 +29,21 @@ from gatemark.exams.runlog.measure import (
     variant_document,
 )
 from gatemark.exams.runlog.read_rows import examine_metrics
+from gatemark.exams.runlog.records.fields import VARIANT_PATTERN
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
 
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
-VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
 
 
 class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the exam."""
 
-    variant: Annotated[VariantName, about("Variant that is judged and scored.")] = "V0"
+    variant: Annotated[
+        str, Meta(pattern=VARIANT_PATTERN, description="Variant that is judged and scored.")
+    ] = "V0"
     score: Annotated[str, about("Metric that is the score.")] = "m6b_mean"
     gates: Annotated[
         dict[str, float],
