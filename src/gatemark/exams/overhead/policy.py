@@ -36,7 +36,6 @@ SETTINGS_SINCE: Final = {
     "observer_guards": SECOND_RULES,
     "unseen_damage": SECOND_RULES,
     "min_tokens": RULES,
-    "install_budget_ms": RULES,
 }
 """The first version of the rules that reads a setting."""
 RELEASE_WINDOWS: Final = 200
@@ -58,7 +57,6 @@ CHANGED: Final = "changed_window_count"
 UNSEEN: Final = "unseen_overhead"
 WINDOWS: Final = "window_count"
 MISSING_TOKENS: Final = "missing_token_count"
-INSTALL: Final = "install_ms"
 NOISE: Final = "noise_floor"
 REPEAT: Final = "repeat_floor"
 
@@ -78,8 +76,7 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     accuracy. Bounds of the tail are nats of a window's loss, or its drop of accuracy, and so is
     ``unseen_damage``: the damage to allow for in kinds of windows that are too rare to be among
     the measured ones. ``observer_guards`` declares guards that are meant to change nothing.
-    ``min_tokens`` applies to perplexity kinds only. ``install_budget_ms`` bounds the time to switch
-    the guards on.
+    ``min_tokens`` applies to perplexity kinds only.
     """
 
     budget: float
@@ -97,7 +94,6 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     observer_guards: bool = False
     unseen_damage: float = 1.5
     min_tokens: int = 1
-    install_budget_ms: float | None = None
 
     def __post_init__(self) -> None:
         _within("budget", self.budget, 0, MAX_BUDGET)
@@ -108,17 +104,19 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         _within("min_windows", self.min_windows, 1, 10_000_000)
         _within("min_tokens", self.min_tokens, 1, 2**53 - 1)
         _within("unseen_damage", self.unseen_damage, 0, 1000)
-        _within("install_budget_ms", self.install_budget_ms, 0, 1e9)
         for name in ("latency_budget", "memory_budget"):
             _within(name, getattr(self, name), 0, MAX_COST_BUDGET)
         for name in ("tail_p95_max", "tail_worst_max"):
             _within(name, getattr(self, name), 0, 1000)
 
 
-_MINIMUM: Final = {"min_windows": RELEASE_WINDOWS, "min_tokens": RELEASE_TOKENS}
 PROFILES: Final[dict[ProfileName, OverheadSettings]] = {
-    "release": OverheadSettings(budget=0.01, resamples=9_999, **_MINIMUM),
-    "ci": OverheadSettings(budget=0.01, resamples=1_999, **_MINIMUM),
+    "release": OverheadSettings(
+        budget=0.01, resamples=9_999, min_windows=RELEASE_WINDOWS, min_tokens=RELEASE_TOKENS
+    ),
+    "ci": OverheadSettings(
+        budget=0.01, resamples=1_999, min_windows=RELEASE_WINDOWS, min_tokens=RELEASE_TOKENS
+    ),
     "dev": OverheadSettings(budget=0.05, resamples=999),
 }
 _UNMEASURED_BY_STRICTNESS: Final[tuple[OnUnmeasured, ...]] = ("soft_pass", "inconclusive", "fail")
@@ -130,7 +128,6 @@ _LOWER_IS_STRICTER: Final = frozenset(
         "tail_worst_max",
         "latency_budget",
         "memory_budget",
-        "install_budget_ms",
     }
 )
 _HIGHER_IS_STRICTER: Final = frozenset({"resamples", "min_windows", "min_tokens", "unseen_damage"})
@@ -321,8 +318,6 @@ def _third_rules(settings: OverheadSettings) -> Iterator[Rule]:
     thin: Severity = "block" if settings.on_unmeasured == "fail" else "hold"
     yield Rule("overhead.windows", WINDOWS, ">=", float(settings.min_windows), severity=thin)
     yield Rule("overhead.tokens", MISSING_TOKENS, "<=", 0.0, severity=thin)
-    if settings.install_budget_ms is not None:
-        yield Rule("overhead.install", INSTALL, "<=", settings.install_budget_ms)
 
 
 def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
