@@ -92,8 +92,10 @@ def test_a_session_is_new_at_every_sign_in_and_the_one_before_ends(
     assert fresh != planted
     assert "HttpOnly" in done.headers["set-cookie"]
     assert "SameSite=lax" in done.headers["set-cookie"]
-    assert people_of(scene.workspace).session_person(planted, scene.clock()) is None
-    assert people_of(scene.workspace).session_person(fresh, scene.clock()) == "bob"
+    assert people_of(scene.workspace).session(planted, scene.clock()) is None
+    session = people_of(scene.workspace).session(fresh, scene.clock())
+    assert session is not None
+    assert (session.person, session.authentication) == ("bob", "password")
 
 
 def test_a_session_ends_by_time_by_signing_out_and_with_its_account(

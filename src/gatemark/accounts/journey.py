@@ -32,9 +32,12 @@ from gatemark.ledger.event_kinds import (
     SYSTEM,
     TOKEN_MADE,
     TOKEN_REVOKED,
+    Channel,
+    as_payload,
 )
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
+from gatemark.lifecycle.events.governance import AccessGiven
 from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
@@ -53,6 +56,7 @@ __all__ = [
 ]
 
 ADMIN: Final[Role] = "admin"
+PASSWORD: Final = "password"  # noqa: S105 - the name of a way to sign in
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -61,7 +65,13 @@ class Identity(msgspec.Struct, frozen=True):
     person: str
     roles: tuple[Role, ...]
     way: Literal["session", "token"]
+    authentication: str
     scopes: tuple[Scope, ...] = SCOPES
+
+    @property
+    def channel(self) -> Channel:
+        """How this person reached the server, as decisions record it."""
+        return Channel(self.way, self.authentication)
 
     @property
     def is_admin(self) -> bool:
@@ -91,6 +101,11 @@ def roles_of(workspace: Workspace, person: str) -> tuple[Role, ...]:
     return asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles.get(person, ())
 
 
+def is_one_person(workspace: Workspace) -> bool:
+    """Whether the store is in one-person mode: one person may approve their own versions."""
+    return asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.policy.one_person
+
+
 def _admins(workspace: Workspace) -> list[str]:
     roles = asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles
     return sorted(name for name, held in roles.items() if ADMIN in held)
@@ -99,6 +114,17 @@ def _admins(workspace: Workspace) -> list[str]:
 def tell(workspace: Workspace, kind: str, actor: str, **payload: object) -> None:
     """Record an account event in the ledger."""
     workspace.events.append([EventDraft(kind, workspace.clock(), actor, None, payload)])
+
+
+def _tell_access(workspace: Workspace, kind: str, actor: str, person: str) -> None:
+    """Record that somebody gave a person a way to sign in; votes are judged by it."""
+    given, at = AccessGiven(person=person), workspace.clock()
+    workspace.events.append(
+        [
+            EventDraft(kind, at, actor, None, {"person": person}),
+            EventDraft(given.declared.name, at, actor, given.subject, as_payload(given)),
+        ]
+    )
 
 
 def first_link(workspace: Workspace) -> str | None:
@@ -119,7 +145,7 @@ def link_for(workspace: Workspace, person: str) -> str:
     known = {one.name for one in people_of(workspace).all() if not one.is_closed}
     if person not in known and not roles_of(workspace, person):
         raise UnknownNameError(f"there is no person {person}")
-    tell(workspace, LINK_MADE, SYSTEM, person=person)
+    _tell_access(workspace, LINK_MADE, workspace.actor, person)
     return people_of(workspace).new_link(person, workspace.clock())
 
 
@@ -139,7 +165,7 @@ def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
         note = "the first admin, by the link that the server printed"
         act(workspace, GrantRoles(actor=name, person=name, roles=(ADMIN,), note=note))
     tell(workspace, PASSWORD_SET, name)
-    return people_of(workspace).new_session(name, workspace.clock())
+    return people_of(workspace).new_session(name, PASSWORD, workspace.clock())
 
 
 def sign_in(
@@ -152,15 +178,15 @@ def sign_in(
     if before is not None:
         people_of(workspace).end_session(before)
     tell(workspace, SIGNED_IN, name, where=where)
-    return people_of(workspace).new_session(name, workspace.clock())
+    return people_of(workspace).new_session(name, PASSWORD, workspace.clock())
 
 
 def sign_out(workspace: Workspace, secret: str) -> None:
     """End a session."""
-    person = people_of(workspace).session_person(secret, workspace.clock())
+    session = people_of(workspace).session(secret, workspace.clock())
     people_of(workspace).end_session(secret)
-    if person is not None:
-        tell(workspace, SIGNED_OUT, person)
+    if session is not None and session.person is not None:
+        tell(workspace, SIGNED_OUT, session.person)
 
 
 def look_now(workspace: Workspace, *, once: bool) -> None:
@@ -178,8 +204,11 @@ def books_mark(workspace: Workspace, asset: str) -> tuple[int, int]:
 
 def by_session(workspace: Workspace, secret: str) -> Identity | None:
     """Return the identity of a session."""
-    person = people_of(workspace).session_person(secret, workspace.clock())
-    return None if person is None else Identity(person, roles_of(workspace, person), "session")
+    session = people_of(workspace).session(secret, workspace.clock())
+    if session is None or session.person is None:
+        return None
+    roles = roles_of(workspace, session.person)
+    return Identity(session.person, roles, "session", session.authentication)
 
 
 def by_token(workspace: Workspace, text: str) -> Identity | None:
@@ -187,7 +216,8 @@ def by_token(workspace: Workspace, text: str) -> Identity | None:
     token = people_of(workspace).token_holder(text, workspace.clock())
     if token is None:
         return None
-    return Identity(token.person, roles_of(workspace, token.person), "token", token.scopes)
+    roles = roles_of(workspace, token.person)
+    return Identity(token.person, roles, "token", f"token {token.id}", token.scopes)
 
 
 def _require_admin(identity: Identity, what: str) -> None:
@@ -220,8 +250,8 @@ def add_person(workspace: Workspace, identity: Identity, name: str, roles: Seque
     command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
     preview(workspace, command)
     people_of(workspace).add(name, workspace.clock())
-    tell(workspace, ACCOUNT_ADDED, identity.person, person=name)
     act(workspace, command)
+    _tell_access(workspace, ACCOUNT_ADDED, identity.person, name)
     return people_of(workspace).new_link(name, workspace.clock())
 
 
@@ -238,7 +268,7 @@ def new_link(workspace: Workspace, identity: Identity, name: str) -> str:
     _require_admin(identity, "make links")
     if name not in {line.name for line in people(workspace, identity) if not line.is_closed}:
         raise UnknownNameError(f"there is no person {name}")
-    tell(workspace, LINK_MADE, identity.person, person=name)
+    _tell_access(workspace, LINK_MADE, identity.person, name)
     return people_of(workspace).new_link(name, workspace.clock())
 
 

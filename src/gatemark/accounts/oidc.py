@@ -97,7 +97,8 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
     if back.before is not None:
         people_of(workspace).end_session(back.before)
     tell(workspace, SIGNED_IN, person, where=back.where, way=WAY, issuer=way.settings.issuer)
-    return Finished(people_of(workspace).new_session(person, workspace.clock()), back_to)
+    vouched = f"openid {way.settings.issuer}"
+    return Finished(people_of(workspace).new_session(person, vouched, workspace.clock()), back_to)
 
 
 def _name(settings: OidcSettings, claims: Mapping[str, object]) -> str:

@@ -15,7 +15,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gatemark import __version__
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.journey import Identity, is_one_person
 from gatemark.accounts.nouns import form_mark, new_secret
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import InvalidValueError
@@ -193,6 +193,7 @@ def page(
         "path": request.url.path,
         "done": DONE.get(request.query_params.get("done", "")),
         "has_packs": bool(site.settings.packs),
+        "is_one_person": is_one_person(site.workspace),
     }
     text = environment().get_template(template).render({**shell, **context})
     response = HTMLResponse(text, status_code=status)
