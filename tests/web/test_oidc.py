@@ -62,6 +62,8 @@ class Walk:
         kind, actor, payload = self.events()[-1]
         assert (kind, actor, payload["way"]) == ("sign_in_failed", "system", "oidc")
         assert words in payload["reason"]
+        # Failures within an hour are told together.
+        self.scene.clock.now += timedelta(hours=1)
 
 
 def settings_file(folder: Path, issuer: str, more: str = "") -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import msgspec
@@ -56,6 +59,9 @@ __all__ = [
 ]
 
 ADMIN: Final[Role] = "admin"
+FAILURES_EVERY: Final = timedelta(hours=1)
+MOST_NAMES: Final = 20
+"""How many names and addresses an event of failed sign-ins lists, the most frequent first."""
 PASSWORD: Final = "password"  # noqa: S105 - the name of a way to sign in
 
 
@@ -168,13 +174,63 @@ def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
     return people_of(workspace).new_session(name, PASSWORD, workspace.clock())
 
 
+class FailedSignIns:
+    """Failed sign-ins of one server, recorded as one event an hour and not as one each.
+
+    The first failure is recorded at once. Those that follow are counted, and recorded together
+    when the hour is over: at the next attempt, or when the server stops.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told_at: datetime | None = None
+        self._since: datetime | None = None
+        self._names: Counter[str] = Counter()
+        self._places: Counter[str] = Counter()
+        self._last: dict[str, object] = {}
+
+    def add(self, workspace: Workspace, *, where: str, **said: object) -> None:
+        """Count a failure; ``said`` is what is known of it, such as the name."""
+        now = workspace.clock()
+        with self._lock:
+            self._since = self._since or now
+            self._names[str(said.get("name", "unknown"))] += 1
+            self._places[where] += 1
+            self._last = {"where": where, **said}
+        self.settle(workspace)
+
+    def settle(self, workspace: Workspace, *, at_once: bool = False) -> None:
+        """Record what was counted, if the hour is over."""
+        now = workspace.clock()
+        with self._lock:
+            count = self._names.total()
+            is_due = self._told_at is None or now - self._told_at >= FAILURES_EVERY
+            if not count or not (is_due or at_once):
+                return
+            payload = {**self._last, "count": count}
+            if count > 1 and self._since is not None:
+                payload["since"] = self._since.isoformat()
+                payload["names"] = dict(self._names.most_common(MOST_NAMES))
+                payload["places"] = dict(self._places.most_common(MOST_NAMES))
+            self._told_at, self._since = now, None
+            self._names, self._places = Counter(), Counter()
+        tell(workspace, SIGN_IN_FAILED, SYSTEM, **payload)
+
+
 def sign_in(
-    workspace: Workspace, name: str, password: str, *, where: str, before: str | None
+    workspace: Workspace,
+    name: str,
+    password: str,
+    *,
+    where: str,
+    before: str | None,
+    failures: FailedSignIns,
 ) -> str:
-    """Start a new session. Failures are recorded."""
+    """Start a new session. Failures are counted and recorded."""
     if not people_of(workspace).is_known(name, password):
-        tell(workspace, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
+        failures.add(workspace, where=where, name=name[:64])
         raise NotAllowedError("wrong name or password")
+    failures.settle(workspace)
     if before is not None:
         people_of(workspace).end_session(before)
     tell(workspace, SIGNED_IN, name, where=where)

@@ -10,7 +10,15 @@ from typing import Any, Final, TypeVar
 
 from fastapi import Request
 
-from gatemark.accounts.journey import Identity, Scope, books_mark, by_session, by_token, look_now
+from gatemark.accounts.journey import (
+    FailedSignIns,
+    Identity,
+    Scope,
+    books_mark,
+    by_session,
+    by_token,
+    look_now,
+)
 from gatemark.accounts.nouns import form_mark, same_hash
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import NotAllowedError
@@ -36,6 +44,7 @@ class Site:
         self.settings = settings
         self.board = RunBoard(open_workspace, settings.packs)
         self.sign_ins = Limiter(settings.sign_ins, time.monotonic)
+        self.failures = FailedSignIns()
         self.verifying = threading.Lock()
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
         self.workspaces = Workspaces(open_workspace)
