@@ -137,7 +137,8 @@ class Inspector:
             for line in lines[:count]:
                 found.extend(self._wrong_names(state.governance, line, first))
                 advance(state, line)
-                if isinstance(line.fact, PolicyAdopted) and state.governance.policy.one_person:
+                # As the document says it: a later build may read a missing member differently.
+                if isinstance(line.fact, PolicyAdopted) and line.fact.policy.get("one_person"):
                     self._one_person_since.append(line.seq)
         except NewerFormatError as error:
             # Whatever follows may rest on it.
