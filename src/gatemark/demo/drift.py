@@ -41,8 +41,8 @@ POLICY: Final = DriftPolicy(on_breach="stop")
 """There is no earlier version to fall back to, and the demo shows a demotion all the same."""
 HEALTHY_DAYS: Final = 20
 ITEMS: Final = 240
-RATE: Final = 0.94
-FALL: Final = 0.03
+RATE: Final = 0.98
+FALL: Final = 0.015
 SEED: Final = 11
 MOST_DAYS: Final = 12
 PEOPLE: Final[dict[str, tuple[Role, ...]]] = {

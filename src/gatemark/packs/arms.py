@@ -7,6 +7,7 @@ An arm is a target that is called, a recording (our own samples, or the log of a
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import random
 import time
@@ -43,7 +44,14 @@ from gatemark.packs.pack_file import (
     BUILTIN,
     OpenPack,
 )
-from gatemark.packs.policy import CONTRADICTED, IN_PROCESS, ISOLATED, conditions_of
+from gatemark.packs.policy import (
+    CONTRADICTED,
+    IN_PROCESS,
+    ISOLATED,
+    OTHER_INPUTS,
+    UNASKED,
+    conditions_of,
+)
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
 from gatemark.samples.records import SampleError, SampleOrigin
@@ -54,7 +62,7 @@ from gatemark.targets.journal import Journal, RecordedTarget, Reuse, recording_f
 from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
 from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls, tokens_of
-from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
+from gatemark.targets.spec import TargetSpec, build, changed_files, parse_spec, target_identity
 from gatemark.workspace import Workspace
 
 ARM_MARK: Final = "#"
@@ -174,6 +182,39 @@ def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
     return None
 
 
+def recording_conditions(opened: OpenPack, rows: Sequence[Mapping[str, object]]) -> dict[str, str]:
+    """Say what the samples of a recording mean for a verdict, beside what they answer."""
+    found: dict[str, str] = {}
+    if (why := contradiction_of(rows)) is not None:
+        found[CONTRADICTED] = why
+    tries: dict[str, int] = {}
+    inputs: dict[str, set[str]] = {}
+    for suite in opened.pack.suites:
+        for row in opened.snapshots[suite.id].rows if suite.dataset is not None else ():
+            tries[row.id] = max(tries.get(row.id, 0), suite.repeats)
+            if suite.template is None and isinstance(row.input, str):
+                inputs.setdefault(row.id, set()).add(row.input.strip())
+    more = [row for row in rows if int(str(row["epoch"])) > tries.get(str(row["id"]), math.inf)]
+    if more:
+        found[UNASKED] = (
+            f"the log has {len(more)} answers beyond what the pack asks for, such as epoch "
+            f"{more[0]['epoch']} of {more[0]['id']!r}; set epochs in the suite to use them all, or "
+            "remove them"
+        )
+    others = [row for row in rows if _is_other_input(row, inputs.get(str(row["id"])))]
+    if others:
+        found[OTHER_INPUTS] = (
+            f"{len(others)} of {len(rows)} recorded answers were given to another input than the "
+            f"data has, such as {others[0]['id']!r}"
+        )
+    return found
+
+
+def _is_other_input(row: Mapping[str, object], asked: set[str] | None) -> bool:
+    given = row.get("input")
+    return asked is not None and isinstance(given, str) and given.strip() not in asked
+
+
 def _origin(row: Mapping[str, object]) -> SampleOrigin | None:
     found = row.get("origin")
     if found is None:
@@ -212,6 +253,8 @@ class ArmSource(msgspec.Struct, frozen=True):
     conditions: dict[str, str] = {}
     scores_for: Callable[[str], Mapping[ItemKey, RecordedScores]] = lambda _suite: {}
     """What other tools scored, by suite; a live target has no scores of its own."""
+    changed_files: Callable[[], tuple[str, ...]] = tuple
+    """Files of the identity that are not what they were when the arm was opened."""
 
     def packages(self) -> dict[str, str]:
         """The versions of the packages that the arm's own processes loaded."""
@@ -225,9 +268,19 @@ class ArmSource(msgspec.Struct, frozen=True):
 
 
 def open_arm(
-    pack: Pack, arm: str, raw: Mapping[str, object], folder: Path, *, jobs: int, store: Path
+    opened: OpenPack,
+    arm: str,
+    raw: Mapping[str, object],
+    *,
+    jobs: int,
+    store: Path,
+    other: object = None,
 ) -> ArmSource:
-    """The arm that a pack describes; an isolated one cannot read the data or the store."""
+    """The arm that a pack describes; an isolated one cannot read the data or the store.
+
+    ``other`` is the arm that it is compared with, where the pack does not name it.
+    """
+    pack, folder = opened.pack, opened.folder
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
     scores: dict[ItemKey, RecordedScores] = {}
 
@@ -236,8 +289,8 @@ def open_arm(
     def open_scored(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
         rows, name = recorded_rows(path)
         scores.update(scores_of(rows))
-        if (why := contradiction_of(rows)) is not None:
-            conditions[CONTRADICTED] = f"{arm}: {why}"
+        found = recording_conditions(opened, rows)
+        conditions.update({condition: f"{arm}: {why}" for condition, why in found.items()})
         return recording_from_samples(rows), name
 
     target = build(
@@ -247,24 +300,27 @@ def open_arm(
         environ=os.environ,
         concurrency=jobs,
         open_recording=open_scored,
-        hidden=hidden_paths(pack, folder, store),
+        hidden=hidden_paths(pack, folder, store, other),
     )
+    identity = target_identity(spec, target, folder)
     return ArmSource(
         target_for=lambda _suite: target,
         targets=(target,),
         spec=spec,
-        identity=target_identity(spec, target, folder),
+        identity=identity,
         conditions={**conditions, **_conditions(arm, spec, target)},
         scores_for=lambda _suite: scores,
+        changed_files=lambda: changed_files(spec, target, folder, identity),
     )
 
 
-def hidden_paths(pack: Pack, folder: Path, store: Path) -> tuple[Path, ...]:
+def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) -> tuple[Path, ...]:
     """Return what an isolated target must not read: the data, the store, the files' history."""
     named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
     named += [judge.labels for judge in pack.judges.values()]
     arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
-    for target in (*arms, *(judge.target for judge in pack.judges.values())):
+    judges = (judge.target for judge in pack.judges.values())
+    for target in (*arms, *judges, *(cell.target for cell in pack.cells()), other):
         # A recording of another arm holds its answers, and often what is expected.
         recorded = target.get("recorded") if isinstance(target, Mapping) else None
         named += [recorded.partition(ARM_MARK)[0]] if isinstance(recorded, str) else []

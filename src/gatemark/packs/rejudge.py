@@ -55,7 +55,7 @@ from gatemark.packs.pack_file import (
     scorer_of,
     suite_plugin,
 )
-from gatemark.packs.policy import conditions_of
+from gatemark.packs.policy import conditions_of, limit_of
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.judge.grading import JudgeOptions
@@ -73,12 +73,6 @@ class JudgedAgain(msgspec.Struct, frozen=True):
     judged: PackDecision
     differences: tuple[str, ...]
     unjudged: tuple[str, ...]
-
-
-def limit_of(result: Result) -> int | None:
-    """The number of items per suite that a run was cut to; None when it was whole."""
-    limit = result.policy.settings.get("limit")
-    return limit if isinstance(limit, int) else None
 
 
 def _rules_of(result: Result) -> int:

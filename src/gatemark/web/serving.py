@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gatemark.accounts.journey import first_link, link_for
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import GatemarkError, UsageError
-from gatemark.core.logs import server_has_handler
+from gatemark.logs import server_has_handler
 from gatemark.web.app import create_app
 from gatemark.web.settings import ServerSettings, check_settings
 from gatemark.workspace import Workspace

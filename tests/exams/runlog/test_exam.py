@@ -16,7 +16,14 @@ from gatemark.core.result import Curves, Forest, Stacks, Table
 from gatemark.evidence.exam import ExamReport, measures, suites
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
 from gatemark.exams.runlog.measure import METRICS, SCORES
-from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
+from gatemark.exams.runlog.records.metrics import (
+    THRESHOLDS,
+    BudgetCoverage,
+    Distribution,
+    PerCaseMetrics,
+    ThresholdRates,
+)
+from gatemark.statistics.quantiles import distribution
 from gatemark.testing.exams import check_exam
 
 from .toys import decision, event, flush, log, measure, usage
@@ -215,16 +222,44 @@ def test_stub_traces_and_traces_without_concepts_are_counted() -> None:
     assert found["traces_without_concepts_count"] == 1
 
 
-def test_records_without_the_pooled_values_leave_the_metric_unmeasured() -> None:
-    names = ("m3_jaccards", "m8_summary_latencies_ms", "m8_buffer_decision_latencies_ms")
-    plain = msgspec.structs.replace(some_case(0, "V0"), **dict.fromkeys(names, msgspec.UNSET))
-    (number,) = (
-        number
-        for number in sat([plain]).measurements
-        if number.name == "m3_redundancy_jaccard_mean"
-    )
+LISTS = ("m3_jaccards", "m8_summary_latencies_ms", "m8_buffer_decision_latencies_ms")
+SHAPES = ("m8_summary_latency_distribution_ms", "m8_buffer_decision_latency_distribution_ms")
+
+
+def test_records_without_values_and_counts_leave_the_metric_unmeasured() -> None:
+    unset = dict.fromkeys((*LISTS, *SHAPES), msgspec.UNSET)
+    plain = changed(some_case(0, "V0"), **unset)
+    numbers = {number.name: number for number in sat([plain]).measurements}
+    number = numbers["m8_summary_latency_ms_mean"]
     assert number.value is None
     assert "do not carry" in str(number.reason)
+
+
+def test_means_and_counts_pool_to_the_same_as_the_values() -> None:
+    def spread(values: Sequence[float]) -> Distribution:
+        return msgspec.convert(distribution(values), Distribution)
+
+    events = (5, 2)
+    jaccards = ((1.0, 0.9, 0.2, 0.95), (0.5,))
+    latencies = ((100.0, 300.0, 20.0, 8.0, 7.0), (500.0, 1.0))
+    whole = two_cases(
+        m1_update_count=events,
+        m3_jaccards=jaccards,
+        m3_redundancy_jaccard_mean=[sum(one) / len(one) for one in jaccards],
+        m3_redundancy_threshold_rates=[
+            ThresholdRates(*(sum(v >= t for v in one) / len(one) for t in THRESHOLDS))
+            for one in jaccards
+        ],
+        m8_summary_latencies_ms=latencies,
+        m8_summary_latency_ms_mean=[sum(one) / len(one) for one in latencies],
+        m8_summary_latency_distribution_ms=[spread(one) for one in latencies],
+    )
+    rows = [changed(row, **dict.fromkeys(LISTS, msgspec.UNSET)) for row in whole]
+    ours, theirs = aggregate(whole), aggregate(rows)
+    assert theirs["m3_redundancy"]["jaccard_mean"] == pytest.approx(3.55 / 5)
+    for name in ("jaccard_mean", "threshold_rates"):
+        assert theirs["m3_redundancy"][name] == pytest.approx(ours["m3_redundancy"][name])
+    assert theirs["m8_latency_ms_mean"]["summary"] == pytest.approx(936 / 7)
 
 
 def test_variants_are_compared_case_by_case_against_the_judged_one() -> None:

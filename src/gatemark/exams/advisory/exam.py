@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
@@ -52,7 +52,7 @@ from gatemark.exams.advisory.views import (
     summary_document,
 )
 
-FACTS_VERSION: Final = 5
+FACTS_VERSION: Final = 6
 """Changes whenever a state of the same records would hold something else."""
 
 
@@ -63,10 +63,20 @@ class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     2 reads the decision files of earlier runs, with the role ``history``.
     """
 
-    policy: AdvisoryPolicy = AdvisoryPolicy()
-    history: tuple[PastRun, ...] = ()
-    rules: RulesVersion = FIRST_RULES
-    fixtures: PinnedFixtures | None = None
+    policy: Annotated[
+        AdvisoryPolicy, msgspec.Meta(description="Bounds, labels and privacy rules of the lanes.")
+    ] = AdvisoryPolicy()
+    history: Annotated[
+        tuple[PastRun, ...],
+        msgspec.Meta(description="Summaries of earlier runs; only version 1 of the rules."),
+    ] = ()
+    rules: Annotated[
+        RulesVersion, msgspec.Meta(description="Version of the rules; packs always set the newest.")
+    ] = FIRST_RULES
+    fixtures: Annotated[
+        PinnedFixtures | None,
+        msgspec.Meta(description="Fixtures that every run must have decided."),
+    ] = None
 
     def __post_init__(self) -> None:
         if self.rules != FIRST_RULES and self.history:
@@ -198,11 +208,13 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                 began=began.get(run or evidence, ""),
                 evidence=evidence,
                 lanes=lanes,
-                inputs={
-                    group: data
-                    for group, data in state.inputs.items()
-                    if found.public_names.get(group.run, group.run) == run
-                },
+                inputs=state.inputs.of_runs(
+                    {
+                        name
+                        for name in state.inputs.runs
+                        if found.public_names.get(name, name) == run
+                    }
+                ),
                 broken=broken,
                 high_false_positives={
                     lane: counts.parts["high_severity_false_positive_count"]

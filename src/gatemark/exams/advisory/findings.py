@@ -17,11 +17,12 @@ from gatemark.core.policy import Rule
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import BUCKETS
 from gatemark.exams.advisory.inputs import (
-    InputGroup,
+    InputTable,
     LaneInputs,
     PinnedFixtures,
     RunInputs,
     fixture_differences,
+    joined_tables,
     lane_inputs,
     lane_problems,
     unequal_runs,
@@ -217,7 +218,7 @@ class EarlierRun(NamedTuple):
     began: str
     evidence: str
     lanes: LaneBuckets
-    inputs: Mapping[InputGroup, bytes]
+    inputs: InputTable
     broken: Mapping[str, tuple[str, ...]]
     name: str = ""
     shared: int = 0
@@ -405,15 +406,14 @@ class _LaneHistory:
         self.before = before
         self.lane = lane
         self.full = state.too_many_inputs or state.too_many_runs
-        now = list(state.inputs.items())
-        self.now: LaneInputs = lane_inputs(now, raw, policy)
+        self.now: LaneInputs = lane_inputs(state.inputs, raw, policy)
         self.by_run: dict[str, RunInputs] = {}
         for run in before:
-            own = lane_inputs(list(run.inputs.items()), raw, policy).by_run
+            own = lane_inputs(run.inputs, raw, policy).by_run
             for inputs in own.values():
                 self.by_run[run.run] = inputs
         self.by_run |= {shown.get(run, run): own for run, own in self.now.by_run.items()}
-        everything = [*now, *(item for run in before for item in run.inputs.items())]
+        everything = joined_tables([state.inputs, *(run.inputs for run in before)])
         self.problems = list(lane_problems(everything, raw))
 
     def numbers(

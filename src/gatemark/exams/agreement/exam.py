@@ -154,7 +154,9 @@ class AgreementParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=Tru
 class AgreementOptions(AgreementParameters, frozen=True, forbid_unknown_fields=True):
     """What a user may set, and the version of the rules; scoring always takes the newest."""
 
-    rules: RulesVersion = FIRST_RULES
+    rules: Annotated[
+        RulesVersion, msgspec.Meta(description="Version of the rules; packs always set the newest.")
+    ] = FIRST_RULES
 
 
 def summary_document(

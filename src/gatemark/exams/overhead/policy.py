@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule
-from gatemark.evidence.settings_file import read_settings
+from gatemark.evidence.settings_file import about, read_settings
 from gatemark.exams.overhead.measure import IMPROVEMENT, OVERHEAD, P95, WORST
 
 Mode = Literal["point", "interval"]
@@ -139,11 +139,19 @@ class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 class OverheadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the exam; ``noise`` and ``repeat`` are set by a second run of an arm."""
 
-    profile: ProfileName = "release"
-    overrides: tuple[Override, ...] = ()
-    noise: bool = False
-    repeat: bool = False
-    rules: RulesVersion = FIRST_RULES
+    profile: Annotated[ProfileName, about("Named set of budgets.")] = "release"
+    overrides: Annotated[
+        tuple[Override, ...],
+        about(
+            "Settings that differ from the profile, each with `field` and `value`; a looser one "
+            "needs `reason`, `owner` and `evidence`."
+        ),
+    ] = ()
+    noise: Annotated[bool, about("Set when there is a second bare run.")] = False
+    repeat: Annotated[bool, about("Set when there is a second guarded run.")] = False
+    rules: Annotated[RulesVersion, about("Version of the rules; packs always set the newest.")] = (
+        FIRST_RULES
+    )
 
     def __post_init__(self) -> None:
         if self.rules != FIRST_RULES and is_looser_profile(self.profile):

@@ -14,6 +14,7 @@ from gatemark.core.measurement import Evidence, Interval, Measurement, measured,
 from gatemark.core.policy import Policy, Rule, Verdict
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
+from gatemark.evidence.settings_file import about
 from gatemark.exams.runlog.measure import (
     METRICS,
     SCORES,
@@ -28,28 +29,33 @@ from gatemark.exams.runlog.measure import (
     variant_document,
 )
 from gatemark.exams.runlog.read_rows import examine_metrics
+from gatemark.exams.runlog.records.fields import VARIANT_PATTERN
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
 
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
-VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
 
 
 class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Options of the exam.
+    """Options of the exam."""
 
-    ``gates`` bound metrics of the judged variant: a minimum where higher is better, else a
-    so much where lower is.
-    """
-
-    variant: VariantName = "V0"
-    score: str = "m6b_mean"
-    gates: dict[str, float] = {}
-    coverage_gate: Annotated[float, Meta(ge=0, le=1)] = 1.0
-    bootstrap_samples: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000
-    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 42
+    variant: Annotated[
+        str, Meta(pattern=VARIANT_PATTERN, description="Variant that is judged and scored.")
+    ] = "V0"
+    score: Annotated[str, about("Metric that is the score.")] = "m6b_mean"
+    gates: Annotated[
+        dict[str, float],
+        about("Bounds by metric: a minimum where higher is better, a maximum where lower is."),
+    ] = {}
+    coverage_gate: Annotated[
+        float, Meta(ge=0, le=1, description="Minimum share of cases that the variant has.")
+    ] = 1.0
+    bootstrap_samples: Annotated[
+        int, Meta(ge=1, le=1_000_000, description="Resamples for the intervals.")
+    ] = 10_000
+    seed: Annotated[int, Meta(ge=0, lt=2**32, description="Random seed.")] = 42
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:

@@ -46,10 +46,15 @@ from gatemark.exams.runlog.metrics.origins import (
 from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.metrics import METRICS_VERSION, PerCaseMetrics
-from gatemark.exams.runlog.records.names import case_of_trace_file, moment_text
+from gatemark.exams.runlog.records.names import moment_text
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
-from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
+from gatemark.exams.runlog.traces.files import (
+    cases_of_traces,
+    find_manifest,
+    find_traces,
+    read_manifest,
+)
 from gatemark.exams.runlog.views import case_timeline
 from gatemark.workspace import Workspace
 
@@ -220,7 +225,7 @@ def _find(request: MetricsRequest) -> _Inputs:
     if manifest_path is None:
         raise UsageError(f"{request.traces}: there is no manifest beside the traces; name one")
     manifest = read_manifest(str(manifest_path))
-    by_case = {case_of_trace_file(path.name): str(path) for path in find_traces(request.traces)}
+    by_case = cases_of_traces(find_traces(request.traces))
     logs = find_logs(request.runs, request.variants)
     configs = variant_hashes(request.configs)
     job = MetricsJob(
@@ -232,7 +237,7 @@ def _find(request: MetricsRequest) -> _Inputs:
     _refuse_strangers(logs, manifest, configs, request)
     tasks = [
         MetricsTask(
-            entry=entry, trace=by_case.get(entry.case_id) or str(folder / entry.file), logs=found
+            entry=entry, trace=str(by_case.get(entry.case_id) or folder / entry.file), logs=found
         )
         for entry in manifest.entries
         if (
