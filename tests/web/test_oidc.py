@@ -37,6 +37,11 @@ granted_by: root
 """
 
 
+@pytest.fixture(autouse=True)
+def each_failure_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gatemark.accounts.journey.FAILURES_EVERY", timedelta(0))
+
+
 class Walk:
     """A server with a provider, and the way through both."""
 
@@ -62,8 +67,6 @@ class Walk:
         kind, actor, payload = self.events()[-1]
         assert (kind, actor, payload["way"]) == ("sign_in_failed", "system", "oidc")
         assert words in payload["reason"]
-        # Failures within an hour are told together.
-        self.scene.clock.now += timedelta(hours=1)
 
 
 def settings_file(folder: Path, issuer: str, more: str = "") -> str:
