@@ -23,6 +23,7 @@ SECTIONS = {
     "lifecycle": "lifecycle.lines",
     "drift": "drift.lines",
     "drift-quality": "drift_quality.lines",
+    "attribution-quality": "attribution_quality.lines",
     "web": "web.lines",
     "error-rates": "error_rates.lines",
     "verdicts": "verdicts.lines",
