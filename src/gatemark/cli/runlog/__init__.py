@@ -11,6 +11,10 @@ RUNLOG_VERBS: Verbs = {
         "gatemark.cli.runlog.traces",
         "Make synthetic multi-agent traces and the manifest that pins them.",
     ),
+    "manifest": (
+        "gatemark.cli.runlog.manifest",
+        "Write the manifest that pins a folder of traces.",
+    ),
     "validate": (
         "gatemark.cli.runlog.validate",
         "Check traces, manifests and run logs, each alone and against each other.",

@@ -53,7 +53,7 @@ from gatemark.exams.advisory.inputs import (
     joined_tables,
 )
 from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
-from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.policy import UNCERTAIN_BUCKETS, AdvisoryPolicy
 from gatemark.statistics.quantiles import sketched
 
 EXACT_MAX: Final = 2_000_000
@@ -61,6 +61,8 @@ EXACT_MAX: Final = 2_000_000
 NAMES_MAX: Final = 2_000
 """Up to this many runs or fixture sets are counted apart; beyond, none are."""
 VIOLATIONS_KEPT: Final = 200
+NAMED_PER_KIND: Final = 20
+"""The most records of one kind that are named by their ids."""
 INPUTS_MAX: Final = 2_000_000
 """Up to this many inputs, counted once per run and kind, are told apart; beyond, none are."""
 MEANINGS_MAX: Final = 100_000
@@ -316,6 +318,16 @@ class ViolatedField(msgspec.Struct, frozen=True, array_like=True, order=True):
     kind: str
 
 
+class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A record by its ids, its shard and its place in it."""
+
+    shard: int
+    place: int
+    decision_id: str
+    fixture_id: str | None
+    run: str | None
+
+
 class RunBucket(msgspec.Struct, frozen=True, array_like=True):
     """The records of a run and lane in one bucket; a recording played again was not run again.
 
@@ -341,7 +353,8 @@ class AdvisoryExamState(msgspec.Struct):
     ``codes``, ``times``, ``pairs`` and ``run_places`` are the columns of records not yet counted,
     one of each per record; ``run_names`` has the runs. A code means something to the collector
     that made it, so columns are counted before a state leaves its process. ``first_times`` has
-    the earliest second of each run.
+    the earliest second of each run. ``named`` has the first records of each kind that may be
+    wrong, unsure or violating; ``named_codes`` has them before they are counted.
     """
 
     shard: int
@@ -360,6 +373,8 @@ class AdvisoryExamState(msgspec.Struct):
     sketches: dict[str, dict[int, int]] = {}
     violations: dict[int, list[Violation]] = {}
     violation_counts: dict[ViolatedField, int] = {}
+    named_codes: dict[int, list[NamedRecord]] = {}
+    named: dict[Kind, list[NamedRecord]] = {}
     inputs: InputTable = msgspec.field(default_factory=InputTable)
     too_many_inputs: bool = False
     first_times: dict[str, str] = {}
@@ -391,11 +406,12 @@ class Collector:
         self._version = version
         self._meanings: dict[int, Meaning] = {}
         self._clean: set[int] = set()
+        self._right: set[int] = set()
 
     def forget(self) -> None:
         """Give up what codes meant if it has become much; all of them must have been counted."""
         if len(self._meanings) > MEANINGS_MAX:
-            self._meanings, self._clean = {}, set()
+            self._meanings, self._clean, self._right = {}, set(), set()
 
     def collect(self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision]) -> None:
         """Add a batch to the columns of a state, and its violations."""
@@ -410,12 +426,39 @@ class Collector:
         state.times += np.array(times, dtype=np.float64).tobytes()
         state.pairs += input_pairs([record.source for record in batch])
         self._note_runs(state, batch, texts.runs)
+        self._name_records(state, batch, codes)
         if violations:
             kept = state.violations.setdefault(state.shard, [])
             kept.extend(violations[: VIOLATIONS_KEPT - len(kept)])
             for hit in violations:
                 key = ViolatedField(hit.field.partition("[")[0], hit.kind)
                 _add(state.violation_counts, key, 1)
+
+    def _name_records(
+        self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], codes: list[int]
+    ) -> None:
+        """Remember the first records of each kind that is not surely right."""
+        if self._right.issuperset(codes):
+            return
+        start = len(state.codes) // 8 - len(codes)
+        for place, (record, code) in enumerate(zip(batch, codes, strict=True), start):
+            if code in self._right:
+                continue
+            if _is_right(self._meanings[code].kind):
+                self._right.add(code)
+                continue
+            named = state.named_codes.setdefault(code, [])
+            if len(named) < NAMED_PER_KIND:
+                source = record.source
+                named.append(
+                    NamedRecord(
+                        state.shard,
+                        place,
+                        record.decision_id,
+                        source.fixture_id or None,
+                        source.artifact_ref or None,
+                    )
+                )
 
     @staticmethod
     def _note_runs(
@@ -472,6 +515,10 @@ class Collector:
                 _add(state.cases, LaneCase(meaning.kind.lane, meaning.case), total)
             if meaning.fixture_set is not None and not state.too_many_sets:
                 _add(state.fixture_sets, meaning.fixture_set, total)
+        for code, named in state.named_codes.items():
+            kind = self._meanings[code].kind
+            state.named[kind] = _first_named(state.named.get(kind, []), named)
+        state.named_codes = {}
         if not state.too_many_runs:
             self._count_runs(state, meanings, places)
         state.codes, state.times, state.pairs = bytearray(), bytearray(), bytearray()
@@ -565,6 +612,23 @@ class Collector:
         )
 
 
+def _is_right(kind: Kind) -> bool:
+    """Whether a kind is right whatever the policy says; errs only by saying no."""
+    violates = kind.authority or kind.side_effect or kind.privacy or kind.no_reason
+    return (
+        not violates
+        and kind.label == kind.reference_label
+        and kind.severity == kind.reference_severity
+        and kind.bucket not in UNCERTAIN_BUCKETS
+        and (kind.fallback is None or kind.fallback_expected)
+    )
+
+
+def _first_named(left: list[NamedRecord], right: list[NamedRecord]) -> list[NamedRecord]:
+    ordered = sorted([*left, *right], key=lambda named: (named.shard, named.place))
+    return ordered[:NAMED_PER_KIND]
+
+
 def _group_of(meaning: Meaning) -> InputGroup:
     kind = meaning.kind
     return InputGroup(
@@ -597,6 +661,10 @@ def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamSta
         },
         violations={**left.violations, **right.violations},
         violation_counts=_summed(left.violation_counts, right.violation_counts),
+        named={
+            kind: _first_named(left.named.get(kind, []), right.named.get(kind, []))
+            for kind in {**left.named, **right.named}
+        },
         inputs=joined_tables([left.inputs, right.inputs]),
         too_many_inputs=left.too_many_inputs or right.too_many_inputs,
         first_times=dict(left.first_times),
@@ -615,6 +683,9 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
         state.fixture_sets, state.too_many_sets = {}, True
     if state.too_many_inputs or len(state.inputs) > INPUTS_MAX:
         state.inputs, state.too_many_inputs = InputTable(), True
+    if len(state.named) > NAMES_MAX:
+        # Enough kinds are wrong: one record of each says so.
+        state.named = {kind: named[:1] for kind, named in state.named.items()}
     size = sum(map(len, state.times_by_lane.values())) // 8
     if size > EXACT_MAX or state.sketches:
         for lane, data in state.times_by_lane.items():
