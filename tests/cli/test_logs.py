@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.targets.rigs import Answer, serving
 
-from gatemark.core.logs import configure_logs
+from gatemark.logs import configure_logs
 
 Run = Callable[..., Any]
 KEY, INPUT, ANSWER = "sk-logs-hunter2", "input-of-a-patient", "answer-of-a-model"

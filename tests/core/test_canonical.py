@@ -1,15 +1,17 @@
 from __future__ import annotations
 
+import enum
 import hashlib
 import json
 import math
 
 import msgspec
 import pytest
-from hypothesis import given
+import rfc8785
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from gatemark.core.canonical import canonical_bytes, digest, is_digest, same_digest
+from gatemark.core.canonical import canonical_bytes, digest, is_digest, plain, same_digest
 from gatemark.core.errors import InvalidValueError
 
 JSON_VALUES = st.recursive(
@@ -59,6 +61,38 @@ def test_integers_that_a_double_cannot_hold_are_refused() -> None:
 def test_canonical_bytes_read_back_to_the_same_value_and_the_same_bytes(value: object) -> None:
     data = canonical_bytes(value)
     assert canonical_bytes(json.loads(data, parse_int=float)) == data
+
+
+@given(JSON_VALUES)
+@example({"\ufb33": 1, "\U0001f600": 2, "é": 3, "z": 4})
+@example([1e-5, 1e-6, 1e-7, 1e15, 1e16, 1e21, 1e22, 2.0**53, -0.0, 5e-324, 1.5e300, 9.5e-6])
+@example({"text": '\x00\x1f\x7f\b\f\n\r\t"\\/\u2028\ufeff'})
+def test_canonical_bytes_are_those_of_the_library_of_the_standard(value: object) -> None:
+    assert canonical_bytes(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
+
+
+@given(
+    st.floats(allow_nan=False, allow_infinity=False)
+    | st.floats(-1e-4, 1e-4)
+    | st.floats(1e14, 1e22)
+    | st.integers(-(2**60), 2**60).map(float)
+)
+def test_numbers_are_those_of_the_library_of_the_standard(number: float) -> None:
+    assert canonical_bytes(number) == rfc8785.dumps(number)
+
+
+@pytest.mark.parametrize("bad", [{1: 2}, {None: 1}, {"a": {2.5: 1}}, {("a",): 1}])
+def test_keys_that_are_no_text_are_refused(bad: object) -> None:
+    with pytest.raises(InvalidValueError, match="no canonical form"):
+        canonical_bytes(bad)
+
+
+def test_members_of_an_enum_are_written_as_their_values() -> None:
+    class Colour(enum.Enum):
+        RED = "red"
+
+    assert canonical_bytes({Colour.RED: [Colour.RED]}) == b'{"red":["red"]}'
+    assert plain({Colour.RED: (Colour.RED,)}) == {"red": ["red"]}
 
 
 @given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), st.integers(0, 9)))

@@ -11,6 +11,7 @@ from typing import Any
 from tests.lifecycle.sealed import full_pack, result
 
 from gatemark.core.canonical import digest
+from gatemark.core.measurement import Measurement, measured
 from gatemark.core.result import AssetKind
 from gatemark.drift.point import Pushed
 from gatemark.drift.probe import ProbeReport, probe
@@ -42,11 +43,17 @@ class Live:
         self.now = START - timedelta(days=1)
         self.folder = folder
         self.kind: AssetKind = "prompt"
+        self.measurements: tuple[Measurement, ...] = ()
         self.workspace = Workspace(store=store, clock=lambda: self.now)
 
-    def enable(self, version: str = "1.0.0", kind: AssetKind = "prompt") -> None:
-        """Bring a first version all the way up."""
+    def enable(
+        self, version: str = "1.0.0", kind: AssetKind = "prompt", score: float | None = None
+    ) -> None:
+        """Bring a first version all the way up, with this score of its golden suite."""
         self.kind = kind
+        if score is not None:
+            found = measured("score", score, n=400, direction="higher_is_better", lane="golden")
+            self.measurements = (found,)
         for person, roles in PEOPLE.items():
             act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
         self.to_shadow(version)
@@ -75,6 +82,7 @@ class Live:
     def seal(self, version: str, **more: Any) -> str:
         self.now += timedelta(minutes=1)
         title = f"{version} {self.now}"
+        more["measurements"] = self.measurements
         made = result(ASSET, digest(version), self.now, title=title, **more)
         self.workspace.results.append(made)
         return made.id

@@ -20,7 +20,9 @@ def test_every_detector_keeps_its_promises(name: str) -> None:
 
 
 def test_the_detectors_are_those_of_the_table_and_the_average() -> None:
-    assert set(detectors().names()) == {"sigma", "shift", "ewma", "kl", "chi_square", "ece_excess"}
+    assert set(detectors().names()) == {
+        *("sigma", "shift", "sealed", "ewma", "kl", "chi_square", "ece_excess")
+    }
     assert not detectors().broken
 
 

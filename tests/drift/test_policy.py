@@ -45,7 +45,12 @@ def test_the_mode_that_corrects_looks_for_lasting_shifts_beside_every_sigma_prob
         assert (probe.baseline, shift.baseline) == (90, 90)
         assert (probe.harm, probe.classes, probe.scale) == (shift.harm, shift.classes, shift.scale)
     others = [watch for watch in LITERAL_WATCHES if watch.detector != "sigma"]
-    assert [watch for watch in WATCHES if watch.detector not in ("sigma", "shift")] == others
+    added = ("sigma", "shift", "sealed")
+    assert [watch for watch in WATCHES if watch.detector not in added] == others
+    assert [watch.metric for watch in WATCHES if watch.detector == "sealed"] == [
+        "golden_accuracy",
+        "*",
+    ]
 
 
 def test_the_literal_mode_has_the_table_of_the_document_also_when_a_file_adds_to_it(

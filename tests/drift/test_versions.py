@@ -159,3 +159,43 @@ def test_points_name_versions_as_a_series_of_their_own(live: Live) -> None:
     live.push_lines([point(0, 1.0), point(0, 2.0, version="2.0.0")], day(1))
     names = [one.metric for one in points_of(live.workspace).series(ASSET)]
     assert sorted(names) == [METRIC, f'{METRIC}{{version="2.0.0"}}']
+
+
+def test_a_version_that_was_measured_as_a_canary_is_judged_from_its_first_day(live: Live) -> None:
+    days_of(live, 0, lively())
+    live.now = day(0)
+    live.to_canary("2.0.0")
+    days_of(live, 0, [value + 10 for value in lively()], version="2.0.0")
+    live.probe(16)
+    live.now = day(16)
+    live.do(Promote, "olu", "2.0.0", to="enabled", incident="INC-1", note="urgent")
+    days_of(live, 17, [20.0, 10.0])
+    found = live.probe(18)
+    (signal,) = (one for one in found.signals if one.metric == METRIC)
+    assert (signal.level, signal.version, signal.baseline_windows) == ("OK", "2.0.0", 14)
+    assert found.notes == (), "its canary windows are not judged again"
+    (signal,) = (one for one in live.probe(19).signals if one.metric == METRIC)
+    assert signal.level == "WARN", "10 was well for the version before, not for this one"
+    assert live.place.enabled == "1.0.0", "the fallback takes over"
+    assert verify_ledger(live.workspace.store).troubles == ()
+
+
+def test_a_canary_neither_resets_nor_inherits_the_baseline_of_the_live_version(live: Live) -> None:
+    days_of(live, 0, lively())
+    live.probe(16)
+    live.now = day(16)
+    live.to_canary("2.0.0")
+    days_of(live, 16, [10.0])
+    days_of(live, 16, [BAD], version="2.0.0")
+    found = live.probe(17)
+    levels = {one.version: (one.level, one.baseline_windows) for one in found.signals}
+    assert levels == {"1.0.0": ("OK", 14), "2.0.0": ("INSUFFICIENT_BASELINE", 0)}
+
+
+def test_points_that_begin_to_name_the_live_version_keep_its_baseline(live: Live) -> None:
+    days_of(live, 0, lively())
+    live.probe(16)
+    days_of(live, 16, [BAD], version="1.0.0")
+    found = live.probe(17)
+    (signal,) = (one for one in found.signals if one.metric != METRIC)
+    assert (signal.level, signal.baseline_windows) == ("WARN", 14)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from gatemark.core.canonical import digest
-from gatemark.core.measurement import Evidence
+from gatemark.core.measurement import Evidence, Measurement
 from gatemark.core.policy import Finding, Policy, Rule
 from gatemark.core.result import AnswerTime, AssetRef, Cost, PackRef, Result, seal
 from gatemark.lifecycle.exam_identity import exam_of
@@ -27,6 +27,7 @@ def result(
     baseline: str | None = None,
     policy: Policy = POLICY,
     answered_at: datetime | None = None,
+    measurements: tuple[Measurement, ...] = (),
 ) -> Result:
     """A result as a pack run would seal it."""
     observed = 0.7 if verdict == "pass" else 0.05
@@ -46,7 +47,7 @@ def result(
             )
             for suite, kind in SUITES.items()
         ),
-        measurements=(),
+        measurements=measurements,
         findings=(
             Finding(
                 *("golden.floor", "score", "block", ">=", 0.5, "value"),

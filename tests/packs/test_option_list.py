@@ -8,6 +8,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from gatemark.evidence.exam import suites
 from gatemark.packs.documents import json_schema
 from gatemark.packs.option_list import (
     describe_judges,
@@ -15,6 +16,7 @@ from gatemark.packs.option_list import (
     describe_probes,
     describe_scorers,
     describe_targets,
+    options_of,
 )
 from gatemark.scorers.scorer import scorers
 
@@ -112,6 +114,16 @@ def test_every_option_says_what_it_means(describe: Callable[[], dict[str, Any]])
         f"{name}.{option.name}"
         for name, part in describe().items()
         for option in part.options
+        if not option.meaning
+    ]
+    assert silent == []
+
+
+def test_every_option_of_a_suite_says_what_it_means() -> None:
+    silent = [
+        f"{suite.kind}.{option.name}"
+        for suite in suites()
+        for option in options_of(suite.options)
         if not option.meaning
     ]
     assert silent == []

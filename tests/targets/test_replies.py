@@ -106,9 +106,10 @@ def test_the_copy_does_not_change_with_its_source() -> None:
     ],
 )
 def test_a_field_of_the_wrong_kind_is_a_bad_reply(field: str, value: Any, complaint: str) -> None:
-    reply = reply_from_fields({"output": "a", field: value}, 1.0)
     with pytest.raises(TargetError, match=complaint):
-        checked(reply, max_bytes=1000)
+        reply_from_fields({"output": "a", field: value}, 1.0)
+    with pytest.raises(TargetError, match=complaint):
+        checked(Reply(output="a", latency_ms=1.0, **{field: value}), max_bytes=1000)
 
 
 def test_a_reply_over_the_limit_is_a_bad_reply() -> None:

@@ -13,7 +13,7 @@ from httpx2 import Client
 from tests.web.scene import PASSWORD, Scene
 
 from gatemark.accounts.open_stores import people_of
-from gatemark.core.logs import configure_logs
+from gatemark.logs import configure_logs
 
 MADE = re.compile(r"[0-9a-f]{32}")
 

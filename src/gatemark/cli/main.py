@@ -12,8 +12,8 @@ from gatemark import __version__
 from gatemark.cli.internal_error import internal_error_lines
 from gatemark.cli.options import LazyGroup
 from gatemark.core.errors import ExitCode, GatemarkError
-from gatemark.core.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
 from gatemark.core.text import visible_line
+from gatemark.logs import FORMATS, LEVELS, LogFormat, LogLevel, configure_logs
 
 VERBS: dict[str, tuple[str, str]] = {
     "validate": ("gatemark.cli.validate", "Check evidence files line by line."),

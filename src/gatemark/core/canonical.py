@@ -16,7 +16,11 @@ from gatemark.core.errors import InvalidValueError
 DIGEST_PREFIX: Final = "sha256:"
 _DIGEST_PATTERN: Final = re.compile(r"sha256:[0-9a-f]{64}\Z")
 StructType = TypeVar("StructType", bound=type[msgspec.Struct])
+_encode: Final = msgspec.json.Encoder().encode
 _encode_sorted: Final = msgspec.json.Encoder(order="sorted").encode
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_EXACT: Final = 2**53 - 1
+_TINY: Final = 1e-5
 _LATER_FIELDS: Final[dict[type, dict[str, str]]] = {}
 """Sealed structs that gained fields since their first release: attribute by encoded name."""
 
@@ -50,37 +54,83 @@ def canonical_bytes(value: object) -> bytes:
     are refused rather than rounded.
     """
     try:
-        return rfc8785.dumps(plain(value))
+        return _encode(_ordered(value))
     except (rfc8785.CanonicalizationError, TypeError, RecursionError, UnicodeError) as error:
         raise InvalidValueError(f"no canonical form: {error}") from error
 
 
+def _ordered(value: Any) -> Any:
+    """Return a value so that msgspec, which is compiled, writes what RFC 8785 asks for.
+
+    The library of the standard is Python; it writes the few numbers on which the two differ.
+    """
+    kind = type(value)
+    if kind is str or value is None or kind is bool:
+        return value
+    if kind is dict:
+        # The order is that of UTF-16, which differs from Python's for characters beyond ASCII.
+        try:
+            ascii_only = "".join(value).isascii()
+        except TypeError:  # members of an enum have a text; other names are refused
+            value = _one_level(value)
+            ascii_only = "".join(value).isascii()
+        names = sorted(value) if ascii_only else sorted(value, key=_utf16)
+        return {name: _ordered(value[name]) for name in names}
+    if kind is list:
+        return [_ordered(inner) for inner in value]
+    if kind is int or kind is float:
+        return _number(value)
+    return _ordered(_one_level(value))
+
+
+def _number(value: float) -> object:
+    if -_EXACT <= value <= _EXACT:
+        if value == int(value):
+            return int(value)
+        if abs(value) > _TINY:
+            return value
+    return msgspec.Raw(rfc8785.dumps(value))
+
+
+def _utf16(name: str) -> bytes:
+    return name.encode("utf-16-be")
+
+
 def plain(value: object) -> Any:
     """Return a value as JSON types, without later fields that say nothing."""
-    if not _LATER_FIELDS:
-        return msgspec.to_builtins(value)
-    if isinstance(value, msgspec.Struct):
-        return _plain_struct(value)
-    if isinstance(value, Mapping):
-        return {msgspec.to_builtins(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if isinstance(value, dict):
+        return {
+            name if type(name) is str else msgspec.to_builtins(name): plain(inner)
+            for name, inner in value.items()
+        }
+    if isinstance(value, list):
         return [plain(inner) for inner in value]
-    return msgspec.to_builtins(value)
+    return plain(_one_level(value))
 
 
-def _plain_struct(value: msgspec.Struct) -> dict[str, object]:
-    # The shallow encoding decides which members there are (tags, names, omitted defaults).
-    members: dict[str, object] = msgspec.to_builtins(value)
-    later = _LATER_FIELDS.get(type(value), {})
+def _one_level(value: object) -> Any:
+    """Return a value as a JSON type, with its members as they are."""
+    if isinstance(value, Mapping):
+        return {msgspec.to_builtins(name): inner for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return list(value)
+    if not isinstance(value, msgspec.Struct) or value.__struct_config__.array_like:
+        return msgspec.to_builtins(value)
+    config = value.__struct_config__
+    # Where a struct leaves out defaults, its own encoding decides which members there are.
+    kept = msgspec.to_builtins(value) if config.omit_defaults else None
+    members = {} if config.tag is None else {config.tag_field: config.tag}
+    later = _LATER_FIELDS.get(type(value), ())
     fields = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
     for encoded, field in fields:
-        if encoded not in members:
-            continue
         inner = getattr(value, field)
-        if encoded in later and _says_nothing(inner):
-            del members[encoded]
-        elif isinstance(inner, msgspec.Struct | Mapping | list | tuple):
-            members[encoded] = plain(inner)
+        if inner is msgspec.UNSET or not (kept is None or encoded in kept):
+            continue
+        if not (encoded in later and _says_nothing(inner)):
+            members[encoded] = inner
     return members
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from gatemark.core.errors import IntegrityError
-from gatemark.core.result import AssetKind
+from gatemark.core.errors import IntegrityError, UsageError
+from gatemark.core.result import AssetKind, Result
 from gatemark.core.stored import convert_stored
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
+from gatemark.drift.sealed_scores import fixed_scores
 from gatemark.drift.signal import Episode, Window, split_metric
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, TRANSITION
 from gatemark.lifecycle.citations import Citations
@@ -24,6 +27,8 @@ from gatemark.lifecycle.model.stages import CANARY
 from gatemark.lifecycle.model.state import Asset, EnvironmentState, Track
 from gatemark.lifecycle.state_cache import read_state, recorded
 from gatemark.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 _STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
@@ -86,7 +91,10 @@ class ServingHistory:
     """
 
     def __init__(self, workspace: Workspace, asset: str | None = None) -> None:
+        self._workspace = workspace
         self._served: dict[str, list[tuple[float, str | None]]] = {}
+        self._cited: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._scores: dict[tuple[str, str], dict[str, tuple[float, int]]] = {}
         assets: dict[str, Asset] = {}
         for event, payload in workspace.events.events(kind=TRANSITION, subject=asset):
             line = recorded(event, payload)
@@ -95,6 +103,8 @@ class ServingHistory:
             name = line.fact.asset
             known = assets.setdefault(name, Asset(name=name))
             line.fact.apply(known, line)
+            if line.fact.result_ids:
+                self._cited[name, line.fact.version] = line.fact.result_ids
             version = serving(known.place(PRODUCTION))
             served = self._served.setdefault(name, [])
             if (served[-1][1] if served else None) != version:
@@ -106,6 +116,26 @@ class ServingHistory:
         versions = [version for _, version in self._served.get(series.asset, ()) if version]
         latest = versions[-1] if versions else None
         return msgspec.structs.replace(series, version=named or latest)
+
+    def sealed_score(self, series: Series) -> tuple[float, int] | None:
+        """Return the score of a series' metric in the results that its version cites.
+
+        The second number is how many items the score rests on. None when no result has the metric.
+        """
+        key = (series.asset, series.version or "")
+        if key not in self._cited:
+            return None
+        if key not in self._scores:
+            self._scores[key] = fixed_scores(self._results(self._cited[key]))
+        return self._scores[key].get(series.watched_metric)
+
+    def _results(self, names: Iterable[str]) -> Iterator[Result]:
+        for name in names:
+            try:
+                yield self._workspace.results.get(name)
+            except (UsageError, IntegrityError) as error:
+                # One damaged result must not stop the probe of all assets.
+                logger.warning("no comparison with a sealed score: %s", error)
 
     def version_at(self, asset: str, window: Window) -> str | None:
         """Return the version that served at the end of a window; None when none is known."""

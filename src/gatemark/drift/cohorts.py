@@ -66,22 +66,25 @@ def gather(
     """Every series under its watches, with its windows up to now.
 
     Windows that were judged by all of a cohort are not gathered to be judged again. Those that the
-    version of a series did not serve are left out.
+    version of a series did not serve are left out. A baseline begins with the windows that were
+    pushed by the name of its version, such as those of its canary.
     """
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
     chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
     unwatched = []
+    scores = {} if history is None else _scores(history, series)
     for one in series:
         kind = kinds.get(one.asset)
         key = (one.watched_metric, one.form, kind)
         if key not in chosen:
             chosen[key] = watches_of(policy, one, kind)
-        if not chosen[key]:
-            unwatched.append(one)
-        for watch in chosen[key]:
+        mine = [watch for watch in chosen[key] if scores.get(one.id) or not _needs_score(watch)]
+        for watch in mine:
             # Histograms with other bins have other parts, but classes may become more.
             width = 0 if one.form == "categories" else part_count(one.form, one.layout)
             groups[policy.watches.index(watch), one.form, width].append(one)
+        if not mine:
+            unwatched.append(one)
     cohorts = tuple(
         Cohort(
             policy.watches[place],
@@ -97,8 +100,42 @@ def gather(
     for cohort in cohorts:
         if history is not None:
             history.leave_out(cohort)
+        _seed(cohort)
+        for row, one in enumerate(cohort.series):
+            if one.id in scores:
+                cohort.reference[row] = scores[one.id]
         cohort.close()
     return GatheredCohorts(cohorts, tuple(unwatched))
+
+
+def _needs_score(watch: Watch) -> bool:
+    return detectors().get(watch.detector).needs_reference
+
+
+def _scores(history: ServingHistory, series: Sequence[Series]) -> dict[int, tuple[float, int]]:
+    found = ((one.id, history.sealed_score(one)) for one in series if one.form in ("value", "k"))
+    return {number: score for number, score in found if score is not None}
+
+
+def _seed(cohort: Cohort) -> None:
+    """Begin the baseline of a series with the windows of its version that another one holds.
+
+    A version has at most two series of a metric: that of the points that name it, and that of the
+    points that name none while it serves.
+    """
+    alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for row, one in enumerate(cohort.series):
+        if one.version is not None:
+            grid = (int(cohort.window_s[row]), int(cohort.phase_s[row]))
+            alike[one.asset, one.watched_metric, one.version, one.layout, grid].append(row)
+    for pair in alike.values():
+        if len(pair) < 2:
+            continue
+        own = [(cohort.raw_items[row] > 0) & ~cohort.is_foreign[row] for row in pair]
+        for row, other, mine, theirs in zip(pair, pair[::-1], own, own[::-1], strict=True):
+            if mine.any():
+                before = np.arange(cohort.columns) < np.argmax(mine)
+                cohort.seed(row, other, theirs & before)
 
 
 def _rounds(

@@ -15,6 +15,7 @@ from gatemark.drift.assets import Served
 from gatemark.drift.ledger import open_push
 from gatemark.drift.point import Point, Pushed
 from gatemark.drift.push import PointIngest
+from gatemark.drift.sealed_scores import suite_scores
 from gatemark.evidence.observations import ConfidenceValue, Hit, Observation, point_sources
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event_kinds import RESULT_SEALED, sealed_moment
@@ -26,8 +27,6 @@ DECISIONS: Final = "advisory"
 CONFIDENCE_BINS: Final = 10
 CALIBRATION_BINS: Final = 15
 _EDGE: Final = 1e-9
-_LANES: Final = {"golden": ("score", "golden_accuracy"), "calibration": ("ece", "calibration_ece")}
-"""The measurement of each kind of suite that is watched, and the metric it becomes."""
 
 
 class DeriveRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,14 +106,8 @@ def _from_results(
 
 def _result_tally(result: Result, name: str, window: int) -> WindowTally:
     tally = WindowTally()
-    suites = {e.checks["suite"]: e.checks["kind"] for e in result.evidence if "suite" in e.checks}
-    for suite, kind in suites.items():
-        if kind not in _LANES:
-            continue
-        wanted, metric = _LANES[kind]
-        for measurement in result.measurements:
-            if measurement.key == (wanted, suite) and measurement.value is not None:
-                tally.value(name, metric, window, measurement.value, measurement.n)
+    for score in suite_scores(result):
+        tally.value(name, score.metric, window, score.value, score.items)
     return tally
 
 

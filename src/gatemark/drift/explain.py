@@ -147,7 +147,11 @@ def _plain(watch: Watch) -> Watch:
 def of_a_number(policy: DriftPolicy) -> list[Watched]:
     """The watches that judge a metric of one number, preferably one that no table names."""
     watched = [(_plain(watch), detectors().get(watch.detector)) for watch in policy.watches]
-    numbers = [pair for pair in watched if "value" in pair[1].forms - pair[1].named_forms]
+    numbers = [
+        pair
+        for pair in watched
+        if "value" in pair[1].forms - pair[1].named_forms and not pair[1].needs_reference
+    ]
     named = [pair for pair in numbers if pair[0].metric == ANY_METRIC] or numbers
     first = named[0][0].metric if named else ANY_METRIC
     return [

@@ -32,7 +32,7 @@ from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
 from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
-from gatemark.drift.signal import DriftSignal, Episode, severity
+from gatemark.drift.signal import UNJUDGED, DriftSignal, Episode, severity
 from gatemark.drift.stores.memories import KeptMemory, LastTick, MemoryRow
 from gatemark.workspace import Workspace
 
@@ -79,9 +79,9 @@ class Evaluation(NamedTuple):
     changed_series: tuple[Series, ...]
 
     def by_metric(self) -> tuple[DriftSignal, ...]:
-        """The signals, but one for a metric with a probe and a watch for lasting shifts.
+        """The signals, but one for a metric with a probe and watches for lasting shifts.
 
-        It is that of the probe, unless the other one is worse.
+        It is that of the probe, unless the probe cannot judge yet or another one is worse.
         """
         lasting = {detector.name for detector in detectors() if detector.is_self_starting}
         shown: dict[tuple[str, str], DriftSignal] = {}
@@ -90,7 +90,9 @@ class Evaluation(NamedTuple):
             key = (signal.asset, signal.metric)
             known = shown.get(key)
             if signal.detector in lasting and known is not None:
-                if severity(signal.level) > severity(known.level):
+                if signal.level not in UNJUDGED and (
+                    known.level in UNJUDGED or severity(signal.level) > severity(known.level)
+                ):
                     shown[key] = signal
             elif known is None:
                 shown[key] = signal

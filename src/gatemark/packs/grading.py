@@ -42,7 +42,7 @@ from gatemark.scorers.scorer import JudgeQualification, Scorable, scorers
 from gatemark.targets.journal import Journals, Reuse
 from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
-from gatemark.targets.spec import TargetSpec, build, parse_spec, target_identity
+from gatemark.targets.spec import TargetSpec, build, changed_files, parse_spec, target_identity
 
 JUDGE_SCORER = "judge"
 LICENCE = "licence"
@@ -131,6 +131,9 @@ class Graders(Protocol):
     def spent(self, *places: str) -> tuple[int, float | None]:
         """Calls made and money spent, on these places or on all; None for an unknown cost."""
 
+    def changed_files(self) -> dict[str, tuple[str, ...]]:
+        """The files of each judge that are not what they were when it was opened."""
+
     async def close(self) -> None:
         """Let go of what was opened."""
 
@@ -145,7 +148,10 @@ class _Judge(NamedTuple):
 
 
 class LiveGraders:
-    """Judges that are really asked."""
+    """Judges that are really asked.
+
+    They are opened before the arms, whose code could change them; ``journals`` come later.
+    """
 
     def __init__(
         self,
@@ -153,12 +159,12 @@ class LiveGraders:
         folder: Path,
         *,
         jobs: int,
-        journals: Journals | None,
         open_recording: Callable[[Path], tuple[Mapping[tuple[str, int], Reply | CallError], str]],
         on_progress: Callable[[str, RunProgress], None] | None = None,
     ) -> None:
+        self.journals: Journals | None = None
+        self._folder = folder
         self._jobs = jobs
-        self._journals = journals
         self._on_progress = on_progress
         self._judges: dict[str, _Judge] = {}
         self._outcomes: dict[str, dict[tuple[str, ItemKey], CallOutcome]] = {}
@@ -178,6 +184,11 @@ class LiveGraders:
         except GatemarkError:
             asyncio.run(self.close())
             raise
+
+    @property
+    def identities(self) -> dict[str, dict[str, object]]:
+        """What identifies each judge."""
+        return {name: judge.identity for name, judge in self._judges.items()}
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         options = judge_options(suite)
@@ -213,9 +224,9 @@ class LiveGraders:
     async def _run(self, judge: _Judge, calls: list[Call], name: str) -> tuple[CallOutcome, ...]:
         on_progress, journal = self._on_progress, None
         reuse: Reuse = "resume"
-        if self._journals is not None:
-            journal = self._journals.open(f"judge-{name}", judge.identity)
-            reuse = self._journals.reuse
+        if self.journals is not None:
+            journal = self.journals.open(f"judge-{name}", judge.identity)
+            reuse = self.journals.reuse
         try:
             done = await run_calls(
                 judge.target,
@@ -244,6 +255,12 @@ class LiveGraders:
         costs = [outcome.reply.cost for outcome in chosen if outcome.reply and outcome.attempts]
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
         return sum(outcome.attempts for outcome in chosen), money
+
+    def changed_files(self) -> dict[str, tuple[str, ...]]:
+        return {
+            name: changed_files(judge.spec, judge.target, self._folder, judge.identity)
+            for name, judge in self._judges.items()
+        }
 
     async def close(self) -> None:
         for judge in self._judges.values():
@@ -336,6 +353,9 @@ class RecordedGraders:
     def spent(self, *_places: str) -> tuple[int, float | None]:
         return 0, 0.0
 
+    def changed_files(self) -> dict[str, tuple[str, ...]]:
+        return {}
+
     async def close(self) -> None:
         """Nothing is open."""
 
@@ -372,9 +392,9 @@ Labels = Callable[[str, JudgeSpec, JudgeOptions], LabelledSet]
 """Finds what people said, by the judge's name and spec, for a rubric."""
 
 
-def labels_in(folder: Path) -> Labels:
-    """Labels in the files that a pack names, found from its folder."""
-    return lambda _name, judge, options: read_labels(folder / judge.labels, judge.labels, options)
+def labels_of(snapshots: Mapping[str, Snapshot]) -> Labels:
+    """Labels that were read when the pack was opened, by judge."""
+    return lambda name, _judge, options: labelled_set(snapshots[name], options)
 
 
 def read_labels(path: Path, name: str, options: JudgeOptions) -> LabelledSet:

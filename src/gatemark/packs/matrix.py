@@ -8,7 +8,6 @@ passes although it drops by more than the margin is at most ``alpha``, however m
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from gatemark.packs.run import (
     forget_session,
     let_go_on_error,
     open_arms,
+    open_graders,
     open_session,
     prepare,
     refuse_unpinned_arms,
@@ -106,11 +106,13 @@ def run_matrix(
     choices = prepare(workspace, opened, path, choices, waivers)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
-        arms = _open_cells(workspace, opened, choices, cells)
+        graders = open_graders(opened, choices, on_progress)
+        with let_go_on_error({}, graders):
+            arms = _open_cells(workspace, opened, choices, cells)
         session = open_session(
-            workspace, opened, arms, choices, on_progress=on_progress, on_notice=on_notice
+            workspace, opened, arms, graders, choices, on_progress=on_progress, on_notice=on_notice
         )
-        answers, qualifications = asyncio.run(answer_session(session, workspace.clock))
+        answers, qualifications = answer_session(session, workspace.clock)
         answered = _Answered(answers, qualifications, exams)
         runs = [
             _cell_run(session, answered, cell, opened.pack.tried, actor=workspace.actor)
@@ -142,7 +144,6 @@ def _open_cells(
     workspace: Workspace, opened: OpenPack, choices: RunChoices, cells: Sequence[Cell]
 ) -> dict[str, ArmSource]:
     """Open the baseline once, and every candidate under its name."""
-    pack = opened.pack
     if choices.cache:
         for cell in cells:
             refuse_unpinned_arms(opened, _of_cell(choices, cell))
@@ -152,12 +153,12 @@ def _open_cells(
     with let_go_on_error(arms):
         for cell in cells[1:]:
             arms[cell.name] = open_arm(
-                pack,
+                opened,
                 CANDIDATE,
                 cell.target,
-                opened.folder,
                 jobs=choices.jobs,
                 store=workspace.local_folder,
+                other=choices.baseline,
             )
     return arms
 
@@ -183,7 +184,7 @@ def _cell_run(
         qualifications=answered.qualifications,
         judge_cost=session.graders.spent(cell.name),
         limit=session.choices.limit,
-        conditions=arm_conditions(arms, answers),
+        conditions=arm_conditions(arms, answers, session.graders),
         baseline_how=session.choices.baseline_how,
         answer_time=answer_time_of_run(session, answers, actor=actor),
         cell=", ".join(f"{axis} {name}" for axis, name in cell.values.items()),

@@ -5,6 +5,8 @@ Every mistake in the file is named with its line before anything runs.
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Snapshot, draw, frozen_rows, read_dataset
@@ -139,14 +142,18 @@ BUILTIN = "builtin:"
 
 
 class OpenPack(msgspec.Struct, frozen=True):
-    """A pack with the folder it stands in and its data, frozen.
+    """A pack with the folder it stands in, its data and its judges' labels, frozen.
 
-    Scorers are loaded once: code that is examined may write into the folder later on.
+    Everything is read once: code that is examined may write into the folder later on.
     """
 
     pack: Pack
     folder: Path
     snapshots: dict[str, Snapshot]
+    labels: dict[str, Snapshot] = {}
+    """What people said, by the judge that is compared with them."""
+    commit: dict[str, str] = {}
+    """The commit that the folder stands on, where there is one."""
     _scorers: dict[str, tuple[ScoreFunction, dict[str, str]]] = {}
 
     def scorer(self, suite: SuiteSpec) -> tuple[ScoreFunction, dict[str, str]]:
@@ -169,7 +176,29 @@ def open_pack(path: str) -> OpenPack:
         if suite.template is not None:
             # What cannot be filled in is refused before anybody is asked.
             calls_of(suite, snapshots[suite.id].rows)
-    return OpenPack(pack, folder, snapshots)
+    labels = {
+        name: read_dataset(str(folder / judge.labels), judge.labels)
+        for name, judge in pack.judges.items()
+    }
+    return OpenPack(pack, folder, snapshots, labels, _git_state(folder))
+
+
+def _git_state(folder: Path) -> dict[str, str]:
+    git = shutil.which("git")
+    if git is None:
+        return {}
+    head = _git(git, folder, "rev-parse", "HEAD")
+    if head is None:
+        return {}
+    dirty = _git(git, folder, "status", "--porcelain", "--untracked-files=no")
+    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
+
+
+def _git(git: str, folder: Path, *arguments: str) -> str | None:
+    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
+        [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
@@ -233,6 +262,16 @@ def scoring_of(opened: OpenPack) -> dict[str, dict[str, str]]:
     """What identifies the scoring of every suite whose items are answered."""
     answering = [suite for suite in opened.pack.suites if suite.dataset is not None]
     return {suite.id: opened.scorer(suite)[1] for suite in answering}
+
+
+def scorer_code(opened: OpenPack) -> dict[str, str]:
+    """What pins the code of the pack's own scorers, by suite."""
+    known = {"scorer", "version", "options"}
+    pins = {
+        suite: {name: value for name, value in identity.items() if name not in known}
+        for suite, identity in scoring_of(opened).items()
+    }
+    return {suite: digest(found) for suite, found in pins.items() if found}
 
 
 def probe_file() -> Traversable:

@@ -59,17 +59,27 @@ from gatemark.statistics.significance import holm, look_levels
 from gatemark.targets.port import OUTAGES
 
 ASKED: Final = "run.asked"
+CHANGED: Final = "run.changed"
 CONTRADICTED: Final = "run.contradicted"
+UNASKED: Final = "run.unasked"
+MODELS: Final = "run.models"
 IN_PROCESS: Final = "run.in_process"
 ISOLATED: Final = "run.isolated"
 CACHED: Final = "run.cached"
+OTHER_INPUTS: Final = "run.other_inputs"
+SAME_ARMS: Final = "run.same_arms"
 
 SEVERITIES: Final[Mapping[str, Severity]] = {
     CONTRADICTED: "hold",
     ASKED: "hold",
+    CHANGED: "hold",
+    UNASKED: "hold",
+    MODELS: "hold",
     IN_PROCESS: "hold",
     ISOLATED: "warn",
     CACHED: "warn",
+    OTHER_INPUTS: "warn",
+    SAME_ARMS: "warn",
 }
 """In the order in which they are spoken of."""
 
@@ -99,6 +109,12 @@ def conditions_of(result: Result) -> dict[str, str]:
     """Return the conditions under which a sealed result was made."""
     settings = result.policy.settings
     return {name: str(settings[name]) for name in SEVERITIES if name in settings}
+
+
+def limit_of(result: Result) -> int | None:
+    """The number of items per suite that a run was cut to; None when it was whole."""
+    limit = result.policy.settings.get("limit")
+    return limit if isinstance(limit, int) else None
 
 
 def refuse_waived_conditions(waivers: Sequence[Waiver]) -> None:

@@ -22,7 +22,6 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AnswerTime, AssetRef, Result, answer_time_of
-from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import (
     ArmAnswers,
@@ -33,7 +32,7 @@ from gatemark.packs.arms import (
     open_recording,
     reopen_arm,
 )
-from gatemark.packs.baselines import choose_baseline, pack_of
+from gatemark.packs.baselines import choose_baseline
 from gatemark.packs.embeddings import embedding_options, embedding_spec
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
@@ -41,11 +40,10 @@ from gatemark.packs.grading import (
     LiveGraders,
     RecordedGraders,
     SuiteQualification,
-    labels_in,
+    labels_of,
     qualify_judges,
 )
-from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks, title_of
-from gatemark.packs.pack import RULES_SETTING, Pack
+from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks
 from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
@@ -55,9 +53,23 @@ from gatemark.packs.pack_file import (
     open_pack,
     scoring_of,
 )
-from gatemark.packs.policy import ASKED, CACHED, IN_PROCESS, Look, conditions_of
-from gatemark.packs.rejudge import limit_of
-from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
+from gatemark.packs.policy import (
+    ASKED,
+    CACHED,
+    CHANGED,
+    MODELS,
+    SAME_ARMS,
+    Look,
+    conditions_of,
+    limit_of,
+)
+from gatemark.packs.seal import (
+    BASELINE_CHOSEN,
+    JUDGED_AGAIN,
+    PackRun,
+    refuse_changed_version,
+    seal_run,
+)
 from gatemark.targets.journal import Journals
 from gatemark.targets.spec import parse_spec, refuse_unpinned
 from gatemark.workspace import Workspace
@@ -106,9 +118,11 @@ def run_pack(
         exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
         if choices.cache:
             refuse_unpinned_arms(opened, choices)
-        arms = open_arms(workspace, opened, choices)
+        graders = open_graders(opened, choices, on_progress)
+        with let_go_on_error({}, graders):
+            arms = open_arms(workspace, opened, choices)
         session = open_session(
-            workspace, opened, arms, choices, on_progress=on_progress, on_notice=on_notice
+            workspace, opened, arms, graders, choices, on_progress=on_progress, on_notice=on_notice
         )
         result = _finished(workspace, session, exams, waivers=waivers, started_at=started_at)
     forget_session(session, [result], on_notice)
@@ -141,30 +155,36 @@ def prepare(
     return choices
 
 
+def open_graders(
+    opened: OpenPack, choices: RunChoices, on_progress: OnProgress | None
+) -> LiveGraders:
+    """Open the judges of a pack, before any code of an arm runs."""
+    return LiveGraders(
+        opened.pack,
+        opened.folder,
+        jobs=choices.jobs,
+        open_recording=open_recording,
+        on_progress=on_progress,
+    )
+
+
 def open_session(
     workspace: Workspace,
     opened: OpenPack,
     arms: Mapping[str, ArmSource],
+    graders: LiveGraders,
     choices: RunChoices,
     *,
     on_progress: OnProgress | None,
     on_notice: OnNotice | None,
 ) -> Session:
-    """Open journals and judges for arms that are open; the arms are closed when that fails."""
-    with let_go_on_error(arms):
-        folder = workspace.run_folder(_run_key(opened, arms, scoring_of(opened)))
+    """Open journals for arms and judges that are open; these are closed when that fails."""
+    with let_go_on_error(arms, graders):
+        folder = workspace.run_folder(_run_key(opened, arms, graders, scoring_of(opened)))
         if not choices.resume:
             _set_aside(folder, on_notice)
         cache = workspace.cache_folder if choices.cache else None
-        journals = Journals(folder, cache, is_new=not choices.resume)
-        graders = LiveGraders(
-            opened.pack,
-            opened.folder,
-            jobs=choices.jobs,
-            journals=journals,
-            open_recording=open_recording,
-            on_progress=on_progress,
-        )
+        graders.journals = journals = Journals(folder, cache, is_new=not choices.resume)
         return Session(opened, arms, graders, choices, journals, on_progress, folder)
 
 
@@ -256,7 +276,7 @@ def _finished(
             qualifications=qualifications,
             judge_cost=session.graders.spent(),
             limit=session.choices.limit,
-            conditions=arm_conditions(session.arms, arm_answers),
+            conditions=arm_conditions(session.arms, arm_answers, session.graders),
             names=session.choices.names,
             baseline_how=session.choices.baseline_how,
             judged_again=judged_again,
@@ -267,7 +287,7 @@ def _finished(
         evidence = gathered(arm_answers, qualifications).evidence({})
         return is_settled(session.opened, evidence, look, now=started_at)
 
-    run = gathered(*asyncio.run(answer_session(session, workspace.clock, settled)))
+    run = gathered(*answer_session(session, workspace.clock, settled))
     return seal_run(workspace, run, waivers=waivers, started_at=started_at)
 
 
@@ -289,14 +309,29 @@ def answer_time_of_run(
 
 
 def arm_conditions(
-    arms: Mapping[str, ArmSource], arm_answers: Mapping[str, ArmAnswers]
+    arms: Mapping[str, ArmSource], arm_answers: Mapping[str, ArmAnswers], graders: Graders
 ) -> dict[str, str]:
     """What the way the arms are called means for the verdict, the candidate's part first."""
+    changed = {name: arm.changed_files() for name, arm in arms.items()}
+    changed |= {f"judge {name}": files for name, files in graders.changed_files().items()}
     told: dict[str, dict[str, None]] = {}
     for arm in arms.values():
         for name, why in arm.conditions.items():
             told.setdefault(name, {})[why] = None
+    for name, files in changed.items():
+        if files:
+            why = f"{name}: {', '.join(files[:MAX_LISTED])} changed during the run; run it again"
+            told.setdefault(CHANGED, {})[why] = None
+    if BASELINE in arms and arms[CANDIDATE].identity == arms[BASELINE].identity:
+        why = "candidate and baseline are the same, so nothing was compared"
+        told.setdefault(SAME_ARMS, {})[why] = None
     for name, answers in arm_answers.items():
+        if len(answers.models) > 1 and arms[name].spec.is_unpinned_endpoint:
+            why = (
+                f"{name}: several models answered ({', '.join(answers.models[:MAX_LISTED])}); name "
+                "one of them, or vouch for the mixture with version: in the target"
+            )
+            told.setdefault(MODELS, {})[why] = None
         if answers.cached_count:
             why = f"{answers.cached_count} answers of the {name} were reused (--cache)"
             told.setdefault(CACHED, {})[why] = None
@@ -416,49 +451,60 @@ def wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, objec
 
 def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
     """Open the candidate and, where there is one, the baseline."""
-    pack, folder = opened.pack, opened.folder
+    pack = opened.pack
     if pack.targets is None:
         if choices.candidate is not None or isinstance(choices.baseline, Mapping):
             raise UsageError(f"pack {pack.name} asks nobody: it reads evidence files only")
         return {}
     raw = choices.candidate or pack.targets.candidate
     store = workspace.local_folder
-    arms = {CANDIDATE: open_arm(pack, CANDIDATE, raw, folder, jobs=choices.jobs, store=store)}
     wanted = wanted_baseline(opened, choices)
-    with let_go_on_error(arms):
-        if isinstance(wanted, str) and wanted != "none":
-            earlier = workspace.existing_results().get(wanted)
-            _refuse_other_data(earlier, opened)
-            _refuse_cut_short(earlier, choices.limit)
-            arms[BASELINE] = reopen_arm(earlier, CANDIDATE, workspace)
-        elif not isinstance(wanted, str):
-            arms[BASELINE] = open_arm(
-                pack, BASELINE, wanted, folder, jobs=choices.jobs, store=store
-            )
-    return arms
+    # The baseline is read first: opening a candidate runs its code.
+    baseline: dict[str, ArmSource] = {}
+    if isinstance(wanted, str) and wanted != "none":
+        earlier = workspace.existing_results().get(wanted)
+        _refuse_other_data(earlier, opened)
+        _refuse_cut_short(earlier, choices.limit)
+        baseline[BASELINE] = reopen_arm(earlier, CANDIDATE, workspace)
+    elif not isinstance(wanted, str):
+        baseline[BASELINE] = open_arm(
+            opened, BASELINE, wanted, jobs=choices.jobs, store=store, other=raw
+        )
+    with let_go_on_error(baseline):
+        candidate = open_arm(opened, CANDIDATE, raw, jobs=choices.jobs, store=store, other=wanted)
+    return {CANDIDATE: candidate, **baseline}
 
 
 @contextmanager
-def let_go_on_error(arms: Mapping[str, ArmSource]) -> Iterator[None]:
-    """Close arms that were opened for a run that cannot start."""
+def let_go_on_error(
+    arms: Mapping[str, ArmSource], graders: Graders | None = None
+) -> Iterator[None]:
+    """Close what was opened for a run that cannot start."""
     try:
         yield
     except GatemarkError:
-        asyncio.run(_close(arms))
+        asyncio.run(_close(arms, graders))
         raise
 
 
-async def _close(arms: Mapping[str, ArmSource]) -> None:
+async def _close(arms: Mapping[str, ArmSource], graders: Graders | None) -> None:
     for arm in arms.values():
         await arm.close()
+    if graders is not None:
+        await graders.close()
 
 
 def _run_key(
-    opened: OpenPack, arms: Mapping[str, ArmSource], scoring: dict[str, dict[str, str]]
+    opened: OpenPack,
+    arms: Mapping[str, ArmSource],
+    graders: LiveGraders,
+    scoring: dict[str, dict[str, str]],
 ) -> str:
     """What a run is a run of; a resumed run must have the same."""
     return digest(
         {
+            "judges": graders.identities,
+            "labels": {name: found.reference for name, found in opened.labels.items()},
             "pack": digest(opened.pack),
             "snapshots": list(opened.references),
             "arms": {name: dict(arm.identity) for name, arm in arms.items()},
@@ -467,10 +513,26 @@ def _run_key(
     )
 
 
-async def answer_session(
+def answer_session(
     session: Session,
     now: Callable[[], datetime],
     settled: Callable[[Look, Arms, Qualifications], bool] | None = None,
+) -> tuple[Arms, Qualifications]:
+    """Ask every arm of an open session, and close it."""
+    answered: list[tuple[Arms, Qualifications]] = []
+
+    async def work() -> None:
+        # Returned, 10,000 answers would cost asyncio 0.1 s: it formats the result of its main task.
+        answered.append(await _answer_session(session, now, settled))
+
+    asyncio.run(work())
+    return answered[0]
+
+
+async def _answer_session(
+    session: Session,
+    now: Callable[[], datetime],
+    settled: Callable[[Look, Arms, Qualifications], bool] | None,
 ) -> tuple[Arms, Qualifications]:
     """Licences first: a judge that cannot be compared with people is found out before the rest.
 
@@ -480,7 +542,7 @@ async def answer_session(
     arm_answers: Arms = {}
     try:
         qualifications = await qualify_judges(
-            session.opened.pack, session.graders, labels_in(session.opened.folder)
+            session.opened.pack, session.graders, labels_of(session.opened.labels)
         )
         looks = () if settled is None else _looks(session)
         for look in looks or (None,):
@@ -490,8 +552,7 @@ async def answer_session(
             if look is None or settled is None or settled(look, arm_answers, qualifications):
                 break
     finally:
-        await _close(session.arms)
-        await session.graders.close()
+        await _close(session.arms, session.graders)
     return arm_answers, qualifications
 
 
@@ -534,85 +595,3 @@ def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
     if on_progress is None:
         return None
     return lambda suite, progress: on_progress(f"{arm} {suite}", progress)
-
-
-# The name and version of a pack stand for one content, for as long as a store remembers them.
-# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
-# The content is everything that decides: rules, suites, judges and data. Who answers (targets, a
-# matrix of them, evidence files) is what a pack examines, and may change; only a baseline must not
-# go missing.
-
-_EXAMINED = ("evidence", "baseline_evidence")
-_REPLAY = "replay"
-"""A suite over recent traffic, whose data is newer every time."""
-_LISTED = 5
-
-
-def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
-    """Refuse a pack whose name and version have a sealed result with other content."""
-    earlier = _last_whole_result(workspace, opened.pack)
-    if earlier is None:
-        return
-    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
-    if not changed:
-        return
-    pack = opened.pack
-    listed = ", ".join(changed[:_LISTED]) + (" and more" if len(changed) > _LISTED else "")
-    line, _ = place_in(settings_text(path), "$.version")
-    raise BadInputError(
-        f"{path}:{line}: version {pack.version} of pack {pack.name} already has a result with "
-        f"other content ({earlier.id[7:19]} of {earlier.finished_at:%Y-%m-%d %H:%MZ}); changed "
-        f"since: {listed}. Set version: {pack.version + 1}; to try changes first, use --limit or "
-        "another --store"
-    )
-
-
-def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
-    """Return the newest result that a run of this pack sealed over all its items.
-
-    Runs for debugging, runs that could not ask, and old evidence judged again freeze nothing; nor
-    do results of builds that let a version change, which did not mark evidence judged again.
-    """
-    if not workspace.has_store:
-        return None
-    title, results = title_of(pack), workspace.store.results
-    for identity in reversed(results.ids_by_title(title).get(title, [])):
-        result = results.get(identity)
-        if (
-            any(blob.name == PACK_BLOB for blob in result.blobs)
-            and RULES_SETTING in result.policy.settings
-            and limit_of(result) is None
-            and not {ASKED, IN_PROCESS} & set(conditions_of(result))
-            and JUDGED_AGAIN not in result.runtime
-        ):
-            return result
-    return None
-
-
-def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
-    """Name the keys and data sets that differ."""
-    old, new = _content(before), _content(opened.pack)
-    yield from (key for key in new if new[key] != old.get(key))
-    if before.has_baseline and not opened.pack.has_baseline:
-        yield "targets.baseline"
-    replayed = {
-        evidence.checks.get("snapshot")
-        for evidence in earlier.evidence
-        if evidence.checks.get("kind") == _REPLAY
-    }
-    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
-    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
-    yield from sorted({name.partition("@")[0] for name in differing})
-
-
-def _content(pack: Pack) -> dict[str, object]:
-    """Return what decides in a pack, by the keys of its file."""
-    fields: dict[str, object] = msgspec.to_builtins(pack)
-    for examined in ("targets", "suites", "matrix", "candidates"):
-        del fields[examined]
-    for suite in pack.suites:
-        values = msgspec.to_builtins(suite)
-        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
-        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
-    fields["suites"] = [suite.id for suite in pack.suites]
-    return fields

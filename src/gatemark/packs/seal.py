@@ -1,10 +1,11 @@
-"""From everything a run gathered to a sealed result in the store, with all that is kept for it."""
+"""From everything a run gathered to a sealed result in the store, with all that is kept for it.
+
+Sealed results also freeze a pack: its name and version stand for one content.
+"""
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -12,22 +13,37 @@ from typing import Final
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
+from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import EvidenceFile
-from gatemark.core.policy import Waiver
-from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
-from gatemark.evidence.rows import read_dataset, write_rows
+from gatemark.core.policy import Bench, Waiver
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.evidence.exam import runtime_versions
+from gatemark.evidence.rows import write_rows
+from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.arms import ArmAnswers, ArmSource
 from gatemark.packs.embeddings import vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome
 from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
-from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
-from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scoring_of
+from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
+from gatemark.packs.pack import RULES_SETTING, Pack, read_pack
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scorer_code, scoring_of
+from gatemark.packs.policy import (
+    ASKED,
+    IN_PROCESS,
+    POOLED,
+    UNASKED,
+    conditions_of,
+    limit_of,
+)
 from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
 JUDGED_AGAIN = "judged_again"
 """In the runtime of a result: the earlier result whose evidence ``gatemark gate`` judged."""
+LABELS = "labels."
+SCORER_CODE = "scorer_code."
+"""In the runtime of a result, by suite: people's labels of its judge, the code of its scorer."""
 CELL = "matrix.cell"
 """In the runtime of a result: which candidate of a matrix it judges."""
 EVIDENCE_TYPE = "application/octet-stream"
@@ -152,7 +168,7 @@ def seal_run(
         baseline=references.get(BASELINE),
         blobs=blobs,
         runtime={
-            **_git_state(run.opened.folder),
+            **run.opened.commit,
             **_models(arm_answers),
             **_packages(run),
             **_cached(arm_answers),
@@ -168,6 +184,7 @@ def seal_run(
         finished_at=finished_at,
         cost=_cost(run),
     )
+    workspace.refuse_erased(result)
     for data in (*written.values(), *definition.values()):
         workspace.blobs.put(data)
     for exam in run.exams.values():
@@ -202,8 +219,7 @@ def _identity(run: PackRun, arm: str) -> str:
     """The digest of what answered. Behind an address without a version, the model that it names."""
     source = run.arms[arm]
     told: dict[str, object] = {"target": dict(source.identity)}
-    is_endpoint = source.spec.http is not None or source.spec.openai is not None
-    if is_endpoint and source.spec.version is None and run.arm_answers[arm].models:
+    if source.spec.is_unpinned_endpoint and run.arm_answers[arm].models:
         told["models"] = list(run.arm_answers[arm].models)
     return digest(told)
 
@@ -224,8 +240,9 @@ def _cost(run: PackRun) -> Cost:
 
 def _scoring(run: PackRun) -> dict[str, str]:
     """What scored, as digests: the same answers scored otherwise are another result."""
-    labels = {f"labels.{suite}": found.labels for suite, found in run.qualifications.items()}
-    return {"scoring": digest(scoring_of(run.opened)), **labels}
+    labels = {f"{LABELS}{suite}": found.labels for suite, found in run.qualifications.items()}
+    code = {f"{SCORER_CODE}{suite}": pins for suite, pins in scorer_code(run.opened).items()}
+    return {"scoring": digest(scoring_of(run.opened)), **code, **labels}
 
 
 def _models(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
@@ -248,25 +265,6 @@ def _cached(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
     }
 
 
-def _git_state(folder: Path) -> dict[str, str]:
-    """The commit that a pack was run from, where there is one."""
-    git = shutil.which("git")
-    if git is None:
-        return {}
-    head = _git(git, folder, "rev-parse", "HEAD")
-    if head is None:
-        return {}
-    dirty = _git(git, folder, "status", "--porcelain", "--untracked-files=no")
-    return {"git.commit": head, "git.dirty": "unknown" if dirty is None else str(bool(dirty))}
-
-
-def _git(git: str, folder: Path, *arguments: str) -> str | None:
-    done = subprocess.run(  # noqa: S603 - fixed arguments, no shell
-        [git, "-C", str(folder), *arguments], capture_output=True, text=True, check=False
-    )
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
 PACK_BLOB: Final = "pack.json"
 ROWS_SUFFIX: Final = ".rows.jsonl"
 
@@ -278,11 +276,169 @@ def kept_definition(opened: OpenPack) -> dict[str, bytes]:
     for suite in pack.suites:
         if suite.dataset is not None:
             kept[suite.id + ROWS_SUFFIX] = write_rows(opened.snapshots[suite.id])
-    for name, judge in pack.judges.items():
-        labels = read_dataset(str(opened.folder / judge.labels), judge.labels)
+    for name, labels in opened.labels.items():
         kept[_labels_name(name)] = write_rows(labels)
     return kept
 
 
 def _labels_name(judge: str) -> str:
     return f"labels/{judge}{ROWS_SUFFIX}"
+
+
+def title_of(pack: Pack) -> str:
+    """Return the title of every result of a pack."""
+    return f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}"
+
+
+def result_of(
+    opened: OpenPack,
+    judged: PackDecision,
+    workspace: Workspace,
+    *,
+    candidate: AssetRef,
+    baseline: AssetRef | None,
+    blobs: Sequence[Blob],
+    runtime: Mapping[str, str],
+    waivers: Sequence[Waiver],
+    started_at: datetime,
+    finished_at: datetime,
+    cost: Cost,
+) -> Result:
+    """The sealed result of a judged pack."""
+    pack = opened.pack
+    verdict = judged.verdict
+    numbers = {number.key: number for number in judged.measurements}
+    total = numbers["bench", None]
+    pooled = numbers.get((POOLED, None))
+    drops = [pooled] if pooled else [n for n in judged.measurements if n.name == "regression"]
+    worst = max((n.value for n in drops if n.value is not None), default=None)
+    unknown = next((n.reason for n in drops if n.value is None), None)
+    return seal(
+        title=title_of(pack),
+        pack=PackRef(pack.name, pack.version, digest(pack)),
+        policy=judged.policy,
+        policy_digest=judged.policy.digest,
+        candidate=candidate,
+        baseline=baseline,
+        snapshots=opened.references,
+        runtime={**runtime_versions(), **runtime},
+        evidence=judged.evidence,
+        measurements=judged.measurements,
+        findings=verdict.findings,
+        bench=Bench(total.value, total.reason),
+        regression=Bench(
+            None if unknown or not drops else worst,
+            unknown or (None if drops else "the pack says that there is no baseline"),
+        ),
+        verdict=verdict.outcome,
+        blockers=verdict.blockers,
+        caveats=verdict.caveats,
+        figures=judged.figures,
+        blobs=tuple(blobs),
+        waivers=tuple(waivers),
+        started_at=started_at,
+        finished_at=finished_at,
+        actor=workspace.actor,
+        cost=cost,
+    )
+
+
+def pack_of(workspace: Workspace, result: Result) -> Pack:
+    """Return the pack that a result keeps."""
+    for blob in result.blobs:
+        if blob.name == PACK_BLOB:
+            data = workspace.blobs.get(blob.digest)
+            return read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
+    raise BadInputError(f"result {result.id} is not of a pack, so it cannot be a baseline")
+
+
+# The name and version of a pack stand for one content, for as long as a store remembers them.
+# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
+# The content is everything that decides: rules, suites, data, judges with their labels, scorers
+# with their code. Who answers (targets, a matrix of them, evidence files) is what a pack examines,
+# and may change; only a baseline must not go missing.
+
+_EXAMINED = ("evidence", "baseline_evidence")
+_REPLAY = "replay"
+"""A suite over recent traffic, whose data is newer every time."""
+_LISTED = 5
+
+
+def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
+    """Refuse a pack whose name and version have a sealed result with other content."""
+    earlier = _last_whole_result(workspace, opened.pack)
+    if earlier is None:
+        return
+    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
+    if not changed:
+        return
+    pack = opened.pack
+    listed = ", ".join(changed[:_LISTED]) + (" and more" if len(changed) > _LISTED else "")
+    line, _ = place_in(settings_text(path), "$.version")
+    raise BadInputError(
+        f"{path}:{line}: version {pack.version} of pack {pack.name} already has a result with "
+        f"other content ({earlier.id[7:19]} of {earlier.finished_at:%Y-%m-%d %H:%MZ}); changed "
+        f"since: {listed}. Set version: {pack.version + 1}; to try changes first, use --limit or "
+        "another --store"
+    )
+
+
+def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
+    """Return the newest result that a run of this pack sealed over all its items.
+
+    Runs for debugging, runs that could not ask or left answers out, and old evidence judged again
+    freeze nothing; nor do results of builds that let a version change, which did not mark evidence
+    judged again.
+    """
+    if not workspace.has_store:
+        return None
+    title, results = title_of(pack), workspace.store.results
+    for identity in reversed(results.ids_by_title(title).get(title, [])):
+        result = results.get(identity)
+        if (
+            any(blob.name == PACK_BLOB for blob in result.blobs)
+            and RULES_SETTING in result.policy.settings
+            and limit_of(result) is None
+            and not {ASKED, IN_PROCESS, UNASKED} & set(conditions_of(result))
+            and JUDGED_AGAIN not in result.runtime
+        ):
+            return result
+    return None
+
+
+def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
+    """Name the keys and data sets that differ."""
+    old, new = _content(before), _content(opened.pack)
+    yield from (key for key in new if new[key] != old.get(key))
+    if before.has_baseline and not opened.pack.has_baseline:
+        yield "targets.baseline"
+    replayed = {
+        evidence.checks.get("snapshot")
+        for evidence in earlier.evidence
+        if evidence.checks.get("kind") == _REPLAY
+    }
+    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
+    kept = earlier.runtime
+    code = scorer_code(opened)
+    for suite in opened.pack.suites:
+        # Results of earlier builds say nothing about code.
+        if kept.get(SCORER_CODE + suite.id, code.get(suite.id)) != code.get(suite.id):
+            yield f"code of the scorer of {suite.id}"
+        labels = None if suite.judge is None else opened.labels[suite.judge].reference
+        if kept.get(LABELS + suite.id, labels) != labels:
+            yield f"labels of judge {suite.judge}"
+    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
+    yield from sorted({name.partition("@")[0] for name in differing})
+
+
+def _content(pack: Pack) -> dict[str, object]:
+    """Return what decides in a pack, by the keys of its file."""
+    fields: dict[str, object] = msgspec.to_builtins(pack)
+    for examined in ("targets", "suites", "matrix", "candidates"):
+        del fields[examined]
+    for suite in pack.suites:
+        values = msgspec.to_builtins(suite)
+        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
+        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
+    fields["suites"] = [suite.id for suite in pack.suites]
+    return fields

@@ -99,7 +99,9 @@ def shifts_each(
         t = np.where(is_still, 0.0, best.moved / np.sqrt(noise))
     is_flat = has_cut & (variance == 0) & ~is_still
     known = has_cut & ~is_flat
-    z, p_value = _corrected(np.where(known, t, np.nan), freedom, cuts.is_possible.sum(axis=0))
+    z, p_value = corrected_for_cuts(
+        np.where(known, t, np.nan), freedom, cuts.is_possible.sum(axis=0)
+    )
     return Shifts(
         z=z,
         p_value=p_value,
@@ -182,7 +184,9 @@ def _left_over(centred: Floats, present: Flags, best: _Cuts, after: Floats) -> F
     return np.where(present, centred - means, 0.0)
 
 
-def _corrected(t: Floats, freedom: Floats, cuts: NDArray[np.int64]) -> tuple[Floats, Floats]:
+def corrected_for_cuts(
+    t: Floats, freedom: Floats, cuts: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
     """The signed normal score and p-value of the best of so many cuts."""
     plain, _ = normal_scores(t, freedom)
     with np.errstate(divide="ignore", invalid="ignore"):

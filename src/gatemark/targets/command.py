@@ -104,16 +104,20 @@ class CommandTarget:
         workers, self._idle = self._idle, []
         await asyncio.gather(*(worker.finish() for worker in workers))
 
-    def identity(self) -> dict[str, Any]:
+    def current_files(self) -> dict[str, str]:
+        """Return digests of the files that the command line names, as they are now."""
         files: dict[str, str] = {}
         for word in self._argv:
             path = (self._folder / word).resolve()
             if path.is_relative_to(self._folder) and path.is_file():
                 files[word] = digest_bytes(path.read_bytes())
+        return files
+
+    def identity(self) -> dict[str, Any]:
         return {
             "kind": "command",
             "argv": list(self._argv),
-            "files": files,
+            "files": self.current_files(),
             "send_sample": self._send_sample,
             **({"fields": list(self._shared)} if self._shared else {}),
         }

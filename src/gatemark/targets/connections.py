@@ -11,7 +11,7 @@ import select
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Final, cast
 from urllib.request import getproxies, proxy_bypass
 
 import httpcore2
@@ -50,7 +50,7 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
     """Opens connections on the running loop. Time limits are the caller's."""
 
     async def connect_tcp(
-        self, host: str, port: int, *_: Any, **__: Any
+        self, host: str, port: int, *_: object, **__: object
     ) -> httpcore2.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
         with _errors_as(httpcore2.ConnectError):
@@ -66,7 +66,7 @@ class AsyncioBackend(httpcore2.AsyncNetworkBackend):
         return _Stream(opened[1])
 
     async def connect_unix_socket(
-        self, path: str, *_: Any, **__: Any
+        self, path: str, *_: object, **__: object
     ) -> httpcore2.AsyncNetworkStream:
         raise httpcore2.UnsupportedProtocol(f"{path}: targets are reached by host and port")
 
@@ -78,11 +78,11 @@ class _Stream(httpcore2.AsyncNetworkStream):
     def __init__(self, line: _Line) -> None:
         self._line = line
 
-    async def read(self, max_bytes: int, *_: Any, **__: Any) -> bytes:
+    async def read(self, max_bytes: int, *_: object, **__: object) -> bytes:
         with _errors_as(httpcore2.ReadError):
             return await self._line.read(max_bytes)
 
-    async def write(self, buffer: bytes, *_: Any, **__: Any) -> None:
+    async def write(self, buffer: bytes, *_: object, **__: object) -> None:
         with _errors_as(httpcore2.WriteError):
             await self._line.write(buffer)
 
@@ -92,7 +92,11 @@ class _Stream(httpcore2.AsyncNetworkStream):
         await asyncio.sleep(0)
 
     async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, *_: Any, **__: Any
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        *_: object,
+        **__: object,
     ) -> httpcore2.AsyncNetworkStream:
         loop = asyncio.get_running_loop()
         line = self._line
@@ -107,7 +111,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
         line.transport = cast("asyncio.Transport", transport)
         return self
 
-    def get_extra_info(self, info: str) -> Any:
+    def get_extra_info(self, info: str) -> object:
         if info == "is_readable":
             return self._line.is_over()
         return self._line.transport.get_extra_info(info)

@@ -10,7 +10,7 @@ from datetime import datetime
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -53,9 +53,9 @@ class Call(msgspec.Struct, frozen=True):
 
     id: str
     epoch: int
-    input: Any
-    sample: dict[str, Any] = {}
-    variables: dict[str, Any] = {}
+    input: object
+    sample: dict[str, object] = {}
+    variables: dict[str, object] = {}
 
     @property
     def key(self) -> tuple[str, int]:
@@ -63,7 +63,7 @@ class Call(msgspec.Struct, frozen=True):
         return (self.id, self.epoch)
 
 
-def shared_fields(sample: Mapping[str, Any], fields: Iterable[str]) -> dict[str, Any]:
+def shared_fields(sample: Mapping[str, object], fields: Iterable[str]) -> dict[str, object]:
     """Return the fields of an item that the pack shares with its target."""
     return {name: sample[name] for name in fields if name in sample and name not in ANSWER_FIELDS}
 
@@ -71,17 +71,17 @@ def shared_fields(sample: Mapping[str, Any], fields: Iterable[str]) -> dict[str,
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a target answered. A number that it did not tell is None, never 0."""
 
-    output: Any
+    output: object
     latency_ms: float | None
     confidence: float | None = None
     cost: float | None = None
     model: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: dict[str, object] | None = None
     answered_at: datetime | None = None
     """When the answer was given; None where nobody recorded it."""
 
 
-def decode_reply(data: bytes) -> Any:
+def decode_reply(data: bytes) -> object:
     """Return a reply as JSON; a key that an object has twice would hide one of its values."""
     value = msgspec.json.decode(data)
     if isinstance(value, dict | list):
@@ -141,7 +141,7 @@ class Target(Protocol):
     async def close(self) -> None:
         """Let go of processes, threads and connections."""
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """What pins the target, as digest material; never a secret."""
 
 
@@ -200,7 +200,7 @@ MAX_INTEGER: Final = 2**53 - 1
 REPLY_FIELDS: Final = ("output", "confidence", "cost", "model", "usage")
 
 # A place is spelled out only when something is wrong there.
-Place = str | tuple[Any, Any]
+Place = str | tuple["Place", object]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -211,7 +211,7 @@ def bad_reply(message: str) -> TargetError:
 
 
 def reply_from_fields(
-    fields: Mapping[Any, Any], latency_ms: float, *, ignored: tuple[str, ...] = ()
+    fields: Mapping[str, object], latency_ms: float, *, ignored: tuple[str, ...] = ()
 ) -> Reply:
     """A reply from ``{output, confidence, cost, model, usage}``; only output is required."""
     unknown = [str(name) for name in fields if name not in REPLY_FIELDS and name not in ignored]
@@ -225,10 +225,10 @@ def reply_from_fields(
     return Reply(
         output=fields["output"],
         latency_ms=latency_ms,
-        confidence=fields.get("confidence"),
-        cost=fields.get("cost"),
-        model=fields.get("model"),
-        usage=fields.get("usage"),
+        confidence=_number(fields.get("confidence"), "confidence", high=1.0),
+        cost=_number(fields.get("cost"), "cost"),
+        model=told_model(fields.get("model")),
+        usage=told_usage(fields.get("usage")),
     )
 
 
@@ -239,8 +239,8 @@ def checked(reply: Reply, *, max_bytes: int) -> Reply:
         latency_ms=_number(reply.latency_ms, "latency_ms"),
         confidence=_number(reply.confidence, "confidence", high=1.0),
         cost=_number(reply.cost, "cost"),
-        model=_model(reply.model),
-        usage=_usage(reply.usage),
+        model=told_model(reply.model),
+        usage=told_usage(reply.usage),
         answered_at=reply.answered_at,
     )
     size = len(_encode(plain))
@@ -249,7 +249,7 @@ def checked(reply: Reply, *, max_bytes: int) -> Reply:
     return plain
 
 
-def plain_json(value: Any, place: Place, depth: int = 0) -> Any:
+def plain_json(value: object, place: Place, depth: int = 0) -> object:
     """A plain copy of a JSON-like value; a copy, so that its maker cannot change it later."""
     if value is None or value is True or value is False:
         return value
@@ -295,13 +295,13 @@ def _text(value: str, place: Place) -> str:
     return text
 
 
-def _key(name: Any, place: Place) -> str:
+def _key(name: object, place: Place) -> str:
     if not isinstance(name, str):
         raise bad_reply(f"{_spell(place)} has a key that is not text: {name!r}")
     return _text(name, place)
 
 
-def _number(value: Any, name: str, *, high: float = math.inf) -> float | None:
+def _number(value: object, name: str, *, high: float = math.inf) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, Real):
@@ -316,7 +316,8 @@ def _number(value: Any, name: str, *, high: float = math.inf) -> float | None:
     return number
 
 
-def _model(value: Any) -> str | None:
+def told_model(value: object) -> str | None:
+    """The name of a model as a reply tells it, or a bad_reply error."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -324,10 +325,12 @@ def _model(value: Any) -> str | None:
     return _text(value, "model")
 
 
-def _usage(value: Any) -> dict[str, Any] | None:
+def told_usage(value: object) -> dict[str, object] | None:
+    """The counts of tokens as a reply tells them, or a bad_reply error."""
     if value is None:
         return None
     if not isinstance(value, Mapping):
         raise bad_reply(f"usage must be an object, got {type(value).__name__}")
-    plain: dict[str, Any] = plain_json(value, "usage")
-    return plain
+    return {
+        _key(name, "usage"): plain_json(item, ("usage", name), 1) for name, item in value.items()
+    }

@@ -25,6 +25,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from importlib.machinery import PathFinder
 from pathlib import Path
 from queue import SimpleQueue
@@ -109,14 +110,14 @@ class PythonTarget:
         self._idle.clear()
         self._forget_folder()
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         return {"kind": "python", "function": self._reference, "sources": self._sources}
 
-    async def _in_thread(self, value: Any, extras: dict[str, Any]) -> tuple[Any, float]:
+    async def _in_thread(self, value: object, extras: dict[str, object]) -> _Timed:
         thread = self._idle.pop() if self._idle else self._new_thread()
         finished = False
         try:
-            result: tuple[Any, float] = await thread.ask(lambda: self._timed(value, extras))
+            result = await thread.ask(lambda: self._timed(value, extras))
             finished = True
         except TargetError:
             finished = True
@@ -129,7 +130,7 @@ class PythonTarget:
                 self._abandoned.append(thread)
         return result
 
-    def _timed(self, value: Any, extras: dict[str, Any]) -> tuple[Any, float]:
+    def _timed(self, value: object, extras: dict[str, object]) -> _Timed:
         started = self._clock()
         with ForeignCode(self._reference, (TargetError,)):
             result = self._function(value, **extras)
@@ -165,18 +166,22 @@ def parts_read(extras: Iterable[str]) -> frozenset[CallPart]:
     return frozenset((*always, *(part for part in parts if part in asked)))
 
 
+_Timed = tuple[object, float]
+"""What a function returned, and after how many seconds."""
+
+
 class _Thread(threading.Thread):
     """A daemon, so that a function that never returns cannot keep the process alive."""
 
     def __init__(self) -> None:
         super().__init__(name="gatemark-target", daemon=True)
         self._jobs: SimpleQueue[
-            tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[Any]] | None
+            tuple[Callable[[], _Timed], asyncio.AbstractEventLoop, asyncio.Future[_Timed]] | None
         ] = SimpleQueue()
 
-    def ask(self, job: Callable[[], Any]) -> asyncio.Future[Any]:
+    def ask(self, job: Callable[[], _Timed]) -> asyncio.Future[_Timed]:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
+        future: asyncio.Future[_Timed] = loop.create_future()
         self._jobs.put((job, loop, future))
         return future
 
@@ -187,19 +192,18 @@ class _Thread(threading.Thread):
         while (item := self._jobs.get()) is not None:
             job, loop, future = item
             try:
-                settle: Callable[[Any], None] = future.set_result
-                result = job()
+                settle = partial(future.set_result, job())
             except TargetError as error:
-                settle, result = future.set_exception, error
+                settle = partial(future.set_exception, error)
             try:
-                loop.call_soon_threadsafe(_settle, future, settle, result)
+                loop.call_soon_threadsafe(_settle, future, settle)
             except RuntimeError:
                 return  # the loop is closed: the call was abandoned long ago
 
 
-def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], result: Any) -> None:
+def _settle(future: asyncio.Future[_Timed], settle: Callable[[], None]) -> None:
     if not future.done():
-        settle(result)
+        settle()
 
 
 def split_reference(reference: str) -> tuple[str, str]:
@@ -242,7 +246,7 @@ def _load(module_name: str, folder: Path) -> ModuleType:
 
 
 def _function(module: ModuleType, function_name: str, reference: str) -> Callable[..., Any]:
-    found: Any = module
+    found: object = module
     for step in function_name.split("."):
         if not hasattr(found, step):
             functions = [name for name, one in vars(found).items() if inspect.isroutine(one)]
@@ -307,7 +311,7 @@ def _comes_from(module: ModuleType | None, folder: Path) -> bool:
     return folder in (packages or ([Path(file).parent] if file else []))
 
 
-def _reply(value: Any, latency_ms: float, reference: str) -> Reply:
+def _reply(value: object, latency_ms: float, reference: str) -> Reply:
     if isinstance(value, Reply):
         return value
     if isinstance(value, Mapping):

@@ -29,6 +29,7 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
+from gatemark.targets.child import MARK, end_marked, new_mark
 from gatemark.targets.isolation import landlock_version
 from gatemark.targets.port import Call, CallPart, Reply, TargetError, shared_fields
 from gatemark.targets.python_callable import (
@@ -90,13 +91,14 @@ class WorkerProcess:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: str | None = None
         self._said = bytearray()
+        self._mark = new_mark()
         self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
             [sys.executable, "-P", "-B", WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env=dict(environ),
+            env={**environ, MARK: self._mark},
             start_new_session=True,
         )
         self._stdin = cast("IO[bytes]", self._process.stdin)
@@ -168,7 +170,7 @@ class WorkerProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and all in its group; calls on its hands end as ``WorkerDiedError``."""
+        """End the process and all that it started; its calls end as ``WorkerDiedError``."""
         self._fail("was ended")
         self._detach()
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -177,6 +179,7 @@ class WorkerProcess:
             self._stdin.close()
         self._stdout.close()
         self._process.wait()
+        end_marked(self._mark)
         self._listener.join(LISTEN_GRACE_S)
 
     def _attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -386,8 +389,7 @@ class PythonWorkerTarget:
         self._worker: WorkerProcess | None = None
         self._lone_worker: WorkerProcess | None = None
         self._retired: set[WorkerProcess] = set()
-        file = module_file(split_reference(reference)[0], self._folder)
-        self._sources = {} if file is None else source_digests(file, self._folder)
+        self._sources = self.current_sources()
         self._worker, hello = self._start()
         self._extras = frozenset(hello.extras)
         self.packages = hello.packages
@@ -431,6 +433,11 @@ class PythonWorkerTarget:
         packages = {"packages": self.packages} if self.packages else {}
         sources = {"sources": self._sources}
         return {"kind": "python", "function": self._reference, **sources, **packages}
+
+    def current_sources(self) -> dict[str, str]:
+        """Return digests of the function's module and its neighbours as they are now."""
+        file = module_file(split_reference(self._reference)[0], self._folder)
+        return {} if file is None else source_digests(file, self._folder)
 
     async def _ask(self, call: Call) -> Answered:
         worker = await self._shared_worker()
@@ -493,7 +500,7 @@ class PythonWorkerTarget:
                 "answer and is not started again",
             )
         if role not in self._starting_up:
-            start = asyncio.to_thread(self._start)
+            start = asyncio.to_thread(self._start_again)
             self._starting_up[role] = asyncio.ensure_future(start)
         try:
             worker, _ = await asyncio.shield(self._starting_up[role])
@@ -522,6 +529,12 @@ class PythonWorkerTarget:
             worker.kill()
             raise (UsageError if hello.kind == "usage" else BadInputError)(hello.message)
         return worker, hello
+
+    def _start_again(self) -> tuple[WorkerProcess, Ready]:
+        # Other code in the place of what died would answer under its name.
+        if self.current_sources() != self._sources:
+            raise BadInputError(f"{self._reference}: its source changed during the run")
+        return self._start()
 
     def _crash(self, death: WorkerDiedError) -> TargetError:
         return TargetError("crash", f"{self._reference}: {death}", retryable=True)

@@ -8,17 +8,17 @@ and the way to the text, the model and the token counts of a reply. A conversati
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
 import msgspec
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.targets.port import TargetError, bad_reply
+from gatemark.targets.port import TargetError, bad_reply, told_model, told_usage
 from gatemark.targets.template import as_text
 
 Preset = Literal["anthropic", "bedrock", "gemini", "ollama", "openai", "vllm"]
-Message = dict[str, Any]
+Message = dict[str, object]
 
 
 class ChatOptions(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class ChatOptions(msgspec.Struct, frozen=True):
     model: str
     temperature: float | None = None
     max_tokens: int | None = None
-    parameters: Mapping[str, Any] = {}
+    parameters: Mapping[str, object] = {}
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -35,15 +35,15 @@ class Reading(msgspec.Struct, frozen=True):
 
     text: str
     model: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: dict[str, object] | None = None
 
 
 class RequestShape(msgspec.Struct, frozen=True):
     """The form of one service's requests and replies."""
 
     path: str
-    body: Callable[[list[Message], ChatOptions], dict[str, Any]]
-    read: Callable[[dict[str, Any], str], Reading]
+    body: Callable[[list[Message], ChatOptions], dict[str, object]]
+    read: Callable[[dict[str, object], str], Reading]
     owned: frozenset[str]
     """Keys of a request that ``parameters`` must not replace."""
     headers: Mapping[str, str] = {}
@@ -62,7 +62,7 @@ class RequestShape(msgspec.Struct, frozen=True):
         return given._replace(path=path).geturl()
 
 
-def conversation_from(value: Any, place: str) -> list[Message]:
+def conversation_from(value: object, place: str) -> list[Message]:
     """Return filled-in messages, or raise when they are not a conversation."""
     if not isinstance(value, list) or not all(
         isinstance(message, dict) and isinstance(message.get("role"), str) for message in value
@@ -76,12 +76,12 @@ def conversation_from(value: Any, place: str) -> list[Message]:
     ]
 
 
-def _chat_completions(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+def _chat_completions(messages: list[Message], options: ChatOptions) -> dict[str, object]:
     body = {"model": options.model, "messages": messages}
     return _with(options.parameters, body | _given(options, "temperature", "max_tokens"))
 
 
-def read_completion(document: dict[str, Any], place: str) -> Reading:
+def read_completion(document: dict[str, object], place: str) -> Reading:
     """Read a chat completion of OpenAI's form."""
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
@@ -97,25 +97,25 @@ def read_completion(document: dict[str, Any], place: str) -> Reading:
         raise bad_reply(
             f"{place}: choices.0.message.content must be text, got {type(text).__name__}"
         )
-    return Reading(text, document.get("model"), document.get("usage"))
+    return _reading(text, document.get("model"), document.get("usage"))
 
 
-def _anthropic(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+def _anthropic(messages: list[Message], options: ChatOptions) -> dict[str, object]:
     system, rest = _apart(messages)
-    body: dict[str, Any] = {"model": options.model, "messages": rest}
+    body: dict[str, object] = {"model": options.model, "messages": rest}
     if system:
         body["system"] = "\n\n".join(system)
     return _with(options.parameters, body | _given(options, "temperature", "max_tokens"))
 
 
-def _read_anthropic(document: dict[str, Any], place: str) -> Reading:
+def _read_anthropic(document: dict[str, object], place: str) -> Reading:
     text = _joined(document.get("content"), f"{place}: content")
     if not text and document.get("stop_reason") == "refusal":
         raise TargetError("refused", f"{place}: the service refused to answer")
-    return Reading(text, document.get("model"), document.get("usage"))
+    return _reading(text, document.get("model"), document.get("usage"))
 
 
-def _gemini(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+def _gemini(messages: list[Message], options: ChatOptions) -> dict[str, object]:
     system, rest = _apart(messages)
     contents = [
         {
@@ -124,14 +124,14 @@ def _gemini(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
         }
         for message in rest
     ]
-    body: dict[str, Any] = {"contents": contents}
+    body: dict[str, object] = {"contents": contents}
     if system:
         body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
     settings = _given(options, temperature="temperature", max_tokens="maxOutputTokens")
     return _with(options.parameters, body | ({"generationConfig": settings} if settings else {}))
 
 
-def _read_gemini(document: dict[str, Any], place: str) -> Reading:
+def _read_gemini(document: dict[str, object], place: str) -> Reading:
     candidates = document.get("candidates")
     first = candidates[0] if isinstance(candidates, list) and candidates else None
     feedback = document.get("promptFeedback")
@@ -154,39 +154,39 @@ def _read_gemini(document: dict[str, Any], place: str) -> Reading:
             "input_tokens": counts.get("promptTokenCount"),
             "output_tokens": sum(count for count in output if isinstance(count, int)),
         }
-    return Reading(text, document.get("modelVersion"), usage)
+    return _reading(text, document.get("modelVersion"), usage)
 
 
-def _ollama(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+def _ollama(messages: list[Message], options: ChatOptions) -> dict[str, object]:
     body = {"model": options.model, "messages": messages, "stream": False}
     settings = _given(options, temperature="temperature", max_tokens="num_predict")
     return _with(options.parameters, body | ({"options": settings} if settings else {}))
 
 
-def _read_ollama(document: dict[str, Any], place: str) -> Reading:
+def _read_ollama(document: dict[str, object], place: str) -> Reading:
     message = document.get("message")
     text = message.get("content") if isinstance(message, dict) else None
     if not isinstance(text, str):
         raise bad_reply(f"{place}: reply has no text at message.content")
     counts = {"input_tokens": "prompt_eval_count", "output_tokens": "eval_count"}
     usage = {name: document[key] for name, key in counts.items() if key in document}
-    return Reading(text, document.get("model"), usage or None)
+    return _reading(text, document.get("model"), usage or None)
 
 
-def _bedrock(messages: list[Message], options: ChatOptions) -> dict[str, Any]:
+def _bedrock(messages: list[Message], options: ChatOptions) -> dict[str, object]:
     system, rest = _apart(messages)
     talk = [
         {"role": message["role"], "content": [{"text": _plain(message, "bedrock")}]}
         for message in rest
     ]
-    body: dict[str, Any] = {"messages": talk}
+    body: dict[str, object] = {"messages": talk}
     if system:
         body["system"] = [{"text": text} for text in system]
     settings = _given(options, temperature="temperature", max_tokens="maxTokens")
     return _with(options.parameters, body | ({"inferenceConfig": settings} if settings else {}))
 
 
-def _read_bedrock(document: dict[str, Any], place: str) -> Reading:
+def _read_bedrock(document: dict[str, object], place: str) -> Reading:
     output = document.get("output")
     message = output.get("message") if isinstance(output, dict) else None
     content = message.get("content") if isinstance(message, dict) else None
@@ -200,6 +200,10 @@ def _read_bedrock(document: dict[str, Any], place: str) -> Reading:
         names = {"input_tokens": "inputTokens", "output_tokens": "outputTokens"}
         usage = {name: counts[key] for name, key in names.items() if key in counts}
     return Reading(text, None, usage)
+
+
+def _reading(text: str, model: object, usage: object) -> Reading:
+    return Reading(text, told_model(model), told_usage(usage))
 
 
 def _apart(messages: list[Message]) -> tuple[list[str], list[Message]]:
@@ -219,7 +223,7 @@ def _plain(message: Message, where: str) -> str:
     return content
 
 
-def _joined(blocks: Any, place: str) -> str:
+def _joined(blocks: object, place: str) -> str:
     """Return the text of a reply that comes in blocks; thoughts are not part of the answer."""
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise bad_reply(f"{place} must be a list of blocks, got {type(blocks).__name__}")
@@ -233,23 +237,24 @@ def _joined(blocks: Any, place: str) -> str:
     return "".join(texts)
 
 
-def _given(options: ChatOptions, *same: str, **renamed: str) -> dict[str, Any]:
+def _given(options: ChatOptions, *same: str, **renamed: str) -> dict[str, object]:
     """Return the options that are set, under the service's names."""
     names = {**dict(zip(same, same, strict=True)), **renamed}
     values = {name: getattr(options, field) for field, name in names.items()}
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _with(parameters: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+def _with(parameters: Mapping[str, object], body: dict[str, object]) -> dict[str, object]:
     """Add a pack's own parameters, beside ours where both have settings below one key."""
     merged = {**parameters, **body}
     for key in parameters.keys() & body.keys():
-        if isinstance(parameters[key], Mapping) and isinstance(body[key], Mapping):
-            merged[key] = {**parameters[key], **body[key]}
+        theirs, ours = parameters[key], body[key]
+        if isinstance(theirs, Mapping) and isinstance(ours, Mapping):
+            merged[key] = {**theirs, **ours}
     return merged
 
 
-def check_parameters(shape: RequestShape, parameters: Mapping[str, Any], name: str) -> None:
+def check_parameters(shape: RequestShape, parameters: Mapping[str, object], name: str) -> None:
     """Refuse parameters that would replace what the preset sends."""
     for key in sorted(shape.owned & parameters.keys()):
         raise InvalidValueError(f"{name} must not hold {key!r}: it has a key of its own")

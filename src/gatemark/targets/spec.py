@@ -14,6 +14,7 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -281,6 +282,11 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Which of the kinds this is."""
         return next(kind for kind in KINDS if getattr(self, kind) is not None)
 
+    @property
+    def is_unpinned_endpoint(self) -> bool:
+        """Whether what answers behind its address can change, and nobody vouches for a version."""
+        return self.kind in _NETWORK and self.version is None
+
     def options(
         self, *, concurrency: int = 1, reuse: Reuse = "resume", retry_errors: bool = False
     ) -> RunOptions:
@@ -394,6 +400,28 @@ def target_identity(spec: TargetSpec, target: Target, folder: Path) -> dict[str,
     if spec.version is not None:
         identity["version"] = spec.version
     return identity
+
+
+def changed_files(
+    spec: TargetSpec, target: Target, folder: Path, identity: Mapping[str, object]
+) -> tuple[str, ...]:
+    """Name the files of a target's identity that are not what they were when it was opened."""
+    readers: dict[str, Callable[[], dict[str, str]]] = {}
+    if isinstance(target, PythonWorkerTarget):
+        readers["sources"] = target.current_sources
+    elif isinstance(target, CommandTarget):
+        readers["files"] = target.current_files
+    if spec.files:
+        readers["declared_files"] = partial(declared_digests, spec.files, folder)
+    found: set[str] = set()
+    for key, read in readers.items():
+        before = msgspec.convert(identity[key], dict[str, str])
+        try:
+            now = read()
+        except (UsageError, BadInputError, OSError):
+            now = {}  # gone, or not readable any more
+        found.update(name for name in {**before, **now} if before.get(name) != now.get(name))
+    return tuple(sorted(found))
 
 
 def refuse_unpinned(spec: TargetSpec, place: str) -> None:

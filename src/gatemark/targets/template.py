@@ -8,7 +8,7 @@ looked at again, so an input that contains ``{{sample.target}}`` stays those cha
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -33,7 +33,7 @@ class _Mixed(msgspec.Struct, frozen=True):
 class Template:
     """A JSON value with placeholders, checked when made and filled in once per call."""
 
-    def __init__(self, source: Any, *, name: str) -> None:
+    def __init__(self, source: object, *, name: str) -> None:
         self.name = name
         self._slots: list[_Slot] = []
         self._compiled = self._compile(source)
@@ -46,7 +46,7 @@ class Template:
         """Where each placeholder leads."""
         return tuple(slot.path for slot in self._slots)
 
-    def render(self, call: Call) -> Any:
+    def render(self, call: Call) -> object:
         """The value for one call; a placeholder that leads nowhere is refused, never left out."""
         roots = {
             "id": call.id,
@@ -57,7 +57,7 @@ class Template:
         }
         return self._fill(self._compiled, roots)
 
-    def _compile(self, source: Any) -> Any:
+    def _compile(self, source: object) -> object:
         if isinstance(source, str):
             return self._compile_text(source)
         if isinstance(source, list):
@@ -95,7 +95,7 @@ class Template:
         self._slots.append(slot)
         return slot
 
-    def _fill(self, node: Any, roots: dict[str, Any]) -> Any:
+    def _fill(self, node: object, roots: dict[str, object]) -> object:
         if isinstance(node, _Slot):
             return self._value(node, roots)
         if isinstance(node, _Mixed):
@@ -109,7 +109,7 @@ class Template:
             return {key: self._fill(item, roots) for key, item in node.items()}
         return node
 
-    def _value(self, slot: _Slot, roots: dict[str, Any]) -> Any:
+    def _value(self, slot: _Slot, roots: dict[str, object]) -> object:
         found, value = follow(roots, slot.path)
         if not found:
             raise TargetError(
@@ -119,6 +119,6 @@ class Template:
         return value
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """A value inside text: strings as they are, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

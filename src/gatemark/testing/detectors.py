@@ -19,8 +19,9 @@ def check_detector(detector: Detector) -> None:
     """Raise AssertionError unless ``detector`` keeps its promises.
 
     It must give its known answers; read a series the same alone and among others, twice, and with
-    its baseline in any order; give no number for a baseline of no or one window or for a window
-    without items; and never give an infinite number. It must say how it counts and who found it.
+    its baseline in any order; give no number for a baseline of no or one window (unless it compares
+    with a sealed result) or for a window without items; and never give an infinite number. It must
+    say how it counts and who found it.
     """
     if not detector.known:
         _fail(detector, "carries no known answers")
@@ -52,6 +53,7 @@ def known_sample(detector: Detector, known: KnownReading) -> SeriesSample:
         recent_items=items[:, cut:],
         recent=parts[:, cut:],
         is_rate=known.is_rate,
+        reference=None if known.reference is None else np.asarray([known.reference]),
     )
 
 
@@ -96,6 +98,7 @@ def _drawn(
         baseline=parts[:, :_WINDOWS],
         recent_items=items[:, _WINDOWS:],
         recent=parts[:, _WINDOWS:],
+        reference=np.full((_SERIES, 2), (0.8, 300.0)) if detector.needs_reference else None,
     )
 
 
@@ -125,7 +128,7 @@ def _check_gaps(detector: Detector, sample: SeriesSample, options: object) -> No
         parts = np.where(items[..., None] > 0, sample.baseline, 0.0)
         found = detector.judge(sample._replace(baseline_items=items, baseline=parts), options)
         _check_finite(detector, found)
-        if kept == 0 and np.isfinite(found.z).any():
+        if kept == 0 and np.isfinite(found.z).any() and not detector.needs_reference:
             _fail(detector, "must not give a score without a baseline")
     recent_items, recent = sample.recent_items.copy(), sample.recent.copy()
     recent_items[:, -1], recent[:, -1] = 0, 0

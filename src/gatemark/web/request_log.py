@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from gatemark.core.logs import request_id
+from gatemark.logs import request_id
 from gatemark.web.guards import App, Message, Receive, Scope, Send
 
 HEADER: Final = "X-Request-ID"

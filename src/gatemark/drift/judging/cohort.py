@@ -106,7 +106,11 @@ class Cohort:
         self.items = self.raw_items
         self.revision: NDArray[np.int32] = np.zeros(shape, dtype=np.int32)
         self.parts: Floats = np.zeros((*shape, parts))
+        self.written = self.revision
         self.is_foreign: Flags = np.zeros(shape, dtype=bool)
+        self.is_seed: Flags = np.zeros(shape, dtype=bool)
+        self.enough = 0 if detector.needs_reference else watch.enough
+        self.reference: Floats = np.full((len(series), 2), np.nan)
         self._rows = np.arange(len(series))
         self._present: NDArray[np.int32] = np.zeros((0, 0), dtype=np.int32)
         self._windows: dict[tuple[int, int, int], Window] = {}
@@ -136,6 +140,19 @@ class Cohort:
     def leave_out(self, row: int, is_foreign: Flags) -> None:
         """Leave out the windows of a row that are not about its version; before ``close``."""
         self.is_foreign[row] = is_foreign
+
+    def seed(self, row: int, other: int, is_seed: Flags) -> None:
+        """Begin the baseline of a row with windows of another row; before ``close``.
+
+        Those windows are never judged as windows of this row.
+        """
+        if self.written is self.revision:
+            # What was written to a row itself says whether it must be judged again.
+            self.revision = self.revision.copy()
+        for part in (self.raw_items, self.revision, self.parts):
+            part[row, is_seed] = part[other, is_seed]
+        self.is_foreign[row, is_seed] = False
+        self.is_seed[row] = is_seed
 
     def starts_of(self, row: int) -> Indices:
         """Where the windows of a row start, in seconds since 1970."""
@@ -246,6 +263,7 @@ class Cohort:
             min_sd=self.watch.min_sd,
             baseline_number=baseline.number,
             number=self.index_of(column)[rows],
+            reference=self.reference[rows] if self.detector.needs_reference else None,
         )
 
 

@@ -30,6 +30,7 @@ class SeriesSample(NamedTuple):
     ``baseline_items`` and ``recent_items`` are [series, windows]; zero items mean that there is
     no such window. ``baseline`` and ``recent`` hold the parts, [series, windows, parts].
     ``baseline_number`` and ``number`` are the numbers of the baseline windows and the judged one.
+    ``reference`` is the score and the items of each version's sealed result, [series, 2].
     """
 
     form: FormName
@@ -41,6 +42,7 @@ class SeriesSample(NamedTuple):
     min_sd: float | None = None
     baseline_number: NDArray[np.int64] | None = None
     number: NDArray[np.int64] | None = None
+    reference: Floats | None = None
 
     @property
     def items(self) -> Floats:
@@ -61,6 +63,7 @@ class SeriesSample(NamedTuple):
             recent=self.recent[chosen],
             baseline_number=_chosen(self.baseline_number, chosen),
             number=_chosen(self.number, chosen),
+            reference=None if self.reference is None else self.reference[chosen],
         )
 
 
@@ -154,6 +157,7 @@ class KnownReading(msgspec.Struct, frozen=True):
     options: dict[str, object] = {}
     is_rate: bool = False
     tolerance: float = 1e-9
+    reference: tuple[float, float] | None = None
 
 
 def _itself(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Floats]:
@@ -168,7 +172,8 @@ class Detector(msgspec.Struct, frozen=True):
     ``reduce`` may replace the parts of all windows once, before any of them is judged.
     ``is_directed`` says whether it knows up from down. ``named_forms`` are forms that it takes
     from metrics that a watch names only. ``is_self_starting`` says that it looks for the start of
-    a change itself: it decides by ``z``, and its baseline is never frozen. ``windows_per_look`` is
+    a change itself: it decides by ``z``, and its baseline is never frozen. ``needs_reference`` says
+    that it compares with a sealed result, so that it needs no baseline. ``windows_per_look`` is
     how many windows in a row count as one look, since their readings are much alike.
     """
 
@@ -185,6 +190,7 @@ class Detector(msgspec.Struct, frozen=True):
     is_directed: bool = True
     named_forms: frozenset[FormName] = frozenset()
     is_self_starting: bool = False
+    needs_reference: bool = False
     windows_per_look: float = 1.0
 
     def build(self, options: Mapping[str, object]) -> msgspec.Struct:

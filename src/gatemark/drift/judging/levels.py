@@ -61,15 +61,24 @@ class Scores(NamedTuple):
 
 
 def scores_of(
-    found: Readings, baseline_windows: Floats, watch: Watch, mode: Mode, *, by_z: bool = False
+    found: Readings,
+    is_enough: Flags,
+    watch: Watch,
+    mode: Mode,
+    *,
+    by_z: bool = False,
+    sealed: Floats | None = None,
 ) -> Scores:
-    """What the readings of a detector weigh under a watch; ``by_z`` lets z alone decide."""
+    """What the readings of a detector weigh under a watch; ``by_z`` lets z alone decide.
+
+    ``is_enough`` marks the series with enough of a baseline. ``sealed`` is the score that a sealed
+    result promises, NaN where none does: a fall that stays at or above it is not harm.
+    """
     is_sigma = np.isfinite(found.sigma) & (not by_z)
     sigma = np.where(is_sigma, found.sigma, found.z)
     warn = sigma if mode == "literal" else found.z
     moved = np.abs(found.value - found.mu)
     matters = found.is_material & ~(moved < watch.min_effect)
-    is_enough = baseline_windows >= watch.enough
     is_judged = is_enough & np.isfinite(found.z)
     counted = is_judged & matters
     direction = np.where(np.isfinite(sigma), np.sign(sigma), np.sign(found.value - found.mu))
@@ -78,6 +87,9 @@ def scores_of(
         "up": direction > 0,
         "down": direction < 0,
     }[watch.harm]
+    if sealed is not None and watch.harm == "down" and mode == "corrected":
+        # A percentage is not compared with a share.
+        harm &= ~((found.value >= sealed) & (found.value <= 1))
     return Scores(
         warn=np.where(counted, warn, 0.0),
         breach=np.where(counted, sigma, 0.0),

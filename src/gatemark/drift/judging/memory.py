@@ -26,7 +26,7 @@ def written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
     column for each window that a baseline may reach back to.
     """
     places, inside = _places(cohort, rows, judged)
-    times = cohort.revision[rows[:, None], np.where(inside, places, 0)]
+    times = cohort.written[rows[:, None], np.where(inside, places, 0)]
     return np.where(inside, times & 0xFF, 0).astype(np.uint8)
 
 

@@ -20,6 +20,10 @@ METRICS_IN_FULL: Final = 5
 """An asset with more metrics than these shares the false warnings of so many among them."""
 SUDDEN_ALARMS: Final = 0.025
 """The part of them that is spent on changes that a single window shows."""
+SEALED_ALARMS: Final = 0.05
+"""The same for the comparison with a sealed score; one that was lucky is not a false alarm."""
+SCORED: Final = ("golden_accuracy", ANY_METRIC)
+"""The watches of metrics that a sealed result may have a score of."""
 LONG: Final = 90
 SUDDEN_BREACH: Final = 3.5
 SHIFT_BREACH: Final = 4.25
@@ -197,14 +201,24 @@ LITERAL_WATCHES: Final = (
 """The table of watched metrics, and the watches of every metric that is not in it, by form."""
 
 
-def with_shift(watch: Watch) -> tuple[Watch, ...]:
+def corrected_watches(watch: Watch) -> tuple[Watch, ...]:
     """A sigma probe with a long memory, and beside it a watch for shifts that last.
 
-    The probe is for sudden changes: it warns of a single window only when that is far out.
+    The probe is for sudden changes: it warns of a single window only when that is far out. What a
+    sealed result has a score of is held against that score, too.
     """
     if watch.detector != "sigma":
         return (watch,)
     long = msgspec.structs.replace(watch, baseline=LONG, span=LONG + LONG // 3)
+    sealed = msgspec.structs.replace(
+        long,
+        detector="sealed",
+        harm="down",
+        scale="rate",
+        sustained=1,
+        breach=SHIFT_BREACH,
+        false_alarms=SEALED_ALARMS,
+    )
     return (
         msgspec.structs.replace(
             long,
@@ -219,11 +233,12 @@ def with_shift(watch: Watch) -> tuple[Watch, ...]:
             breach=SHIFT_BREACH,
             false_alarms=FALSE_ALARMS - SUDDEN_ALARMS,
         ),
+        *((sealed,) if watch.metric in SCORED else ()),
     )
 
 
-WATCHES: Final = tuple(each for watch in LITERAL_WATCHES for each in with_shift(watch))
-"""The same for the mode that corrects: lasting shifts are looked for as well."""
+WATCHES: Final = tuple(each for watch in LITERAL_WATCHES for each in corrected_watches(watch))
+"""The same for the mode that corrects: with lasting shifts, and the scores of sealed results."""
 
 
 @original_fields("name mode watches q breach_by_mean lateness catch_up responses")

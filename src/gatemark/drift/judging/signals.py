@@ -61,7 +61,7 @@ def signals_of(
 ) -> Iterator[tuple[int, DriftSignal]]:
     """Row and signal of everything that was judged."""
     found, column, rows = judgement.readings, judgement.column, judgement.rows
-    is_shown = judgement.baseline_windows >= cohort.watch.shown
+    is_shown = judgement.baseline_windows >= min(cohort.watch.shown, cohort.enough)
     # Whole columns become Python's numbers at once; one by one would take most of a tick.
     numbers = zip(
         rows.tolist(),
@@ -205,7 +205,7 @@ def _reason(
     match level:
         case "INSUFFICIENT_BASELINE":
             windows = int(judgement.baseline_windows[at])
-            if windows >= watch.enough:
+            if windows >= cohort.enough:
                 return "the baseline leaves nothing to compare with"
             return f"{_windows(windows)} of baseline, {watch.enough} are needed to judge"
         case "BREACH":
@@ -214,18 +214,28 @@ def _reason(
             if judgement.by_mean[at]:
                 lasting = f"{_windows(watch.sustained + 1)} on average beyond {watch.breach:g}"
             if not judgement.scores.is_sigma[at]:
-                return f"z {abs(extreme):.2f} against the baseline, {lasting}"
+                return f"z {abs(extreme):.2f} against {_compared(cohort, found, at)}, {lasting}"
             return f"{abs(extreme):.2f} sigma {side} the baseline, {lasting}"
         case "WARN":
             tick = "" if policy.mode == "literal" else f"; {_rare(judgement.rarity, at, policy)}"
             news = f"; {_news(cohort, judgement, at)}" if found.is_new[at] else ""
-            return f"|{name}| {abs(score):.2f} must be < {watch.warn:g}{tick}{news}"
+            sealed = ""
+            if cohort.detector.needs_reference:
+                sealed = f" against {_compared(cohort, found, at)}"
+            return f"|{name}| {abs(score):.2f}{sealed} must be < {watch.warn:g}{tick}{news}"
         case "DEGENERATE":
             return "differs from a baseline that never changed, so that no sigma exists"
         case "NEW_CLASS":
             return _news(cohort, judgement, at)
         case _:
-            return _harmless(name, float(score), judgement, at, policy)
+            return _harmless(name, cohort, judgement, at, policy)
+
+
+def _compared(cohort: Cohort, found: Readings, at: int) -> str:
+    """What a window was compared with."""
+    if cohort.detector.needs_reference:
+        return f"{found.mu[at]:.4g} of the sealed result"
+    return "the baseline"
 
 
 def _news(cohort: Cohort, judgement: CohortSignals, at: int) -> str:
@@ -239,11 +249,15 @@ def _news(cohort: Cohort, judgement: CohortSignals, at: int) -> str:
 
 
 def _harmless(
-    name: str, score: float, judgement: CohortSignals, at: int, policy: DriftPolicy
+    name: str, cohort: Cohort, judgement: CohortSignals, at: int, policy: DriftPolicy
 ) -> str:
+    score = float(judgement.scores.warn[at])
     if judgement.readings.is_degenerate[at]:
         return "differs from a constant baseline in the harmless direction"
     if not judgement.scores.harm[at]:
+        sealed = float(cohort.reference[judgement.rows[at], 0])
+        if score < 0 and judgement.readings.value[at] >= sealed:
+            return f"{name} {score:+.2f}, but not below {sealed:.4g} of the sealed result"
         return f"{name} {score:+.2f} is in the harmless direction"
     return f"|{name}| {abs(score):.2f}, but {_rare(judgement.rarity, at, policy)}"
 

@@ -29,6 +29,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 DAYS_PER_YEAR = 365.25
 DAYS_PER_MONTH = DAYS_PER_YEAR / 12
 ITEMS = 500.0
+RATE = 0.93
 YEAR = 379
 """Days of a simulated year: 365 that can be judged, and a baseline before them."""
 BEFORE = 100
@@ -53,12 +54,16 @@ class Outcomes(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Daily windows of some series: their form, items and parts, and a layout of that width."""
+    """Daily windows of some series: their form, items and parts, and a layout of that width.
+
+    ``reference`` is the score and the items of each version's sealed result.
+    """
 
     form: FormName
     items: Floats
     parts: Floats
     layout: tuple[float, ...] = ()
+    reference: Floats | None = None
 
 
 def healthy(detector: Detector, series: int, days: int, rng: np.random.Generator) -> Data:
@@ -77,7 +82,16 @@ def healthy(detector: Detector, series: int, days: int, rng: np.random.Generator
         promised = (np.arange(bins) + 0.5) / bins
         parts = np.concatenate([stated, stated * promised, rng.binomial(stated, promised)], axis=-1)
         return Data("calibration", items, parts.astype(np.float64), tuple(range(bins)))
+    if detector.needs_reference:
+        return _sealed(rng, (series, days))
     return values_data(rng.standard_normal((series, days)))
+
+
+def _sealed(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
+    """Rates, and the score of a sealed result that measured the same rate."""
+    items = np.full(shape[0], ITEMS)
+    score = rng.binomial(int(ITEMS), RATE, shape[0]) / ITEMS
+    return _ratio(rng, shape)._replace(reference=np.stack([score, items], axis=1))
 
 
 def values_data(values: Floats) -> Data:
@@ -107,13 +121,13 @@ def _heavy(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
 
 
 def _ratio(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
-    hits = rng.binomial(int(ITEMS), 0.93, shape)
+    hits = rng.binomial(int(ITEMS), RATE, shape)
     return Data("k", np.full(shape, ITEMS), hits.astype(np.float64)[..., None])
 
 
 def _frozen(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
     _ = rng
-    return Data("k", np.full(shape, ITEMS), np.full((*shape, 1), 0.93 * ITEMS))
+    return Data("k", np.full(shape, ITEMS), np.full((*shape, 1), RATE * ITEMS))
 
 
 KINDS: Final[dict[str, Callable[[np.random.Generator, tuple[int, int]], Data]]] = {
@@ -157,6 +171,8 @@ def simulate(
     for watch, detector in watched:
         cohort = Cohort(watch, detector, series, policy=wide, now=now)
         cohort.add(rows, start + columns * DAY_S, data.items.reshape(-1), rows * 0 + 1, parts)
+        if data.reference is not None:
+            cohort.reference = data.reference
         cohort.close()
         pairs.append((cohort, Memory(cohort, {})))
     found = tick(pairs, wide, now)

@@ -151,9 +151,10 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     only, to say so.
     """
     due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
+    due &= ~cohort.is_seed[:, column]
     if not is_last:
-        due &= cohort.windows_before(column) >= cohort.watch.enough
-    enough = 0 if is_last else cohort.watch.enough
+        due &= cohort.windows_before(column) >= cohort.enough
+    enough = 0 if is_last else cohort.enough
     blocks = [
         found
         for rows in _blocks(cohort, np.flatnonzero(due))
@@ -164,8 +165,15 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
     all_rows, all_windows, all_readings = zip(*blocks, strict=True)
     rows, windows = np.concatenate(all_rows), np.concatenate(all_windows)
     readings = joined(all_readings)
-    by_z = cohort.detector.is_self_starting
-    scores = scores_of(readings, windows, cohort.watch, cohort.mode, by_z=by_z)
+    is_enough = windows >= cohort.enough
+    scores = scores_of(
+        readings,
+        is_enough,
+        cohort.watch,
+        cohort.mode,
+        by_z=cohort.detector.is_self_starting,
+        sealed=cohort.reference[rows, 0],
+    )
     return _Round(cohort, memory, column, rows, readings, scores, windows)
 
 

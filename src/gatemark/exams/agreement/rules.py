@@ -232,7 +232,9 @@ class AgreementOptions(AgreementGates, frozen=True, forbid_unknown_fields=True):
         tuple[str, ...], option("Further keys that records and opinions may have.")
     ] = ()
     refusal_token: Annotated[str, option("The only text of a refusal.")] = REFUSAL_TOKEN
-    rules: RulesVersion = FIRST_RULES
+    rules: Annotated[
+        RulesVersion, msgspec.Meta(description="Version of the rules; packs always set the newest.")
+    ] = FIRST_RULES
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gatemark.core.logs import LogFormat, configure_logs, request_id, server_has_handler
+from gatemark.logs import LogFormat, configure_logs, request_id, server_has_handler
 
 logger = logging.getLogger("gatemark.test_logs")
 

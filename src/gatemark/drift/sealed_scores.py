@@ -1,0 +1,65 @@
+"""The scores of sealed results that points are about: which suite becomes which metric."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from gatemark.core.result import Result
+
+GOLDEN: Final = "golden_accuracy"
+LANES: Final = {"golden": ("score", GOLDEN), "calibration": ("ece", "calibration_ece")}
+"""The measurement of each kind of suite that is watched, and the metric it becomes."""
+
+
+class SuiteScore(NamedTuple):
+    """A number that a result holds about one suite, and the metric that it is a value of."""
+
+    metric: str
+    value: float
+    items: int
+
+
+def suite_scores(result: Result) -> Iterator[SuiteScore]:
+    """The measurements of a result that are values of watched metrics."""
+    for suite, kind in _suites(result).items():
+        if kind in LANES:
+            wanted, metric = LANES[kind]
+            for value, items in _measured(result, wanted, suite):
+                yield SuiteScore(metric, value, items)
+
+
+def fixed_scores(results: Iterable[Result]) -> dict[str, tuple[float, int]]:
+    """The share of right answers that results promise, and over how many items, by metric.
+
+    The metrics are golden accuracy, over all golden suites, and the suites by their own names. Of
+    several results the latest that has a metric counts.
+    """
+    found: dict[str, tuple[float, int]] = {}
+    for result in sorted(results, key=lambda one: one.finished_at):
+        told: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        for score in suite_scores(result):
+            if score.metric == GOLDEN:
+                told[GOLDEN].append((score.value, score.items))
+        for suite in _suites(result):
+            if suite != GOLDEN:
+                told[suite].extend(_measured(result, "score", suite, only_higher=True))
+        for metric, parts in told.items():
+            items = sum(count for _, count in parts)
+            if items and all(0 <= value <= 1 for value, _ in parts):
+                found[metric] = (sum(value * count for value, count in parts) / items, items)
+    return found
+
+
+def _suites(result: Result) -> dict[str, str]:
+    return {e.checks["suite"]: e.checks["kind"] for e in result.evidence if "suite" in e.checks}
+
+
+def _measured(
+    result: Result, name: str, suite: str, *, only_higher: bool = False
+) -> Iterator[tuple[float, int]]:
+    for one in result.measurements:
+        is_wanted = not only_higher or one.direction == "higher_is_better"
+        if one.key == (name, suite) and one.value is not None and is_wanted:
+            yield one.value, one.n
