@@ -19,6 +19,7 @@ SECTIONS = {
     "runlog-metrics": "runlog_metrics.lines",
     "ledger": "ledger.lines",
     "overhead": "overhead.lines",
+    "overhead-coverage": "overhead_coverage.lines",
     "runlog": "runlog.lines",
     "lifecycle": "lifecycle.lines",
     "drift": "drift.lines",

@@ -250,7 +250,9 @@ def _judged(
     alpha = pack.level if look is None else look.alpha
     gathered = msgspec.structs.replace(gathered, conditions=_conditions(gathered))
     compared = _compared(pack, gathered)
-    policy = _policy(pack, compared, gathered.limit, rules, gathered.conditions, look=look)
+    policy = _policy(
+        pack, compared, gathered.limit, rules, gathered.conditions, look=look, exams=exams
+    )
     pooled = pooled_suites(pack, _modes(pack, rules), compared, rules)
     reports = {
         suite.id: exams[suite.id].report
@@ -323,6 +325,7 @@ def _policy(
     conditions: Conditions = MappingProxyType({}),
     *,
     look: Look | None = None,
+    exams: Mapping[str, SuiteOutcome] = MappingProxyType({}),
 ) -> Policy:
     rules: dict[str, tuple[Rule, ...]] = {}
     settings: dict[str, Setting] = {} if look is None else {**look.settings}
@@ -332,7 +335,8 @@ def _policy(
         settings["adaptive_budget"] = pack.adaptive.budget
     for suite in pack.suites:
         if suite.evidence is not None:
-            rules[suite.id], of_exam = exam_rules(suite, version)
+            sat = exams.get(suite.id)
+            rules[suite.id], of_exam = exam_rules(suite, version, sat.rules if sat else None)
             settings.update(of_exam)
             continue
         plugin = suite_plugin(suite)

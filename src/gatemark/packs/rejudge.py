@@ -26,7 +26,12 @@ from gatemark.packs.answers import (
 )
 from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
 from gatemark.packs.embeddings import Embedded, read_embedded, vectors_name
-from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
+from gatemark.packs.exam_suites import (
+    SuiteOutcome,
+    examine_suite,
+    files_of_result,
+    sealed_version,
+)
 from gatemark.packs.grading import (
     Graded,
     LabelledSet,
@@ -179,7 +184,10 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files, _rules_of(result))
+                version = sealed_version(result, suite)
+                sat[suite.id] = examine_suite(
+                    Workspace(jobs=1), suite, files, _rules_of(result), version
+                )
     return sat
 
 

@@ -298,6 +298,8 @@ def test_rows_of_metrics_may_have_any_case_id(gatemark: Run, tmp_path: Path) -> 
     path.write_text(json.dumps(row) + "\n")
     assert gatemark("validate", path).code == 0
     assert gatemark("score", "runlog", path, "--json").code == 0
+    assert gatemark("score", "runlog", path, "--gates", "m6b_mean=0.05").code == 1
+    assert gatemark("score", "runlog", path, "--gates", "m6b_mean").code == 2
     path.write_text(json.dumps(row | {"schema_version": "3.0.0"}) + "\n")
     ran = gatemark("validate", path)
     assert ran.code == 2

@@ -6,7 +6,9 @@ interval resamples cases: 10,000 times from numpy's legacy generator, seeded aga
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf, isfinite
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -15,6 +17,7 @@ from msgspec import UNSET, UnsetType
 from gatemark.core.measurement import Direction
 from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS, Distribution, PerCaseMetrics
 from gatemark.statistics.paired.permutation import signed_rank_p_value
+from gatemark.statistics.proportion import clopper_pearson
 from gatemark.statistics.quantiles import distribution
 from gatemark.statistics.resampling.percentile_bootstrap import (
     MeanInterval,
@@ -28,6 +31,8 @@ THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
 
 
 T = TypeVar("T")
+FEW_OTHERS = 5
+"""From how many cases on that differ from the others resampling is trusted."""
 Needs = Literal["nothing", "said", "trace"]
 
 
@@ -144,6 +149,7 @@ class RunRow(msgspec.Struct, frozen=True):
     summary_ctu_per_s: float | None
     is_stub: bool
     flags: tuple[str, ...]
+    has_jaccards: bool
     pools: dict[str, tuple[float, float] | None]
     alike: dict[str, float]
 
@@ -181,6 +187,7 @@ def row_of(record: PerCaseMetrics) -> RunRow:
         summary_ctu_per_s=_known(record.summary_ctu_per_s),
         is_stub=record.stub_trace_detected is True,
         flags=tuple(record.outlier_flags),
+        has_jaccards=record.m3_jaccards is not UNSET,
         pools=dict(_pools(record)),
         alike=_alike(record),
     )
@@ -382,9 +389,78 @@ class VariantEstimate(NamedTuple):
     left_out: int
 
 
-def estimates(rows: Sequence[RunRow], draws: Draws) -> dict[str, VariantEstimate]:
-    """Return every metric of one variant."""
-    return {name: _estimate(name, rows, draws) for name in METRICS}
+def estimates(
+    rows: Sequence[RunRow], draws: Draws, *, lists_only: bool = False
+) -> dict[str, VariantEstimate]:
+    """Return every metric of one variant; ``lists_only`` pools no means, as the first rules did."""
+    kept = [_with_lists(row) for row in rows] if lists_only else rows
+    return {name: _estimate(name, kept, draws) for name in METRICS}
+
+
+def _with_lists(row: RunRow) -> RunRow:
+    """Return a row without the pools that its means alone would give."""
+    has = {
+        "m3_redundancy_jaccard_mean": row.has_jaccards,
+        "m8_summary_latency_ms_mean": row.summary_latencies is not None,
+        "m8_buffer_decision_latency_ms_mean": row.decision_latencies is not None,
+    }
+    pools = {name: pool if has.get(name, True) else None for name, pool in row.pools.items()}
+    return msgspec.structs.replace(row, pools=pools)
+
+
+class Spread(NamedTuple):
+    """A mean over cases with the ends of an interval that rare cases cannot slip under."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+def safe_interval(
+    found: Spread, values: Sequence[float], lowest: float, highest: float
+) -> Spread | None:
+    """Return an interval that also holds when hardly any case differs from the others.
+
+    Resampling cannot draw what no case showed: without a failure among the cases it has no width.
+    Where fewer than five cases differ, the share of cases that may differ is bounded exactly
+    (Clopper-Pearson), and such a case may have any value that the metric can take. None where the
+    metric has no limits.
+    """
+    usual, count = Counter(values).most_common(1)[0]
+    others = len(values) - count
+    if others >= FEW_OTHERS:
+        return found
+    if not (isfinite(lowest) and isfinite(highest)):
+        return None
+    share = clopper_pearson(others, len(values))[1]
+    low = usual + share * (lowest - usual)
+    high = usual + share * (highest - usual)
+    return Spread(found.mean, min(low, found.low), max(high, found.high), found.n)
+
+
+def case_values(name: str, rows: Sequence[RunRow]) -> list[float]:
+    """Return the value of a metric in each case that has one."""
+    return [value for row in rows if (value := row.values[name]) is not None]
+
+
+def limits_of(name: str) -> tuple[float, float]:
+    """Return the lowest and the highest value that a metric can take."""
+    return (0.0, 1.0) if METRICS[name].unit == "ratio" else (-inf, inf)
+
+
+def worsening(
+    name: str, judged: Mapping[str, RunRow], reference: Mapping[str, RunRow]
+) -> list[float]:
+    """Return by how much the judged variant is worse than the reference, case by case."""
+    sign = 1 if METRICS[name].direction == "lower_is_better" else -1
+    shared = sorted(set(judged) & set(reference))
+    return [
+        sign * (mine - theirs)
+        for case in shared
+        if (mine := judged[case].values[name]) is not None
+        and (theirs := reference[case].values[name]) is not None
+    ]
 
 
 def _estimate(name: str, rows: Sequence[RunRow], draws: Draws) -> VariantEstimate:

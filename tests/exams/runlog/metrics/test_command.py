@@ -778,3 +778,18 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_help(
     assert RUNLOG_VERBS[verb][1] in ran.out
     assert "Examples:" in ran.out
     assert f"  {verb} " in gatemark("runlog", "--help").out
+
+
+def test_gates_compare_intervals_and_variants(world: World, metrics: Metrics) -> None:
+    ran = metrics(world, "--gate", "m6b_mean=0.9", "--gates-on", "interval", "--json")
+    assert ran.code == 3
+    assert ran.json["blockers"] == ["V0.m6b_mean rests on 4 items, needs 10"]
+    paired = ("--judged", "V1", "--reference", "V0", "--paired-gate", "m6b_mean=0.1", "--json")
+    ran = metrics(world, *paired)
+    assert ran.code == 3
+    assert ran.json["blockers"] == ["V1.worse_by.m6b_mean rests on 4 items, needs 10"]
+    alone = metrics(world, "--paired-gate", "m6b_mean=0.1")
+    assert alone.code == 2
+    assert "reference must be another variant" in alone.err
+    twice = metrics(world, "--paired-gate", "m6b_mean=0.1", "--paired-gate", "m6b_mean=0.2")
+    assert "--paired-gate names m6b_mean more than once" in twice.err

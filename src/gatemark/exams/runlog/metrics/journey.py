@@ -24,7 +24,7 @@ from gatemark.evidence.exam import ExamOutcome, ExamReport, Scored, judge_exam
 from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source, refuse
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
-from gatemark.exams.runlog.exam import EVENT_COUNT
+from gatemark.exams.runlog.exam import EVENT_COUNT, RULES
 from gatemark.exams.runlog.metrics.error_analysis import with_outliers
 from gatemark.exams.runlog.metrics.measure_case import (
     MetricsJob,
@@ -85,6 +85,9 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     judged: str | None = None
     score: str = "m6b_mean"
     gates: dict[str, float] = {}
+    gates_on: Literal["value", "interval"] = "value"
+    reference: str | None = None
+    paired_gates: dict[str, float] = {}
     coverage_gate: float = 1.0
     bootstrap_samples: int = 10_000
     seed: int = 42
@@ -174,7 +177,7 @@ def examine_runlog(
     computed_at = request.computed_at or moment_text(max(outcome.end_ms for outcome in outcomes))
     provenance = _provenance(request, inputs, outcomes)
     caveats = (
-        *(() if request.gates else (NO_GATE,)),
+        *(() if request.gates or request.paired_gates else (NO_GATE,)),
         *origin_caveats(origins, request.compat),
         *extractor_caveats(origins, _differing(outcomes)),
     )
@@ -209,6 +212,10 @@ def _exam_job(request: MetricsRequest, variants: Sequence[str]) -> ExamJob:
             "variant": judged,
             "score": request.score,
             "gates": request.gates,
+            "gates_on": request.gates_on,
+            "reference": request.reference,
+            "paired_gates": request.paired_gates,
+            "rules": RULES,
             "coverage_gate": request.coverage_gate,
             "bootstrap_samples": request.bootstrap_samples,
             "seed": request.seed,
