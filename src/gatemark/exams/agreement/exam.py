@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
@@ -506,9 +507,9 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
         given = ", ".join(sorted(set(run.roles))) or "no file"
         raise UsageError(f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {given}")
     # Loaded late: a file of pairs needs no joining.
-    from gatemark.exams.agreement.two_files import examine_joined  # noqa: PLC0415
-
-    return examine_joined(run)
+    two_files = import_module("gatemark.exams.agreement.two_files")
+    outcome: ExamOutcome = two_files.examine_joined(run)
+    return outcome
 
 
 def _options_of(policy: Policy) -> dict[str, object]:

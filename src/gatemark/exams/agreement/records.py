@@ -92,6 +92,22 @@ class Judgement(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     seed: int | UnsetType = UNSET
 
 
+class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
+    """What arbitration asks of an answer."""
+
+    claim: str | UnsetType | None = UNSET
+    citations: list[str] | UnsetType | None = UNSET
+
+
+class JoinedRow(msgspec.Struct, frozen=True, gc=False):
+    """The answer, passages and flags of a question, from all sides together."""
+
+    answer_json: JoinedAnswer | UnsetType | None
+    retrieved_ids: list[str] | UnsetType | None
+    flags: RedFlags | UnsetType
+    same_evidence: bool
+
+
 _answer_of = attrgetter("answer_json")
 
 

@@ -16,8 +16,7 @@ from gatemark.evidence.exam import option
 from gatemark.exams.agreement.records import ABSTAIN
 
 if TYPE_CHECKING:
-    from gatemark.exams.agreement.records import JudgementPair
-    from gatemark.exams.agreement.two_files import JoinedRow
+    from gatemark.exams.agreement.records import JoinedRow, JudgementPair
 
 NicPolicy = Literal["strict", "accept_agreed"]
 Role = Literal["accept", "refuse", "reject", "abstain"]

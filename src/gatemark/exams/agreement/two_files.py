@@ -38,28 +38,13 @@ from gatemark.exams.agreement.exam import (
     AgreementExamState,
     RowColumns,
 )
+from gatemark.exams.agreement.records import JoinedAnswer, JoinedRow
 from gatemark.exams.agreement.rules import CLEAR, RULES, red_flag
 
 if TYPE_CHECKING:
     from gatemark.exams.agreement.records import Judgement, RedFlags
 
 T = TypeVar("T")
-
-
-class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
-    """What arbitration asks of an answer."""
-
-    claim: str | UnsetType | None = UNSET
-    citations: list[str] | UnsetType | None = UNSET
-
-
-class JoinedRow(msgspec.Struct, frozen=True, gc=False):
-    """The answer, passages and flags of a question, from all sides together."""
-
-    answer_json: JoinedAnswer | UnsetType | None
-    retrieved_ids: list[str] | UnsetType | None
-    flags: RedFlags | UnsetType
-    same_evidence: bool
 
 
 def _row(records: Sequence[Judgement]) -> JoinedRow:
