@@ -85,6 +85,7 @@ def _by_rules(version: int) -> Decide:
 RULE_BOOKS: Final[dict[int, RuleBook]] = {
     1: RuleBook("0.1.0", _by_rules(1)),
     2: RuleBook("0.2.0", _by_rules(2)),
+    3: RuleBook("0.2.0", _by_rules(3)),
     RULES_VERSION: RuleBook("0.2.0", rule_on),
 }
 """Every version of the rules that a ledger may name, by its number.
@@ -96,4 +97,7 @@ Rules 3: a result is as old as its oldest answer, however often it is judged aga
 not say when its answers were given supports no step up. A breach after enabling pauses the last
 version that can serve, and a gate that cannot block is not waived. Samples of canary windows count
 together until there are enough. A policy with ``shadow`` asks for measurements beside what is live.
+
+Rules 4: a new store starts with the default policy of 0.2.0, and a policy may say something else
+for some assets.
 """

@@ -60,7 +60,7 @@ def _check_name(governance: GovernanceState, person: str) -> None:
 
 @decides(AdoptPolicy)
 def decide_adopt(
-    state: LifecycleState, command: AdoptPolicy, _moment: DecisionMoment
+    state: LifecycleState, command: AdoptPolicy, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
     """Only an admin, who cannot approve, changes what approvals are for.
 
@@ -70,7 +70,7 @@ def decide_adopt(
     document = plain(command.policy) if command.document is None else command.document
     policy_digest = digest(document)
     if command.actor == SYSTEM:
-        if governance.revision or not is_default(policy_digest):
+        if governance.revision or not is_default(policy_digest, moment.rules):
             raise RefusedError("the system can only adopt a default policy, as the first act")
     else:
         require_role(
