@@ -11,10 +11,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.advisory_data import write_decisions
+from bench.advisory_data import Kind, write_decisions
 from bench.measure import Cost, Line, gatemark, run
 
 RECORDS = int(os.environ.get("GATEMARK_BENCH_ADVISORY", "500000"))
+DIVERSE_RECORDS = min(300_000, RECORDS)
 JSONSCHEMA_RECORDS = min(4_000, RECORDS)
 ANY_VERDICT = (0, 1, 3)
 
@@ -57,6 +58,25 @@ def lines() -> Iterator[Line]:
         yield Line("resident memory, all / a tenth", one.resident_mb / small.resident_mb, "x")
         yield Line("-j 1 / -j 2", one.seconds / two.seconds, "x", at_least=1.6)
         yield Line("first / again", first.seconds / again.seconds, "x", at_least=5)
+        yield from _diverse_lines(folder)
+
+
+def _diverse_lines(folder: Path) -> Iterator[Line]:
+    """What records cost that are as different as in life, against records that are alike."""
+    costs: dict[Kind, Cost] = {}
+    kinds: tuple[Kind, ...] = ("alike", "diverse")
+    for kind in kinds:
+        file = folder / f"{kind}.jsonl"
+        write_decisions(file, DIVERSE_RECORDS, kind=kind)
+        costs[kind] = _score("score", "advisory", str(file), "--json", "-j", "1", "--no-cache")
+    diverse, alike = costs["diverse"], costs["alike"]
+    two = _score("score", "advisory", str(file), "--json", "-j", "2", "--no-cache")
+    yield Line(f"{DIVERSE_RECORDS:,} alike, processor time", alike.processor_s, "s")
+    yield Line(f"{DIVERSE_RECORDS:,} diverse, processor time", diverse.processor_s, "s")
+    ratio = diverse.processor_s / alike.processor_s
+    yield Line("diverse / alike, processor time", ratio, "x", at_most=1.5)
+    yield Line("diverse, resident memory", diverse.resident_mb, "MB", at_most=150)
+    yield Line("diverse, -j 1 / -j 2", diverse.seconds / two.seconds, "x", at_least=1.6)
 
 
 def _score(*arguments: str, repeats: int = 3) -> Cost:

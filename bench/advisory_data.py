@@ -1,11 +1,18 @@
-"""Invented advisory decisions of about two kilobytes each, no two alike."""
+"""Invented advisory decisions of about two kilobytes each.
+
+Three kinds: ``alike`` records differ in little more than their ids, ``plain`` ones come from small
+sets of codes, and ``diverse`` ones are as in life: ids, times, hashes, latencies, reasons,
+references and file names that never come again, over hundreds of runs.
+"""
 
 from __future__ import annotations
 
 import json
 import random
+import uuid
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from gatemark.exams.advisory.decision import bucket_of
 from gatemark.exams.advisory.policy import CategoryKey, outcome_of, signal_of
@@ -104,9 +111,68 @@ def _case(wanted: str, bucket: str, number: int) -> str:
     return "action_needed"
 
 
-def write_decisions(path: Path, count: int, *, seed: int = 1) -> None:
-    """A file of so many records."""
+def alike(draw: random.Random, number: int) -> dict[str, Any]:
+    """One agreeing record; another has another id, fixture and time, and the same everything."""
+    record: dict[str, Any] = json.loads(_TEMPLATE)
+    record["decision_id"] = f"01J{number:023d}"
+    record["source"] |= {"fixture_id": f"cron_{number:07d}", "artifact_ref": f"run:{number % 3}"}
+    record["human_or_atlas_decision"]["decision_ref"] = record["source"]["fixture_id"]
+    record["latency"]["total_ms"] = 20.0 + draw.randrange(40)
+    return record
+
+
+def diverse(draw: random.Random, number: int) -> dict[str, Any]:
+    """One sound record of which nearly every text and number is its own."""
+    record = decision(draw, number)
+    word = draw.choice(("queue", "disk", "card", "scan", "retrieval", "speaker"))
+    second = f"{number % 24:02d}:{draw.randrange(60):02d}:{draw.randrange(60):02d}"
+    day = f"2026-0{1 + number % 9}-{1 + draw.randrange(28):02d}"
+    record["decision_id"] = _uuid(draw)
+    record["timestamp"] = f"{day}T{second}.{draw.randrange(1000):03d}Z"
+    record["source"]["artifact_ref"] = f"01JRN{number % 300:021d}"
+    record["service"]["model"] = f"triage-{draw.randrange(4)}/CPU/f32"
+    record["recommendation"] |= {
+        "reasons": [
+            f"{word}_depth_{draw.randrange(10**6)}",
+            f"similarity_{draw.random():.4f}",
+            f"rule_{draw.getrandbits(32):08x}",
+        ],
+        "evidence_refs": [f"fixture:{word}_{number}", f"artifact:{_uuid(draw)}"],
+        "raw_output_ref": f"artifact:{_uuid(draw)}",
+    }
+    record["actual_action"]["side_effects"] = [f"local_report_write:reports/{word}-{number}.json"]
+    record["human_or_atlas_decision"] |= {
+        "decision_ref": f"review:{_uuid(draw)}",
+        "timestamp": f"{day}T23:59:59Z",
+        "confidence": round(draw.random(), 3),
+    }
+    record["latency"]["queue_ms"] = round(draw.expovariate(0.5), 3)
+    if record["fallback"]["occurred"]:
+        record["fallback"]["reason"] = f"npu_busy_for_{draw.randrange(10**5)}_us"
+    record["notes"] = [
+        record["notes"][0],
+        f"model_digest:sha256:{draw.getrandbits(256):064x}",
+        f"trace {draw.getrandbits(64):016x} of {word} {number}",
+    ]
+    return record
+
+
+def _uuid(draw: random.Random) -> str:
+    return str(uuid.UUID(int=draw.getrandbits(128), version=4))
+
+
+Kind = Literal["alike", "plain", "diverse"]
+_MAKERS: dict[Kind, Callable[[random.Random, int], dict[str, Any]]] = {
+    "alike": alike,
+    "plain": decision,
+    "diverse": diverse,
+}
+
+
+def write_decisions(path: Path, count: int, *, kind: Kind = "plain", seed: int = 1) -> None:
+    """Write a file of ``count`` records."""
     draw = random.Random(seed)
+    make = _MAKERS[kind]
     with path.open("w", encoding="utf-8") as stream:
         for number in range(count):
-            stream.write(json.dumps(decision(draw, number)) + "\n")
+            stream.write(json.dumps(make(draw, number)) + "\n")

@@ -60,13 +60,13 @@ import sys
 import uvicorn
 from gatemark.workspace import Workspace
 from gatemark.web.app import create_app
-from gatemark.web.serving import protocol_with_timeout
+from gatemark.web.serving import protocol_with_limits
 from gatemark.web.settings import ServerSettings
 
 settings = ServerSettings(visits_per_address=10**7, visits_per_person=10**6)
 app = create_app(settings, lambda person: Workspace(store=sys.argv[2], actor=person))
 uvicorn.run(app, port=int(sys.argv[1]), log_level="error", access_log=False,
-            http=protocol_with_timeout(10), ws="none")
+            http=protocol_with_limits(settings), ws="none")
 """
 
 

@@ -16,6 +16,7 @@ from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import UsageError
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.engines.port import Engine
+from gatemark.ledger.event_kinds import Channel
 from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 from gatemark.ledger.stores import DATABASE
 
@@ -30,6 +31,13 @@ EngineName = Literal["local", "ray"]
 
 DEFAULT_STORE = ".gatemark"
 DATABASE_SCHEMES = ("postgresql", "postgres")
+
+
+def _system_user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"
 
 
 class Workspace:
@@ -77,12 +85,12 @@ class Workspace:
     @cached_property
     def actor(self) -> str:
         """Name of the person who acts: as given, or the login name."""
-        if self._actor:
-            return self._actor
-        try:
-            return getpass.getuser()
-        except (KeyError, OSError):
-            return f"uid-{os.getuid()}"
+        return self._actor or _system_user()
+
+    @cached_property
+    def channel(self) -> Channel:
+        """How acts in this workspace are made; a server sets it for each request."""
+        return Channel("command_line", f"os_user {_system_user()}")
 
     def acting_as(self, person: str) -> Workspace:
         """Return the same workspace for another actor; the store is shared."""
@@ -215,6 +223,12 @@ class Workspace:
     def local_folder(self) -> Path:
         """The folder of the store, or of the local files beside a database."""
         return self._folder
+
+    @property
+    def session_key_file(self) -> Path:
+        """The key that signs sessions; servers of one database need the same file."""
+        named = os.environ.get("GATEMARK_SESSION_KEY")
+        return Path(named) if named else self._folder / "session.key"
 
     def run_folder(self, key: str) -> Path:
         """Return the folder for the journals of a run until it is sealed."""

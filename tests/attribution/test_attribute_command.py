@@ -307,7 +307,8 @@ def test_sealing_twice_writes_once_and_only_about_what_the_ledger_knows(
     (folder / "decision.json").write_text(json.dumps(named))
     refused = seal()
     assert (refused.code, "there is no asset desk in this store" in refused.err) == (2, True)
-    gatemark("role", "grant", "ann", "author", "admin", "--actor", "ann", *store)
+    gatemark("role", "grant", "ada", "admin", "--actor", "ada", *store)
+    gatemark("role", "grant", "ann", "author", "--actor", "ada", *store)
     digest = "sha256:" + "1" * 64
     added = ("asset", "add", "desk@1.0.0", "--kind", "agent", "--digest", digest)
     assert gatemark(*added, "--actor", "ann", *store).code == 0

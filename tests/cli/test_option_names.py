@@ -27,7 +27,7 @@ CLEAR_NAMES = {
     "--compat": {
         **dict.fromkeys(("score overhead", "overhead run"), None),
         **dict.fromkeys(("runlog run", "runlog metrics", "runlog stoplists"), "--compat-mode"),
-        **dict.fromkeys(("runlog errors", "runlog calibrate"), "--compat-mode"),
+        **dict.fromkeys(("runlog errors", "runlog calibrate", "runlog validate"), "--compat-mode"),
     },
     "--from": {
         **dict.fromkeys(("import", "compare", "view", "init"), None),
@@ -43,6 +43,7 @@ CLEAR_NAMES = {
     "--mode": {
         **dict.fromkeys(("score overhead", "overhead run"), None),
         **dict.fromkeys(("runlog validate", "runlog replay", "runlog run"), "--strictness"),
+        **dict.fromkeys(("runlog stoplists", "runlog calibrate"), "--strictness"),
         "advisory run": "--service-mode",
         **dict.fromkeys(
             (f"drift {verb}" for verb in ("probe", "status", "report", "policy", "metrics")),

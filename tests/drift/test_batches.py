@@ -198,7 +198,7 @@ def test_a_push_that_fails_has_no_event(live: Live) -> None:
 def test_points_that_are_derived_or_handed_in_are_told_too(live: Live) -> None:
     live.enable()
     hand_in = Workspace(store=live.workspace.store_setting, clock=lambda: day(2), actor="server")
-    person = Identity(person="eve", roles=("evaluator",), way="token")
+    person = Identity(person="eve", roles=("evaluator",), way="token", authentication="token t1")
     hand_in_points(hand_in, person, [point(0, 1.0)])
     derive_points(live.workspace, DeriveRequest(results=True), ReadingChoices(), now=day(3))
     actors = [event.actor for event, _ in live.workspace.events.events(kind="points_pushed")]

@@ -83,35 +83,61 @@ def scan() -> PrivateTextScan:
 @pytest.mark.parametrize(("text", "kind"), DIRTY.items())
 def test_private_content_is_told_by_kind(scan: PrivateTextScan, text: str, kind: str) -> None:
     assert kind in scan.kinds(text)
-    assert not scan.all_known([text])
-    assert not scan.all_alike([text])
+    assert scan.private([text, "clean"]) == {text}
 
 
 @pytest.mark.parametrize("text", CLEAN)
 def test_codes_names_ids_and_times_are_clean(scan: PrivateTextScan, text: str) -> None:
+    assert scan.private([text]) == set()
     assert scan.kinds(text) == ()
-    assert scan.all_known([text, None])
 
 
-def test_texts_that_differ_in_digits_are_alike(scan: PrivateTextScan) -> None:
-    assert not scan.all_alike(["sample 17"])
-    assert scan.kinds("sample 17") == ()
-    assert scan.all_alike(["sample 42", "sample 99"])
-    assert not scan.all_alike(["sample 123"])
-
-
-def test_a_digest_that_is_known_is_alike_and_another_is_not(scan: PrivateTextScan) -> None:
-    digest = "model_digest:sha256:" + "0f3a" * 16
-    assert not scan.all_alike(["sample 1", digest])
-    assert (scan.kinds("sample 1"), scan.kinds(digest)) == ((), ())
-    assert scan.all_alike(["sample 2", digest, digest])
-    assert not scan.all_alike(["sample 2", digest.replace("0", "1")])
-
-
-def test_two_texts_in_one_are_not_alike_to_two(scan: PrivateTextScan) -> None:
+def test_a_text_of_two_lines_is_one_text(scan: PrivateTextScan) -> None:
     assert (scan.kinds("{"), scan.kinds('"a": 1}')) == ((), ())
-    assert scan.kinds('{\n"a": 1}') == ("embedded_json",)
-    assert not scan.all_alike(['{\n"a": 1}'])
+    assert scan.private(["{", '"a": 1}']) == set()
+    assert scan.private(["a", '{\n"a": 1}']) == {'{\n"a": 1}'}
+
+
+_PIECES = (
+    "run:",
+    "key=",
+    "Token ",
+    "1717600000123",
+    "2026-06-06",
+    "T12:30:00Z",
+    "4915112345678",
+    "0197a3c2-5b1e-7cc0-8d3f-6f1de20a4b11",
+    "12345678-1234-4234-8234-123456789012",
+    "01J00000000000000000000000",
+    "sha256:" + "0f3a" * 16,
+    "0f3a" * 8,
+    "aZ3kQ9xW7bN2mP5vL8cR",
+    "DE89370400440532013000",
+    "DE89 3704 0044 0532 0130 00",
+    "/home/",
+    "c:\\Users\\",
+    "~/",
+    "%2fhome%2f",
+    "a@b.example",
+    '{"a": 1}',
+    "?sig=abcd1234",
+    "Bearer abcdefgh",
+    "plain_code",
+    "OpenVINO",
+    "word word word ",
+    *(" ", "-", "_", "/", ".", "(", ")", "+", ":", "=", "1", "12", "x", "\n", "\u0430", "\u200b"),
+)
+
+
+@settings(deadline=None, max_examples=400)
+@given(st.lists(st.sampled_from(_PIECES), max_size=9).map("".join), st.booleans(), st.booleans())
+def test_many_at_once_find_what_one_by_one_finds(text: str, note: bool, first: bool) -> None:
+    def scan() -> PrivateTextScan:
+        return PrivateTextScan(PrivateTextRules(), first=first)
+
+    wanted = {text} if scan().kinds(text, note=note) else set()
+    assert scan().private([text], note=note) == wanted
+    assert scan().private(["plain_code", text, "run:17"], note=note) == wanted
 
 
 def test_notes_may_be_longer_than_codes(scan: PrivateTextScan) -> None:
@@ -126,10 +152,11 @@ def test_notes_may_have_more_words_than_codes(scan: PrivateTextScan) -> None:
     beyond = f"{on_the_line} word"
     assert scan.kinds(beyond, note=True) == ()
     assert scan.kinds(on_the_line, note=True) == ()
-    assert scan.all_alike([on_the_line])
+    assert scan.private([on_the_line]) == set()
     assert scan.kinds(on_the_line) == ()
     assert scan.kinds(beyond) == ("excerpt",)
-    assert not scan.all_alike([beyond])
+    assert scan.private([beyond]) == {beyond}
+    assert scan.private([beyond], note=True) == set()
 
 
 def test_roots_are_the_users_to_name() -> None:
@@ -207,4 +234,4 @@ def test_numbers_and_credentials_are_told_apart(text: str, kinds: tuple[str, ...
 def test_a_clean_time_does_not_make_phone_numbers_of_that_form_clean() -> None:
     scan = PrivateTextScan(PrivateTextRules())
     assert scan.kinds("1717600000123") == ()
-    assert not scan.all_alike(["4915112345678"])
+    assert scan.private(["4915112345678"]) == {"4915112345678"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import shutil
 from collections.abc import Callable
@@ -107,7 +108,9 @@ def test_every_decision_names_its_policy_and_rules(store: Path) -> None:
             continue
         assert payload is not None
         in_force = in_force or payload["policy_digest"]
-        assert payload["decided_by"] == {"policy_digest": in_force, "rules": RULES_VERSION}
+        channel = {"way": "command_line", "authentication": f"os_user {getpass.getuser()}"}
+        expected = {"policy_digest": in_force, "rules": RULES_VERSION, "channel": channel}
+        assert payload["decided_by"] == expected
         if event.kind == "policy_changed":
             in_force = payload["policy_digest"]
 

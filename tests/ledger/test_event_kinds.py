@@ -16,6 +16,7 @@ from gatemark.ledger.event_kinds import (
 )
 
 KEPT = [
+    "access_given",
     "approval",
     "asset_registered",
     "attribution_reviewed",

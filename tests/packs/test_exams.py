@@ -233,17 +233,17 @@ def test_guard_overhead_can_be_a_suite_of_a_pack(
             "seeds": {"python": 7, "numpy": 7, "torch": None, "bootstrap": 7},
             "device": "cpu",
             "snapshot_hash": "sha256:aa",
-            "plan": {"seq_len": 8, "stride": 8, "windows": 40},
+            "plan": {"seq_len": 8, "stride": 8, "windows": 200},
         }
         windows = [
             {
                 "record_type": "window",
                 "window_id": f"w{n}",
                 "content_hash": f"h{n}",
-                "tokens": 10,
+                "tokens": 100,
                 "loss": 2.0 + n / 100 + extra,
             }
-            for n in range(40)
+            for n in range(200)
         ]
         lines = [json.dumps(record) + "\n" for record in (meta, *windows)]
         (tmp_path / f"{arm}.jsonl").write_text("".join(lines))

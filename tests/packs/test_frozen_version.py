@@ -148,3 +148,36 @@ def test_recent_traffic_of_a_replay_suite_may_be_newer(gatemark: Run, folder: Pa
         assert ran.code != 2, ran.err
         snapshots.append(ran.json["snapshots"])
     assert snapshots[0] != snapshots[1]
+
+
+def test_the_code_of_a_scorer_belongs_to_the_version(gatemark: Run, folder: Path) -> None:
+    (folder / "grader.py").write_text("def grade(item):\n    return item.output == item.target\n")
+    own = "scorer: {name: python, options: {function: 'grader:grade'}}"
+    assert _edited(gatemark, folder, "scorer: contains", own).code == 1
+    assert _edited(gatemark, folder, "scorer: contains", own).code == 1
+    (folder / "grader.py").write_text("def grade(item):\n    return 1.0\n")
+    loosened = _edited(gatemark, folder, "scorer: contains", own)
+    assert loosened.code == 2
+    assert "changed since: code of the scorer of golden. Set version: 2" in loosened.err
+
+
+def test_the_labels_of_a_judge_belong_to_the_version(gatemark: Run, folder: Path) -> None:
+    def write_labels(count: int) -> None:
+        row = {"input": "n1", "output": "n1", "label": "CORRECT"}
+        rows = [{"id": f"l{n}", **row} for n in range(count)]
+        (folder / "labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    (folder / "judging.py").write_text("def judge(prompt):\n    return 'no grade'\n")
+    judged = (
+        "judges:\n  grader: {target: {python: 'judging:judge'}, labels: labels.jsonl}\ntargets:"
+    )
+    changes = {
+        "scorer: contains": "scorer: {name: judge, judge: grader}",
+        "targets:": judged,
+    }
+    write_labels(60)
+    assert _run(gatemark, folder, **changes).code == 3
+    write_labels(61)
+    changed = _run(gatemark, folder, **changes)
+    assert changed.code == 2
+    assert "changed since: labels of judge grader. Set version: 2" in changed.err

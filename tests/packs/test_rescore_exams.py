@@ -14,6 +14,7 @@ from tests.exams.overhead.arms import loss_arm, ppl_pair
 from tests.review.arms import prefers, vote_all, write_arm
 
 from gatemark.core.result import Result
+from gatemark.evidence.exam import suites
 from gatemark.evidence.source import ReadingChoices
 from gatemark.review.close import CloseReview, close_review
 from gatemark.review.create import CreateReview, create_review
@@ -191,3 +192,37 @@ def test_a_review_that_hides_what_it_left_out_is_found(
     ran = verify(gatemark, store)
     assert (ran.code, ran.json["first_bad_seq"]) == (4, seq)
     assert "account of the evidence" in ran.json["troubles"][0]["message"]
+
+
+def test_a_pack_sealed_by_older_rules_of_guard_overhead_is_derived_by_those(
+    gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rules 2 passed a single window and refused a loss of 0; rules 3 do neither."""
+    loss_arm(tmp_path / "bare.jsonl", "bare", [2.0])
+    loss_arm(tmp_path / "guarded.jsonl", "guarded", [2.001])
+    loss_arm(tmp_path / "zeros.jsonl", "bare", [0.0, 2.0])
+    loss_arm(tmp_path / "ones.jsonl", "guarded", [0.0, 2.001])
+    pack = """
+gatemark: 1
+name: %s
+version: 1
+asset: {kind: model, name: guarded}
+score_min: 0.5
+regression_max: 0.02
+suites:
+  - id: cost
+    kind: overhead
+    weight: 1
+    evidence: {bare: %s.jsonl, guarded: %s.jsonl}
+    baseline_evidence: none
+"""
+    (tmp_path / "thin.yaml").write_text(pack % ("thin", "bare", "guarded"))
+    (tmp_path / "zeros.yaml").write_text(pack % ("zeros", "zeros", "ones"))
+    store = ("--store", tmp_path / "store")
+    monkeypatch.setitem(suites().get("overhead").newest_rules, "rules", 2)
+    assert gatemark("run", tmp_path / "thin.yaml", *store).code == 0
+    assert gatemark("run", tmp_path / "zeros.yaml", *store).code == 3
+    monkeypatch.undo()
+    verified = gatemark("ledger", "verify", "--rescore", *store)
+    assert verified.code == 0, verified.out
+    assert gatemark("run", tmp_path / "thin.yaml", *store).code == 3

@@ -24,11 +24,37 @@ def test_the_comment_starts_with_its_marker_and_the_verdict(judged: Result, word
     assert second.endswith(f"Gatemark: {word}")
 
 
-def test_broken_rules_come_first() -> None:
-    rows = [line for line in render_comment(FAILING, "k").splitlines() if line.startswith("| ")]
-    words = [row.split("|")[1].strip() for row in rows[2:]]
-    assert words[0] == "❌ FAIL"
-    assert words == sorted(words, key=lambda word: "FAIL" not in word)
+def _words(text: str) -> list[str]:
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    words = [row.split("|")[1].strip() for row in rows]
+    return [word for word in words if word not in ("", "---")]
+
+
+def test_broken_rules_come_first_and_those_that_hold_are_folded() -> None:
+    shown, _, folded = render_comment(FAILING, "k").partition("<details>\n<summary>")
+    assert _words(shown)[0] == "❌ FAIL"
+    assert not [word for word in _words(shown) if "PASS" in word and "SOFT" not in word]
+    held, _, _ = folded.partition("</details>")
+    count = sum(finding.verdict == "pass" for finding in FAILING.findings)
+    assert held.startswith(f"{count} rule")
+    assert _words(held) == ["✅ PASS"] * count
+
+
+def test_a_passing_comment_is_short() -> None:
+    text = render_comment(PASSING, "k")
+    shown = text.partition("<details>")[0]
+    assert not _words(shown)
+    assert f"<summary>{len(PASSING.findings)} rules hold</summary>" in text
+
+
+def test_nothing_is_lost_when_rows_do_not_fit() -> None:
+    """Rules that do not hold are shown before any that does."""
+    many = [finding(f"s{n}.rule", "accuracy", "pass", reason="so " * 200) for n in range(300)]
+    broken = finding("last.rule", "accuracy", "fail", reason="because")
+    text = render_comment(result(findings=(*many, broken), verdict="fail", blockers=("b",)), "k")
+    assert "last.rule" in text.partition("<details>")[0]
+    assert "300 rules hold" in text
+    assert "more rows" in text
 
 
 def test_a_comment_of_many_rules_still_fits() -> None:

@@ -343,7 +343,7 @@ def test_files_without_a_shared_score_are_refused(compare: Run) -> None:
         (("--alpha", "nan"), "not a finite number"),
         (("--margin", "1"), "'--margin'"),
         (("--resamples", "5"), "'--resamples'"),
-        (("--from", "excel"), "known: csv, deepeval, helm, inspect, langfuse"),
+        (("--from", "excel"), "known: chat-log, csv, deepeval, helm, inspect"),
         (("-o", "x.html"), "must end in .json, .md"),
     ],
 )

@@ -164,7 +164,7 @@ def test_an_unknown_format_says_which_there_are(tool: str, gatemark: Run, tmp_pa
     ran = gatemark("import", log, "--from", tool)
     assert ran.code == 2
     assert (
-        "known: csv, deepeval, helm, inspect, langfuse, langfuse-dataset, lm-eval, mlflow"
+        "known: chat-log, csv, deepeval, helm, inspect, langfuse, langfuse-dataset, lm-eval, mlflow"
         in ran.err
     )
     assert len(ran.err.splitlines()) == 1

@@ -33,7 +33,7 @@ from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import ExamRef
 from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.web.app import create_app
-from gatemark.web.serving import protocol_with_timeout
+from gatemark.web.serving import protocol_with_limits
 from gatemark.web.settings import ServerSettings
 from gatemark.workspace import Workspace
 
@@ -100,7 +100,7 @@ class Scene:
         """Sign somebody in behind the page's back; gives the headers of fetches."""
         if name not in {person.name for person in people_of(self.workspace).all()}:
             self.account(name)
-        secret = people_of(self.workspace).new_session(name, self.clock())
+        secret = people_of(self.workspace).new_session(name, "password", self.clock())
         client.cookies.clear()
         client.cookies.set("gatemark", secret)
         return {"X-CSRF-Token": form_mark(secret)}
@@ -171,10 +171,12 @@ def serving(app: Any, settings: ServerSettings, port: int = 0) -> Iterator[str]:
     listener = socket.create_server(("127.0.0.1", port))
     config = uvicorn.Config(
         app,
-        http=protocol_with_timeout(settings.head_seconds),
+        http=protocol_with_limits(settings),
         ws="none",
         log_level="error",
         access_log=False,
+        proxy_headers=settings.is_behind_proxy,
+        forwarded_allow_ips=list(settings.proxies),
         timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)

@@ -53,7 +53,7 @@ def sign_in(page: Page, scene: Scene, address: str, name: str | None) -> None:
         return
     if name not in {person.name for person in people_of(scene.workspace).all()}:
         scene.account(name)
-    secret = people_of(scene.workspace).new_session(name, scene.clock())
+    secret = people_of(scene.workspace).new_session(name, "password", scene.clock())
     page.context.add_cookies([{"name": "gatemark", "value": secret, "url": address}])
 
 

@@ -127,11 +127,15 @@ def accounts_of_people(on: Stage) -> None:
     journey.drop_token(workspace, who, dropped.token.id)
     journey.sign_out(workspace, session)
     on.clock.add(minutes=1)
+    failures = journey.FailedSignIns()
+    where = "192.0.2.7"
     try:
-        journey.sign_in(workspace, "ana", "a wrong one", where="192.0.2.7", before=None)
+        journey.sign_in(
+            workspace, "ana", "a wrong one", where=where, before=None, failures=failures
+        )
     except NotAllowedError:
         on.clock.add(minutes=1)
-    journey.sign_in(workspace, "ana", PASSWORD, where="192.0.2.7", before=None)
+    journey.sign_in(workspace, "ana", PASSWORD, where=where, before=None, failures=failures)
     workspace.store.close()
     on.run("serve", "--link", "fay")
     on.notes["accounts"] = {"people": ["ana", "fay", "gus"], "token": kept.token.id}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
 import msgspec
@@ -32,9 +35,12 @@ from gatemark.ledger.event_kinds import (
     SYSTEM,
     TOKEN_MADE,
     TOKEN_REVOKED,
+    Channel,
+    as_payload,
 )
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
+from gatemark.lifecycle.events.governance import AccessGiven
 from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
 from gatemark.lifecycle.state_cache import asset_state_cache
@@ -53,6 +59,10 @@ __all__ = [
 ]
 
 ADMIN: Final[Role] = "admin"
+FAILURES_EVERY: Final = timedelta(hours=1)
+MOST_NAMES: Final = 20
+"""How many names and addresses an event of failed sign-ins lists, the most frequent first."""
+PASSWORD: Final = "password"  # noqa: S105 - the name of a way to sign in
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -61,7 +71,13 @@ class Identity(msgspec.Struct, frozen=True):
     person: str
     roles: tuple[Role, ...]
     way: Literal["session", "token"]
+    authentication: str
     scopes: tuple[Scope, ...] = SCOPES
+
+    @property
+    def channel(self) -> Channel:
+        """How this person reached the server, as decisions record it."""
+        return Channel(self.way, self.authentication)
 
     @property
     def is_admin(self) -> bool:
@@ -91,6 +107,11 @@ def roles_of(workspace: Workspace, person: str) -> tuple[Role, ...]:
     return asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles.get(person, ())
 
 
+def is_one_person(workspace: Workspace) -> bool:
+    """Whether the store is in one-person mode: one person may approve their own versions."""
+    return asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.policy.one_person
+
+
 def _admins(workspace: Workspace) -> list[str]:
     roles = asset_state_cache(workspace).read(WORKSPACE_SUBJECT).governance.roles
     return sorted(name for name, held in roles.items() if ADMIN in held)
@@ -99,6 +120,17 @@ def _admins(workspace: Workspace) -> list[str]:
 def tell(workspace: Workspace, kind: str, actor: str, **payload: object) -> None:
     """Record an account event in the ledger."""
     workspace.events.append([EventDraft(kind, workspace.clock(), actor, None, payload)])
+
+
+def _tell_access(workspace: Workspace, kind: str, actor: str, person: str) -> None:
+    """Record that somebody gave a person a way to sign in; votes are judged by it."""
+    given, at = AccessGiven(person=person), workspace.clock()
+    workspace.events.append(
+        [
+            EventDraft(kind, at, actor, None, {"person": person}),
+            EventDraft(given.declared.name, at, actor, given.subject, as_payload(given)),
+        ]
+    )
 
 
 def first_link(workspace: Workspace) -> str | None:
@@ -119,7 +151,7 @@ def link_for(workspace: Workspace, person: str) -> str:
     known = {one.name for one in people_of(workspace).all() if not one.is_closed}
     if person not in known and not roles_of(workspace, person):
         raise UnknownNameError(f"there is no person {person}")
-    tell(workspace, LINK_MADE, SYSTEM, person=person)
+    _tell_access(workspace, LINK_MADE, workspace.actor, person)
     return people_of(workspace).new_link(person, workspace.clock())
 
 
@@ -139,28 +171,78 @@ def join(workspace: Workspace, secret: str, name: str, password: str) -> str:
         note = "the first admin, by the link that the server printed"
         act(workspace, GrantRoles(actor=name, person=name, roles=(ADMIN,), note=note))
     tell(workspace, PASSWORD_SET, name)
-    return people_of(workspace).new_session(name, workspace.clock())
+    return people_of(workspace).new_session(name, PASSWORD, workspace.clock())
+
+
+class FailedSignIns:
+    """Failed sign-ins of one server, recorded as one event an hour and not as one each.
+
+    The first failure is recorded at once. Those that follow are counted, and recorded together
+    when the hour is over: at the next attempt, or when the server stops.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._told_at: datetime | None = None
+        self._since: datetime | None = None
+        self._names: Counter[str] = Counter()
+        self._places: Counter[str] = Counter()
+        self._last: dict[str, object] = {}
+
+    def add(self, workspace: Workspace, *, where: str, **said: object) -> None:
+        """Count a failure; ``said`` is what is known of it, such as the name."""
+        now = workspace.clock()
+        with self._lock:
+            self._since = self._since or now
+            self._names[str(said.get("name", "unknown"))] += 1
+            self._places[where] += 1
+            self._last = {"where": where, **said}
+        self.settle(workspace)
+
+    def settle(self, workspace: Workspace, *, at_once: bool = False) -> None:
+        """Record what was counted, if the hour is over."""
+        now = workspace.clock()
+        with self._lock:
+            count = self._names.total()
+            is_due = self._told_at is None or now - self._told_at >= FAILURES_EVERY
+            if not count or not (is_due or at_once):
+                return
+            payload = {**self._last, "count": count}
+            if count > 1 and self._since is not None:
+                payload["since"] = self._since.isoformat()
+                payload["names"] = dict(self._names.most_common(MOST_NAMES))
+                payload["places"] = dict(self._places.most_common(MOST_NAMES))
+            self._told_at, self._since = now, None
+            self._names, self._places = Counter(), Counter()
+        tell(workspace, SIGN_IN_FAILED, SYSTEM, **payload)
 
 
 def sign_in(
-    workspace: Workspace, name: str, password: str, *, where: str, before: str | None
+    workspace: Workspace,
+    name: str,
+    password: str,
+    *,
+    where: str,
+    before: str | None,
+    failures: FailedSignIns,
 ) -> str:
-    """Start a new session. Failures are recorded."""
+    """Start a new session. Failures are counted and recorded."""
     if not people_of(workspace).is_known(name, password):
-        tell(workspace, SIGN_IN_FAILED, SYSTEM, name=name[:64], where=where)
+        failures.add(workspace, where=where, name=name[:64])
         raise NotAllowedError("wrong name or password")
+    failures.settle(workspace)
     if before is not None:
         people_of(workspace).end_session(before)
     tell(workspace, SIGNED_IN, name, where=where)
-    return people_of(workspace).new_session(name, workspace.clock())
+    return people_of(workspace).new_session(name, PASSWORD, workspace.clock())
 
 
 def sign_out(workspace: Workspace, secret: str) -> None:
     """End a session."""
-    person = people_of(workspace).session_person(secret, workspace.clock())
+    session = people_of(workspace).session(secret, workspace.clock())
     people_of(workspace).end_session(secret)
-    if person is not None:
-        tell(workspace, SIGNED_OUT, person)
+    if session is not None and session.person is not None:
+        tell(workspace, SIGNED_OUT, session.person)
 
 
 def look_now(workspace: Workspace, *, once: bool) -> None:
@@ -178,8 +260,11 @@ def books_mark(workspace: Workspace, asset: str) -> tuple[int, int]:
 
 def by_session(workspace: Workspace, secret: str) -> Identity | None:
     """Return the identity of a session."""
-    person = people_of(workspace).session_person(secret, workspace.clock())
-    return None if person is None else Identity(person, roles_of(workspace, person), "session")
+    session = people_of(workspace).session(secret, workspace.clock())
+    if session is None or session.person is None:
+        return None
+    roles = roles_of(workspace, session.person)
+    return Identity(session.person, roles, "session", session.authentication)
 
 
 def by_token(workspace: Workspace, text: str) -> Identity | None:
@@ -187,7 +272,8 @@ def by_token(workspace: Workspace, text: str) -> Identity | None:
     token = people_of(workspace).token_holder(text, workspace.clock())
     if token is None:
         return None
-    return Identity(token.person, roles_of(workspace, token.person), "token", token.scopes)
+    roles = roles_of(workspace, token.person)
+    return Identity(token.person, roles, "token", f"token {token.id}", token.scopes)
 
 
 def _require_admin(identity: Identity, what: str) -> None:
@@ -220,8 +306,8 @@ def add_person(workspace: Workspace, identity: Identity, name: str, roles: Seque
     command = GrantRoles(actor=identity.person, person=name, roles=tuple(roles))
     preview(workspace, command)
     people_of(workspace).add(name, workspace.clock())
-    tell(workspace, ACCOUNT_ADDED, identity.person, person=name)
     act(workspace, command)
+    _tell_access(workspace, ACCOUNT_ADDED, identity.person, name)
     return people_of(workspace).new_link(name, workspace.clock())
 
 
@@ -238,7 +324,7 @@ def new_link(workspace: Workspace, identity: Identity, name: str) -> str:
     _require_admin(identity, "make links")
     if name not in {line.name for line in people(workspace, identity) if not line.is_closed}:
         raise UnknownNameError(f"there is no person {name}")
-    tell(workspace, LINK_MADE, identity.person, person=name)
+    _tell_access(workspace, LINK_MADE, identity.person, name)
     return people_of(workspace).new_link(name, workspace.clock())
 
 

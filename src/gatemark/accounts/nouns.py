@@ -5,6 +5,7 @@ Secrets are random, shown once, stored as hashes and compared in constant time.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import re
@@ -90,6 +91,8 @@ MIN_PASSWORD: Final = 12
 MAX_PASSWORD: Final = 256
 ALIVE_S: Final = 60
 """A request whose server has been silent for this long is taken over by its repetition."""
+BOUND: Final = "v1:"
+"""How a stored password begins that is bound to its account."""
 TOKEN_PREFIX: Final = "gm_"  # noqa: S105 - a mark by which leaked tokens are found
 _NOBODY: Final = (
     "$argon2id$v=19$m=65536,t=3,p=4$pcB8vxPdrf/7aZdf8"
@@ -116,6 +119,65 @@ def hash_secret(secret: str) -> str:
 def same_hash(one: str, other: str) -> bool:
     """Compare two hashes in constant time."""
     return hmac.compare_digest(one.encode(), other.encode())
+
+
+class SessionClaims(msgspec.Struct, frozen=True):
+    """What a session's cookie or a link says, signed with the key of the server."""
+
+    kind: Literal["session", "link"]
+    person: str | None
+    authentication: str
+    expires_s: int
+    nonce: str
+
+
+class SecretKey:
+    """The key that binds sessions, links, passwords and tokens to a server.
+
+    It is kept outside of the database, so that a row that somebody writes there lets nobody in.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def mac(self, *parts: str) -> str:
+        """Return the tag of some texts; where one ends and the next begins is part of it."""
+        data = msgspec.json.encode(parts)
+        return hmac.new(self._key, data, hashlib.sha256).hexdigest()
+
+    def seal(self, claims: SessionClaims) -> str:
+        """Return claims as a signed text that is safe in URLs and cookies."""
+        body = base64.urlsafe_b64encode(msgspec.json.encode(claims)).decode().rstrip("=")
+        return f"{body}.{self.mac(claims.kind, body)}"
+
+    def open(self, text: str, kind: Literal["session", "link"]) -> SessionClaims | None:
+        """Return the claims of a signed text; None if it is not signed with this key."""
+        body, _, tag = text.partition(".")
+        if not body.isascii() or not same_hash(self.mac(kind, body), tag):
+            return None
+        data = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        claims = msgspec.json.decode(data, type=SessionClaims)
+        return claims if claims.kind == kind else None
+
+    def bind_password(self, name: str, hashed: str) -> str:
+        """Return the hash of a password as stored: it belongs to one account."""
+        return f"{BOUND}{self.mac('password', name, hashed)}:{hashed}"
+
+    def password_of(self, name: str, stored: str | None) -> str | None:
+        """Return the hash in a stored password; None if it was not bound to this account."""
+        if stored is None or not stored.startswith(BOUND):
+            return None
+        tag, _, hashed = stored.removeprefix(BOUND).partition(":")
+        return hashed if same_hash(self.mac("password", name, hashed), tag) else None
+
+    def bind_token(
+        self, identity: str, person: str, scopes: str, expires_s: int, hashed: str
+    ) -> str:
+        """Return the hash of a token as stored: it covers its person, scopes and expiry.
+
+        In capitals, by which it differs from the hashes of earlier builds, which cover nothing.
+        """
+        return self.mac("token", identity, person, scopes, str(expires_s), hashed).upper()
 
 
 def form_mark(session: str) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from gatemark.accounts.journey import roles_of, tell
+from gatemark.accounts.journey import FailedSignIns, roles_of, tell
 from gatemark.accounts.nouns import check_name
 from gatemark.accounts.oidc_file import (
     OidcSettings,
@@ -25,7 +25,7 @@ from gatemark.core.errors import (
     NotAllowedError,
     RefusedError,
 )
-from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGN_IN_FAILED, SIGNED_IN, SYSTEM
+from gatemark.ledger.event_kinds import ACCOUNT_ADDED, SIGNED_IN, SYSTEM
 from gatemark.lifecycle.commands import GrantRoles
 from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import Role
@@ -67,6 +67,7 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
     redirect_uri: str
     where: str
     before: str | None
+    failures: FailedSignIns
 
 
 def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
@@ -92,12 +93,14 @@ def finish(workspace: Workspace, way: SignInWay, back: Return) -> Finished:
     except GatemarkError as error:
         known = {} if name is None else {"name": name}
         reason = str(error)[:200]
-        tell(workspace, SIGN_IN_FAILED, SYSTEM, where=back.where, way=WAY, reason=reason, **known)
+        back.failures.add(workspace, where=back.where, way=WAY, reason=reason, **known)
         raise
+    back.failures.settle(workspace)
     if back.before is not None:
         people_of(workspace).end_session(back.before)
     tell(workspace, SIGNED_IN, person, where=back.where, way=WAY, issuer=way.settings.issuer)
-    return Finished(people_of(workspace).new_session(person, workspace.clock()), back_to)
+    vouched = f"openid {way.settings.issuer}"
+    return Finished(people_of(workspace).new_session(person, vouched, workspace.clock()), back_to)
 
 
 def _name(settings: OidcSettings, claims: Mapping[str, object]) -> str:

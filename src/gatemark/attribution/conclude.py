@@ -1,15 +1,23 @@
-"""From ranked suspects to the four answers, and what to do about them.
+"""From ranked suspects to the four answers, and to proposals of what to do.
 
-One answer is whether the verifier should have caught a step, and by which rule: then, now, or none.
+One answer is whether the verifier should have caught the step: a rule objected at the time, a rule
+would object today, or there is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 from msgspec import UNSET
 
+from gatemark.attribution.clues import (
+    MIN_PROBABILITY,
+    StepLikelihood,
+    by_name,
+    is_measured,
+    likelihoods,
+)
 from gatemark.attribution.decision import DecisionStep, PlannedDecision
 from gatemark.attribution.delta import Minimal
 from gatemark.attribution.nouns import (
@@ -24,7 +32,7 @@ from gatemark.attribution.nouns import (
     VerifierFinding,
     named,
 )
-from gatemark.attribution.rank import Suspect, rank
+from gatemark.attribution.rank import CALL_FAILED, Suspect, rank
 from gatemark.attribution.replay import Effect
 from gatemark.attribution.rules import Objection, RulePack, objections
 from gatemark.attribution.spectrum import Suspicion
@@ -80,11 +88,18 @@ def conclude(
     packs: tuple[RulePack, ...],
     replay: ReplayFact,
     changes: Minimal | None,
+    changed: Collection[str] = (),
 ) -> Attribution:
-    """The attribution of one wrong decision."""
+    """The attribution of one wrong decision.
+
+    ``changed`` are the components in another version than usual. The clues of the record are read
+    only where no step could be run again: replay knows better.
+    """
     guilty = () if changes is None or changes.reason is not None else changes.changes
     alone = len(guilty) == 1
-    suspects = rank(decision, effects, company, guilty)
+    reads_clues = is_measured(decision) and not any(one.effect is not None for one in effects)
+    likely = likelihoods(decision, changed) if reads_clues else ()
+    suspects = rank(decision, effects, company, guilty, changed=changed, likely=likely)
     cause = suspects[0] if suspects[0].confidence != "none" else None
     step = None if cause is None else decision.step(cause.step)
     verifier = None if step is None else should_have_caught(decision, step, packs)
@@ -95,7 +110,7 @@ def conclude(
             decision=decision.id,
             decision_digest=digest(decision),
             cause=None if step is None else step.id,
-            reason=None if step is not None else _reason(effects),
+            reason=None if step is not None else _reason(effects, likely),
             suspects=tuple(
                 _line(number, suspect, decision.step(suspect.step), ALONE if alone else TOGETHER)
                 for number, suspect in enumerate(suspects, start=1)
@@ -111,13 +126,27 @@ def conclude(
             if step is None or verifier is None
             else _proposals(decision, step, verifier),
             plan=tuple(PlanStep(s.id, s.kind, s.name, s.sources) for s in decision.steps),
+            by_name=_by_name(decision, likely),
         )
     )
 
 
-def _reason(effects: Sequence[Effect]) -> str:
+def _reason(effects: Sequence[Effect], likely: Sequence[StepLikelihood]) -> str:
+    if likely:
+        highest = max(one.probability for one in likely)
+        return (
+            "no step could be run again, and the record does not point to one: "
+            f"the most likely has a probability of {highest:.2f}, below {MIN_PROBABILITY:g}"
+        )
     ran = any(effect.effect is not None for effect in effects)
     return NOTHING_HELPED if ran else NOTHING_KNOWN
+
+
+def _by_name(
+    decision: PlannedDecision, likely: Sequence[StepLikelihood]
+) -> tuple[tuple[str, float], ...]:
+    shares = by_name(decision, likely) if likely else {}
+    return tuple(sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:SHOWN_PARTS])
 
 
 def _line(number: int, suspect: Suspect, step: DecisionStep, what_versions_do: str) -> SuspectLine:
@@ -135,6 +164,7 @@ def _line(number: int, suspect: Suspect, step: DecisionStep, what_versions_do: s
         by_versions_interval=None if effect is None else _ends(effect.versions_interval),
         recorded=suspect.recorded,
         company=suspect.company,
+        probability=None if suspect.likelihood is None else suspect.likelihood.probability,
     )
 
 
@@ -156,13 +186,18 @@ def _why(suspect: Suspect, what_versions_do: str) -> str:
     if suspect.versions:
         said.append(f"{', '.join(suspect.versions)} {what_versions_do}")
     said.extend(suspect.recorded)
+    if suspect.likelihood is not None:
+        clues = ", ".join(suspect.likelihood.clues) or "no clue against it"
+        said.append(f"probability {suspect.likelihood.probability:.2f}: {clues}")
+    elif suspect.failed_calls:
+        said.append(f"{CALL_FAILED}: {', '.join(suspect.failed_calls)}")
     if suspect.company:
-        said.append(f"its versions go with wrong decisions (Ochiai {suspect.company:.2f})")
+        said.append(f"its versions occur with wrong decisions (Ochiai {suspect.company:.2f})")
     return "; ".join(said) or "no evidence against it"
 
 
 def _active(decision: PlannedDecision, step: DecisionStep | None) -> dict[str, str]:
-    """Model lineage, prompt revision and snapshot at the cause; from upstream where it has none."""
+    """The versions at the cause, and of earlier steps for kinds that the cause does not have."""
     if step is None:
         return {}
     active = dict(step.components())

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, NamedTuple
 
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from gatemark.attribution.decision import (
     MAX_STEPS,
     QUESTION,
+    DecisionJudgement,
     DecisionStep,
     Pin,
     PlannedDecision,
@@ -23,6 +24,8 @@ from gatemark.samples.trace_samples import NO_ROOT, ReadSpans, read_all
 UNVERSIONED: Final = "unversioned"
 EVALUATION: Final = "evaluation"
 """The rule pack of verdicts that a trace carries without saying whose rules they are."""
+LOG: Final = "log"
+"""The reviewer of a decision that its own log calls right or wrong."""
 
 
 class MadeDecisions(NamedTuple):
@@ -33,10 +36,10 @@ class MadeDecisions(NamedTuple):
 
 
 def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
-    """One decision per trace, its steps the spans that did something, in the order they started.
+    """One decision per trace, its steps the spans that did something, in the order they ended.
 
-    Traces tell what ran inside what, not what was read from where. A step is taken to rest on
-    the step that ended last before it began, or on the question.
+    Traces show what ran inside what, not what was read from where. A step is taken to rest on the
+    steps inside it, or else on what ended before it began; see `_sources`.
     """
     traces = read_all(files, reader)
     refused = list(traces.refused)
@@ -52,20 +55,75 @@ def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
             )
             refused.append(Refusal(files[0].name, problem))
         else:
-            made.append(_decision(trace, root, steps))
+            made.append(_decision(trace, root, spans))
     return MadeDecisions(tuple(made), tuple(refused))
 
 
-def _decision(trace: str, root: TraceSpan, steps: Sequence[TraceSpan]) -> PlannedDecision:
-    last = steps[-1]
+def _decision(trace: str, root: TraceSpan, spans: Sequence[TraceSpan]) -> PlannedDecision:
+    above = _ancestors(spans)
+    steps = sorted(
+        (span for span in spans if span.kind not in (None, "plan")),
+        key=lambda span: (span.end_ns, span.start_ns, -len(above[span.id]), span.id),
+    )
     shared = _names_of_several(steps)
+    sources = _sources(steps, above)
+    output = root.output if root.output is not None else steps[-1].output
     return PlannedDecision(
         id=trace,
         input=root.input,
-        output=root.output if root.output is not None else last.output,
-        steps=tuple(_step(span, steps[:n], shared) for n, span in enumerate(steps)),
+        output=output,
+        steps=tuple(_step(span, sources[span.id], shared) for span in steps),
         schema="gatemark.decision/1",
+        judgement=_judgement(root),
     )
+
+
+def _judgement(root: TraceSpan) -> DecisionJudgement | UnsetType:
+    """What the log itself says about the whole decision, where it knows the right answer too."""
+    said = [one for one in root.evaluations if one.passed is not None]
+    if root.target is None or len(said) != 1:
+        return UNSET
+    verdict: Literal["right", "wrong"] = "right" if said[0].passed else "wrong"
+    return DecisionJudgement(verdict, reviewer=LOG, expected=root.target)
+
+
+def _ancestors(spans: Sequence[TraceSpan]) -> dict[str, tuple[str, ...]]:
+    """The spans that each span runs inside, the innermost first."""
+    parents = {span.id: span.parent for span in spans}
+    found: dict[str, tuple[str, ...]] = {}
+    for span in spans:
+        path = []
+        here = span.parent
+        while here in parents:
+            path.append(here)
+            here = parents[here]
+        found[span.id] = tuple(path)
+    return found
+
+
+def _sources(
+    steps: Sequence[TraceSpan], above: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """What each step rests on, by how the spans are nested.
+
+    A step with steps inside it rests on those. Any other rests on what ended before it began inside
+    the same parent, or else inside the parent of that, and so on up; so of two agents that run side
+    by side, neither rests on the other. Of several such steps, those count that no other one of
+    them has read already.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for place, span in enumerate(steps):
+        earlier = steps[:place]
+        candidates = [one for one in earlier if span.id in above[one.id]]
+        if not candidates:
+            ended = [one for one in earlier if one.end_ns <= span.start_ns]
+            for scope in above[span.id]:
+                candidates = [one for one in ended if scope in above[one.id]]
+                if candidates:
+                    break
+        read = {source for one in candidates for source in found[one.id]}
+        found[span.id] = tuple(one.id for one in candidates if one.id not in read) or (QUESTION,)
+    return found
 
 
 def _pins(span: TraceSpan) -> dict[str, Pin]:
@@ -87,11 +145,7 @@ def _names_of_several(steps: Sequence[TraceSpan]) -> set[tuple[str, str]]:
     return {name for name, found in versions.items() if len(found) > 1}
 
 
-def _step(
-    span: TraceSpan, earlier: Sequence[TraceSpan], shared: set[tuple[str, str]]
-) -> DecisionStep:
-    before = [one for one in earlier if one.end_ns <= span.start_ns]
-    source = max(before, key=lambda one: (one.end_ns, one.start_ns, one.id), default=None)
+def _step(span: TraceSpan, sources: tuple[str, ...], shared: set[tuple[str, str]]) -> DecisionStep:
     kind: Any = span.kind
     pins: dict[str, Any] = {
         what: Pin(f"{pin.name} ({pin.version})", pin.version) if (what, pin.name) in shared else pin
@@ -106,10 +160,10 @@ def _step(
         id=span.id,
         kind=kind,
         name=span.name,
-        sources=(QUESTION if source is None else source.id,),
+        sources=sources,
         output=UNSET if span.error is not None else span.output,
         error=UNSET if span.error is None else span.error,
         checks=checks or UNSET,
-        latency_ms=span.latency_ms,
+        latency_ms=UNSET if span.latency_ms is None else span.latency_ms,
         **pins,
     )

@@ -18,11 +18,15 @@ from gatemark.evidence.source import depth
 from gatemark.samples.gathering import short_text
 from gatemark.samples.import_logs import check_output
 from gatemark.samples.importer import ReadOptions, detect, importers, open_foreign
-from gatemark.samples.importers import langfuse, otlp
+from gatemark.samples.importers import chat_log, langfuse, otlp
 from gatemark.samples.prepare import without_private
 from gatemark.samples.read_samples import AUTO
 
-READERS: Final = {"otlp": otlp.read_spans, "langfuse": langfuse.read_spans}
+READERS: Final = {
+    otlp.NAME: otlp.read_spans,
+    langfuse.NAME: langfuse.read_spans,
+    chat_log.NAME: chat_log.read_spans,
+}
 LARGEST_EXACT: Final = 2**53
 MAX_CONTENT_DEPTH: Final = MAX_DEPTH - 4
 """Contents lie inside a step inside the steps of a decision."""
@@ -55,7 +59,9 @@ def import_decisions(
     files = [open_foreign(Path(path), ReadOptions().limits) for path in paths]
     name = detect(files[0], importers()).name if tool == AUTO and files else tool
     if name not in READERS:
-        raise UsageError(f"only traces become decisions ({', '.join(READERS)}), not {name} logs")
+        raise UsageError(
+            f"only traces and chat logs become decisions ({', '.join(READERS)}), not {name} logs"
+        )
     found = decisions(files, READERS[name])
     refusals = [f"{refusal.place}: {refusal.reason}" for refusal in found.refused]
     kept: list[PlannedDecision] = []
@@ -74,7 +80,7 @@ def import_decisions(
         else:
             kept.append(cleaned)
     if not kept and not refusals:
-        raise BadInputError(f"{paths[0]}: contains no traces")
+        raise BadInputError(f"{paths[0]}: contains no traces and no conversations")
     writes = output is not None and bool(kept) and (exclude_bad or not refusals)
     if writes and output is not None:
         write_whole(Path(output), [msgspec.json.encode(one) + b"\n" for one in kept])

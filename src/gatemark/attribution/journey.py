@@ -7,7 +7,7 @@ answer, propose, and seal when asked.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -101,8 +101,25 @@ def attribute(
         packs=packs,
         replay=fact,
         changes=smallest,
+        changed=_changed(decision, others, fact.reference),
     )
     return Attributed(found, _sealed(workspace, found, decision) if request.seal else None)
+
+
+def _changed(
+    decision: PlannedDecision, others: Sequence[PlannedDecision], reference: Mapping[str, str]
+) -> frozenset[str]:
+    """The components in another version than the reference, or than in any right decision."""
+    usual: dict[str, set[str]] = {name: {version} for name, version in reference.items()}
+    for other in others:
+        if other.judgement is not UNSET and other.judgement.verdict == "right":
+            for name, version in other.pins().items():
+                usual.setdefault(name, set()).add(version)
+    return frozenset(
+        name
+        for name, version in decision.pins().items()
+        if version not in usual.get(name, {version})
+    )
 
 
 def _picked(decisions: Sequence[PlannedDecision], request: AttributeRequest) -> PlannedDecision:

@@ -24,7 +24,10 @@ Catch = Literal["caught_then", "catchable_now", "no_rule", "not_asked"]
 
 
 class SuspectLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One step of the plan with everything that speaks against it; the most suspect comes first."""
+    """One step with the evidence against it; the most suspect comes first.
+
+    ``probability`` is what the clues of the record say, where they could be read.
+    """
 
     rank: int
     step: str
@@ -38,6 +41,7 @@ class SuspectLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by_versions_interval: tuple[float, float] | None
     recorded: tuple[str, ...]
     company: float | None
+    probability: float | None = None
 
 
 class PlanStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,7 +96,10 @@ class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that was found about one wrong decision. ``id`` is the digest of the rest."""
+    """Everything that was found about one wrong decision. ``id`` is the digest of the rest.
+
+    ``by_name`` sums the probabilities of the steps that have one name, such as an agent's.
+    """
 
     id: str
     schema: Literal["gatemark.attribution/1"]
@@ -108,6 +115,7 @@ class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     company: tuple[tuple[str, float], ...]
     proposals: tuple[Remedy, ...]
     plan: tuple[PlanStep, ...]
+    by_name: tuple[tuple[str, float], ...] = ()
 
 
 def named(attribution: Attribution) -> Attribution:

@@ -1,8 +1,10 @@
-"""Rank steps by evidence: replay, then versions, then records, then company; worst first.
+"""Rank the steps by the evidence against them, the most suspect first.
 
-A step that was repaired and made the end right is the cause. Among steps whose repair helps about
-as much, the one furthest down the plan is named: running an early step again runs the later ones
-too, so repairing an innocent ancestor of a broken step helps just as much as repairing it.
+Evidence counts in this order: replay, versions, recorded checks and errors, clues, co-occurrence.
+
+A step whose repair makes the outcome right is the cause. Among steps whose repair helps about as
+much, the last one is named: running an early step again runs the later ones too, so repairing an
+innocent step before a broken one helps just as much as repairing the broken one.
 """
 
 from __future__ import annotations
@@ -13,20 +15,23 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from gatemark.attribution.clues import LIKELY, TOOL, StepLikelihood, named_step
 from gatemark.attribution.decision import DecisionStep, PlannedDecision
 from gatemark.attribution.nouns import Confidence
 from gatemark.attribution.replay import Effect
 from gatemark.attribution.spectrum import Suspicion, parts_of_step
 
 SURELY: Final = 0.1
-"""Minimum rate of right outcomes that is not an accident."""
+"""Minimum rate of right outcomes after a repair for high confidence."""
 CHECK_FAILED, STEP_FAILED = "recorded check failed", "the step ended in an error"
+CALL_FAILED = "a tool that it called ended in an error"
 
 
 class Suspect(msgspec.Struct, frozen=True):
-    """One step with everything that speaks against it.
+    """One step with the evidence against it.
 
-    ``versions`` are those of its components that make the decision go wrong all by themselves.
+    ``versions`` are its components in the smallest change that makes the decision go wrong.
+    ``failed_calls`` are the tools it called that ended in an error.
     """
 
     step: str
@@ -35,6 +40,8 @@ class Suspect(msgspec.Struct, frozen=True):
     recorded: tuple[str, ...]
     company: float | None
     versions: tuple[str, ...] = ()
+    failed_calls: tuple[str, ...] = ()
+    likelihood: StepLikelihood | None = None
 
 
 def rank(
@@ -42,20 +49,30 @@ def rank(
     effects: Sequence[Effect],
     spectrum: Sequence[Suspicion],
     guilty: Collection[str] = (),
+    *,
+    changed: Collection[str] = (),
+    likely: Sequence[StepLikelihood] = (),
 ) -> tuple[Suspect, ...]:
-    """Every step, the most suspect first; ``guilty`` is the smallest set of changed components."""
+    """Every step, the most suspect first.
+
+    ``guilty`` is the smallest set of changed components that goes wrong, ``changed`` are all
+    components in another version than usual, and ``likely`` is what the clues say.
+    """
     by_step = {effect.step: effect for effect in effects}
     company = _company(decision, spectrum)
     position = {step.id: number for number, step in enumerate(decision.steps)}
     best = _best(effects)
+    clues = {one.step: one for one in likely}
+    named = named_step(decision, likely) if likely else None
     suspects = [
         msgspec.structs.replace(
-            _suspect(decision, step, by_step.get(step.id), company, best),
+            _suspect(decision, step, by_step.get(step.id), company, best, changed=changed),
             versions=tuple(name for name, _ in step.components() if name in guilty),
+            likelihood=clues.get(step.id),
         )
         for step in decision.steps
     ]
-    suspects = [_by_versions(suspect) for suspect in suspects]
+    suspects = [_by_clues(_by_versions(suspect), named) for suspect in suspects]
 
     def key(suspect: Suspect) -> tuple[float, ...]:
         near = _is_near(suspect.effect, best)
@@ -65,6 +82,8 @@ def rank(
             -float(position[suspect.step]) if near else -effect,
             -float(len(suspect.versions)),
             -float(len(suspect.recorded)),
+            -(suspect.likelihood.probability if suspect.likelihood else 0.0),
+            -float(len(suspect.failed_calls)),
             -(suspect.company or 0.0),
             float(position[suspect.step]),
         )
@@ -87,10 +106,20 @@ def _is_near(effect: Effect | None, best: Effect | None) -> bool:
 
 
 def _by_versions(suspect: Suspect) -> Suspect:
-    """Where no single repair mends the end, a change that spoils it alone still speaks."""
+    """Raise the confidence of a step with versions of the smallest change that goes wrong."""
     if suspect.versions and suspect.confidence in {"low", "none"}:
         return msgspec.structs.replace(suspect, confidence="medium")
     return suspect
+
+
+def _by_clues(suspect: Suspect, named: StepLikelihood | None) -> Suspect:
+    """Set the confidence of the step that the clues name, and of no other by clues alone."""
+    if suspect.likelihood is None or suspect.recorded or suspect.versions:
+        return suspect
+    if named is None or suspect.step != named.step:
+        return msgspec.structs.replace(suspect, confidence="none")
+    confidence: Confidence = "medium" if named.probability >= LIKELY else "low"
+    return msgspec.structs.replace(suspect, confidence=confidence)
 
 
 def _suspect(
@@ -99,25 +128,28 @@ def _suspect(
     effect: Effect | None,
     companies: Mapping[str, float],
     best: Effect | None,
+    *,
+    changed: Collection[str],
 ) -> Suspect:
-    recorded = _recorded(decision, step)
+    recorded = _recorded(decision, step, changed)
+    failed_calls = _failed_calls(decision, step, changed)
     company = companies.get(step.id)
     confidence: Confidence = "none"
     if effect is not None and effect.interval is not None and _is_near(effect, best):
         confidence = "high" if effect.interval.low >= SURELY else "medium"
     elif recorded:
-        # Taking the step anew mended nothing: what was on record against it is hardly the cause.
+        # Running the step again did not help, so what was recorded against it is hardly the cause.
         confidence = "medium" if effect is None or effect.effect is None else "low"
-    elif company:
+    elif company or (failed_calls and (effect is None or effect.effect is None)):
         confidence = "low"
-    return Suspect(step.id, confidence, effect, recorded, company)
+    return Suspect(step.id, confidence, effect, recorded, company, failed_calls=failed_calls)
 
 
 def _company(decision: PlannedDecision, spectrum: Sequence[Suspicion]) -> dict[str, float]:
-    """How much the parts of each step go with wrong decisions.
+    """How much the components of each step occur with wrong decisions.
 
-    What all steps share tells none of them apart, so a step that stands out no more than the
-    least suspicious one has no company at all.
+    What all steps share does not distinguish them, so a step that stands out no more than the
+    least suspicious one gets 0.
     """
     ochiai = {one.part: one.ochiai for one in spectrum if one.ochiai is not None}
     if not ochiai:
@@ -131,15 +163,45 @@ def _company(decision: PlannedDecision, spectrum: Sequence[Suspicion]) -> dict[s
     return {step: value if value > least else 0.0 for step, value in found.items()}
 
 
-def _recorded(decision: PlannedDecision, step: DecisionStep) -> tuple[str, ...]:
-    """What was on record against a step whose own sources had nothing against them."""
+def _recorded(
+    decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
+) -> tuple[str, ...]:
+    """What was recorded against a step whose own sources have nothing recorded against them."""
     marks = []
-    if step.error is not UNSET:
+    if step.error is not UNSET and not _callers(decision, step, changed):
         marks.append(STEP_FAILED)
     marks.extend(f"{CHECK_FAILED}: {check.pack}/{check.rule}" for check in step.failed_checks)
-    spoiled = [
-        source
+    return () if _is_spoiled(decision, step) else tuple(marks)
+
+
+def _failed_calls(
+    decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
+) -> tuple[str, ...]:
+    """Tools that a step called and that ended in an error, though they had not changed."""
+    if _is_spoiled(decision, step):
+        return ()
+    return tuple(
+        other.id
+        for other in decision.steps
+        if other.error is not UNSET and step.id in _callers(decision, other, changed)
+    )
+
+
+def _callers(
+    decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
+) -> tuple[str, ...]:
+    """The steps to blame for the error of a tool: its sources, unless the tool changed."""
+    if step.kind != TOOL or any(name in changed for name, _ in step.components()):
+        return ()
+    return tuple(
+        source.id for source in decision.steps if source.id in step.sources and source.kind != TOOL
+    )
+
+
+def _is_spoiled(decision: PlannedDecision, step: DecisionStep) -> bool:
+    """Whether a source of a step failed, so that the step only passed the failure on."""
+    return any(
+        source.failed_checks or source.error is not UNSET
         for source in decision.steps
-        if source.id in step.sources and (source.failed_checks or source.error is not UNSET)
-    ]
-    return () if spoiled else tuple(marks)
+        if source.id in step.sources
+    )

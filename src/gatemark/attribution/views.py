@@ -164,10 +164,13 @@ def headline(found: Attribution) -> str:
     if found.cause is None:
         return f"Decision {found.decision}: {found.reason}"
     first = found.suspects[0]
-    return (
-        f"Decision {found.decision} went wrong at step {first.step} "
-        f"({first.kind} {first.name}), {first.confidence} confidence"
-    )
+    step = f"step {first.step} ({first.kind} {first.name})"
+    if first.probability is not None and not first.recorded:
+        return (
+            f"Decision {found.decision}: the most likely first mistake is {step}, "
+            f"probability {first.probability:.2f}, {first.confidence} confidence"
+        )
+    return f"Decision {found.decision} went wrong at {step}, {first.confidence} confidence"
 
 
 def replay_words(found: Attribution) -> str:
@@ -208,6 +211,9 @@ def text(found: Attribution, said: Mapping[str, str] | None = None) -> str:
         lines.append(f"{line.rank:>3}  {line.confidence:<7}{share:>14}  {label}")
         lines.append(f"     {words.clean(line.why)}")
     lines.append("")
+    if found.by_name:
+        shares = ", ".join(f"{name} {share:.2f}" for name, share in found.by_name)
+        lines.append(words.clean(f"probability by name: {shares}"))
     lines.extend(words.clean(f"active: {name} {version}") for name, version in found.active.items())
     if found.verifier is not None:
         lines.append(f"verifier: {CATCH_WORDS[found.verifier.catch]}")

@@ -96,10 +96,10 @@ def attribute_command(
     """Find the step that made a wrong decision go wrong.
 
     DECISION is a gatemark.decision/1 document that a reviewer judged wrong; 'gatemark import --to
-    decisions' makes some of traces. Answers which step, which model lineage, which prompt revision
-    and snapshot, and whether the verifier should have caught it. What a sealed attribution
-    proposes is judged with 'gatemark review attribution'. Exit 0 when a cause is shown, 3 when
-    nothing speaks against any step, 2 bad input.
+    decisions' writes such documents from traces and chat logs. The answer says which step, which
+    model lineage, which prompt revision and snapshot, and whether the verifier should have caught
+    it. People judge the proposals of a sealed attribution with 'gatemark review attribution'.
+    Exit 0 when a step is named, 3 when the evidence points to none, 2 bad input.
 
     \b
     Examples:

@@ -18,6 +18,7 @@ from gatemark.cli.options import (
 from gatemark.cli.screen import byte_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.evidence.source import OnBadLine, ReadingChoices
+from gatemark.exams.runlog.import_traces import TracesImported, import_traces
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.samples.importer import LogExperiment
@@ -67,14 +68,20 @@ preparation_options = OptionGroup(
 @click.option(
     "--to",
     "--record-type",
-    type=click.Choice(["samples", "decisions"]),
+    type=click.Choice(["samples", "decisions", "traces"]),
     default="samples",
     show_default=True,
-    help="Record type to write; traces can become decisions for 'gatemark attribute'.",
+    help="Record type to write: samples, decisions (made of traces or chat logs) for 'gatemark "
+    "attribute', or traces of conversations for 'gatemark runlog'.",
 )
 @preparation_options
 @max_errors_option
-@click.option("-o", "--output", metavar="FILE", help="File to write the samples to (.jsonl).")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="File to write the samples or decisions to (.jsonl); the folder of traces.",
+)
 @json_option
 def import_command(
     prepared: Preparation,
@@ -84,7 +91,7 @@ def import_command(
     arm: str | None,
     list_arms: bool,
     on_bad_line: OnBadLine,
-    to: Literal["samples", "decisions"],
+    to: Literal["samples", "decisions", "traces"],
     max_errors: int,
     output: str | None,
     json: bool,
@@ -92,8 +99,9 @@ def import_command(
     """Turn other tools' logs into samples, with every row accounted for.
 
     Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow, pydantic-evals,
-    OpenAI evals, HELM and Ragas, data sets of Langfuse, and traces in OTLP JSON (GenAI or
-    OpenInference attributes) or exported from Langfuse. --map reads any other table.
+    OpenAI evals, HELM and Ragas, data sets of Langfuse, conversations of agents, and traces in
+    OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse. --map reads any other
+    table. With --to traces, also conversations that LangGraph, AutoGen or CrewAI exported as JSON.
     Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
     given. An item that errored is kept with its error. The tool's own aggregates are compared with
     the rows. A run that was cut short (--limit, filters, crashes) and a log that contradicts its
@@ -108,13 +116,27 @@ def import_command(
       gatemark import scores.csv --from csv --map id=question_id,score=correct -o samples.jsonl
       gatemark import traces.jsonl --redact --dedupe --take 200 --seed 7 -o recent.jsonl
       gatemark import traces.jsonl --to decisions -o decisions.jsonl
+      gatemark import history.json --to traces --from langgraph -o data/traces
+      gatemark import chat.json --from chat-log --to decisions -o decisions.jsonl
     """
     if list_arms:
         show(arms_of_logs(files, tool=log.tool), _arm_lines, json=json)
         return ExitCode.PASS
     refusals: Sequence[str]
-    if to == "decisions":
-        _check_decisions(prepared, arm, log.id_path)
+    if to == "traces":
+        _check_other(to, prepared, arm, log.id_path)
+        traces = import_traces(
+            files,
+            tool=log.tool,
+            output=output,
+            redact=prepared.redact,
+            exclude_bad=on_bad_line == "exclude",
+        )
+        refusals = traces.refusals
+        _print_refusals(refusals, max_errors)
+        show(traces, _trace_lines, json=json)
+    elif to == "decisions":
+        _check_other(to, prepared, arm, log.id_path)
         made = import_decisions(
             files,
             tool=log.tool,
@@ -155,7 +177,7 @@ def _exit_code(refusals: Sequence[str]) -> int:
     return ExitCode.BAD_INPUT
 
 
-def _check_decisions(prepared: Preparation, arm: str | None, id_path: str | None) -> None:
+def _check_other(to: str, prepared: Preparation, arm: str | None, id_path: str | None) -> None:
     """Refuse options that are about samples only."""
     given = {
         "arm": arm,
@@ -167,7 +189,7 @@ def _check_decisions(prepared: Preparation, arm: str | None, id_path: str | None
     }
     for name, value in given.items():
         if value:
-            raise UsageError(f"--{name} is about samples and not about decisions")
+            raise UsageError(f"--{name} is about samples and not about {to}")
 
 
 def _arm_lines(arms: Sequence[LogExperiment]) -> Iterator[str]:
@@ -180,6 +202,17 @@ def _decision_lines(made: DecisionsImported) -> Iterator[str]:
     if made.redacted:
         yield f"{made.redacted} decisions were redacted"
     yield f"written: {made.output}" if made.output else "nothing was written"
+
+
+def _trace_lines(made: TracesImported) -> Iterator[str]:
+    yield f"{made.tool}: {made.traces} traces with {made.turns} turns, {made.refused} refused"
+    yield from (f"note: {note}" for note in made.notes)
+    if made.redacted:
+        yield f"{made.redacted} traces were redacted"
+    if made.output:
+        yield f"written: {made.output}; pin them with: gatemark runlog manifest {made.output}"
+    else:
+        yield "nothing was written"
 
 
 def _print_refusals(refusals: Sequence[str], limit: int) -> None:

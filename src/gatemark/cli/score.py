@@ -125,6 +125,15 @@ def _option(name: str, hint: object, default: object) -> Decorator | None:
     if hint is bool:
         spelling = f"{flag}/--no-{name.replace('_', '-')}" if default else flag
         return click.option(spelling, name, is_flag=True, default=default, help=text)
+    if hint == dict[str, float]:
+        return click.option(
+            flag,
+            name,
+            multiple=True,
+            metavar="NAME=NUMBER",
+            callback=_numbers_by_name,
+            help=f"{text or ''} Repeatable.".strip(),
+        )
     kind = _click_type(hint, meta, extra)
     if kind is None:
         return None
@@ -137,6 +146,20 @@ def _option(name: str, hint: object, default: object) -> Decorator | None:
         metavar=extra.get("metavar"),
         help=text,
     )
+
+
+def _numbers_by_name(
+    ctx: click.Context, param: click.Parameter, given: Sequence[str]
+) -> dict[str, float]:
+    """Return numbers by name; refuse a name that comes twice."""
+    found: dict[str, float] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if not (name and equals) or name in found:
+            problem = "is given twice" if name in found else "expected NAME=NUMBER"
+            raise click.BadParameter(f"{text!r}: {problem}", ctx, param)
+        found[name] = FiniteRange().convert(number, param, ctx)
+    return found
 
 
 def _unwrapped(hint: object) -> tuple[object, Meta | None]:
@@ -157,7 +180,9 @@ def _click_type(
     hint: object, meta: Meta | None, extra: Mapping[str, Any]
 ) -> click.ParamType[object] | None:
     if get_origin(hint) is Literal:
-        return click.Choice(get_args(hint))
+        # Numbers are versions of rules, which nobody chooses.
+        words = get_args(hint)
+        return click.Choice(words) if all(isinstance(word, str) for word in words) else None
     low = extra.get("low", meta.ge if meta else None)
     high = extra.get("high", meta.le if meta else None)
     is_open = bool(extra.get("is_open"))

@@ -44,6 +44,14 @@ settings_options = OptionGroup(
     is_behind_proxy=click.option(
         "--behind-proxy", is_flag=True, help="Leave TLS to a proxy in front."
     ),
+    trusted_proxies=click.option(
+        "--trusted-proxy",
+        "trusted_proxies",
+        multiple=True,
+        metavar="ADDRESS",
+        help="Address or network of a proxy whose X-Forwarded-For is believed (default: this "
+        "machine). Repeatable.",
+    ),
     public_url=click.option(
         "--public-url", metavar="URL", help="Address at which people reach the server."
     ),

@@ -59,6 +59,10 @@ class BadInputError(GatemarkError):
         return (*self.problems, f"and {self.unlisted_count} more (raise --max-errors to see them)")
 
 
+class OutageError(BadInputError):
+    """The store cannot be reached or cannot take anything in just now; try again later."""
+
+
 class WorkerLostError(GatemarkError):
     """A worker was lost with its part of the work; the rest cannot be judged."""
 

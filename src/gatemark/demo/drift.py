@@ -18,7 +18,7 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import RefusedError
 from gatemark.core.result import Result
-from gatemark.demo.lifecycle import ANN, ROLES
+from gatemark.demo.lifecycle import ADA, ROLES
 from gatemark.drift.judging.policy import DriftPolicy
 from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
@@ -112,7 +112,7 @@ def _write_pack(folder: Path) -> Path:
 def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:
     """The first version: examined, registered, voted for, enabled."""
     for person, roles in PEOPLE.items():
-        act(workspace, GrantRoles(actor=ANN, person=person, roles=roles))
+        act(workspace, GrantRoles(actor=ADA, person=person, roles=roles))
     result = run_pack(workspace, str(pack), RunChoices())
     ref = parse_version_ref(f"{ASSET}@{VERSION}")
     add_version(workspace, NewVersion(ref=ref, kind="prompt", result=result.id), actor="ann")

@@ -33,8 +33,10 @@ from gatemark.workspace import Workspace
 ASSET: Final = "parcel-mail"
 ANN: Final = "ann"
 BOB: Final = "bob"
+ADA: Final = "ada"
 ROLES: Final[dict[str, tuple[Role, ...]]] = {
-    ANN: ("admin", "author", "evaluator", "pack_owner", "operator"),
+    ADA: ("admin",),
+    ANN: ("author", "evaluator", "pack_owner", "operator"),
     BOB: ("approver",),
 }
 WINDOW: Final = timedelta(minutes=15)
@@ -154,7 +156,7 @@ def demo_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[Lifecy
 
 
 def _first_version(hand: Stagehand) -> Iterator[LifecycleAct]:
-    grants = [GrantRoles(actor=ANN, person=person, roles=roles) for person, roles in ROLES.items()]
+    grants = [GrantRoles(actor=ADA, person=person, roles=roles) for person, roles in ROLES.items()]
     yield hand.play("Ann sets up the workspace; Bob may approve", *grants)
     result = hand.examine("sorter:baseline")
     added = hand.add("1.0.0", result, "model=sorter-1")

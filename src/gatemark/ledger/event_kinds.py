@@ -181,7 +181,7 @@ DRIFT_RECORDED: Final = "drift_recorded"
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """What was sealed by an event that does not say so: 0.1.0 knew no other."""
 
-RULES_VERSION: Final = 4
+RULES_VERSION: Final = 5
 """The version of the lifecycle's rules that this build decides by; each decision names it."""
 
 DECIDED_BY: Final = "decided_by"
@@ -248,14 +248,38 @@ class BlobErased(msgspec.Struct, frozen=True):
     reason: str
 
 
-class DecidedBy(msgspec.Struct, frozen=True):
+class Channel(msgspec.Struct, frozen=True):
+    """How an act reached Gatemark, and what vouches for its actor.
+
+    ``way`` is ``session``, ``token``, ``command_line`` or ``server`` (nobody asked for it).
+    ``authentication`` is ``password``, ``openid ISSUER``, ``token ID``, ``os_user NAME`` (the name
+    of the actor is then a claim of that user) or ``none``.
+    """
+
+    way: str
+    authentication: str
+
+    @property
+    def words(self) -> str:
+        """Return how the act was made, for people."""
+        kind, _, detail = self.authentication.partition(" ")
+        if kind == "os_user":
+            return f"{self.way.replace('_', ' ')} of {detail}, name not proven"
+        if self.way == "token":
+            return self.authentication
+        return f"{self.way.replace('_', ' ')}, {self.authentication}"
+
+
+class DecidedBy(msgspec.Struct, frozen=True, omit_defaults=True):
     """What decided an act of the lifecycle: the release policy in force, and the rules' version.
 
-    Decisions of 0.1.0 do not say so; they were made by version 1.
+    Decisions of 0.1.0 do not say so; they were made by version 1. Those before rules 4 do not say
+    through which channel they were made.
     """
 
     policy_digest: str
     rules: Annotated[int, msgspec.Meta(ge=1)]
+    channel: Channel | None = None
 
 
 def is_by_newer_rules(payload: Mapping[str, object]) -> bool:

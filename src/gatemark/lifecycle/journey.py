@@ -123,9 +123,10 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
             at = max(
                 [decided.at, *(event.at for event, _ in workspace.events.events(head.seq - 1))]
             )
-        first = _first_policy(state, at)
+        first = _first_policy(workspace, state, at)
         policy = state.governance.policy_digest if not first else default_digest(NEWEST)
-        drafts = [_draft(fact, command.actor, at, policy) for fact in decided.facts]
+        by = DecidedBy(policy, RULES_VERSION, workspace.channel)
+        drafts = [_draft(fact, command.actor, at, by) for fact in decided.facts]
         try:
             events = workspace.events.append([*first, *drafts], head)
             return CommandResult(decided.facts, events[len(first) :])
@@ -136,7 +137,7 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
     )
 
 
-def _first_policy(state: LifecycleState, at: datetime) -> list[EventDraft]:
+def _first_policy(workspace: Workspace, state: LifecycleState, at: datetime) -> list[EventDraft]:
     """Return the event that records the default release policy of a new store."""
     if state.governance.revision:
         return []
@@ -146,10 +147,11 @@ def _first_policy(state: LifecycleState, at: datetime) -> list[EventDraft]:
         actor=SYSTEM, policy=recorded_policy(document), document=document, note=note
     )
     facts = rule_on(state, command, DecisionMoment(at))
-    return [_draft(fact, SYSTEM, at, default_digest(NEWEST)) for fact in facts]
+    by = DecidedBy(default_digest(NEWEST), RULES_VERSION, workspace.channel)
+    return [_draft(fact, SYSTEM, at, by) for fact in facts]
 
 
-def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDraft:
+def _draft(fact: Fact, actor: str, at: datetime, by: DecidedBy) -> EventDraft:
     """Return the event draft of a fact; refuse a fact that could not be read back."""
     payload = as_payload(fact)
     try:
@@ -157,7 +159,7 @@ def _draft(fact: Fact, actor: str, at: datetime, policy_digest: str) -> EventDra
         msgspec.convert(actor, Actor)
     except msgspec.ValidationError as error:
         raise InvalidValueError(f"{fact.declared.name}: {error}") from error
-    payload[DECIDED_BY] = as_payload(DecidedBy(policy_digest, RULES_VERSION))
+    payload[DECIDED_BY] = as_payload(by)
     return EventDraft(fact.declared.name, at, actor, fact.subject, payload)
 
 

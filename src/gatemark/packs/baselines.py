@@ -17,14 +17,14 @@ from typing import Final
 
 import msgspec
 
-from gatemark.core.errors import BadInputError, IncomparableError, RefusedError, UsageError
+from gatemark.core.errors import IncomparableError, RefusedError, UsageError
 from gatemark.core.result import Result
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event, EventDraft
 from gatemark.ledger.port import event_moment
 from gatemark.packs.events import BASELINE_SET, RESULT_BLESSED, BaselineSet, ResultBlessed
-from gatemark.packs.pack import Pack, PackAsset, read_pack
-from gatemark.packs.seal import PACK_BLOB
+from gatemark.packs.pack import Pack, PackAsset
+from gatemark.packs.seal import PACK_BLOB, pack_of
 from gatemark.workspace import Workspace
 
 LAST_PASS: Final = "last-pass"  # noqa: S105 - a word of the command line
@@ -196,15 +196,6 @@ def results_of_pack(workspace: Workspace, pack: Pack) -> Iterator[Result]:
             ):
                 yield result
         before = lines[-1].seq
-
-
-def pack_of(workspace: Workspace, result: Result) -> Pack:
-    """Return the pack that a result keeps."""
-    for blob in result.blobs:
-        if blob.name == PACK_BLOB:
-            data = workspace.blobs.get(blob.digest)
-            return read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
-    raise BadInputError(f"result {result.id} is not of a pack, so it cannot be a baseline")
 
 
 def _append(

@@ -30,12 +30,14 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
     """The exam of one suite: what it found, and the files it rests on.
 
     ``paths`` tells where each evidence file and ``attachments`` what each written one holds.
+    ``rules`` is the version of the exam's rules where an earlier build judged by an older one.
     """
 
     report: ArmsReport
     accounts: tuple[Evidence, ...]
     paths: dict[str, str]
     attachments: dict[str, bytes]
+    rules: int | None = None
 
     @property
     def has_baseline(self) -> bool:
@@ -56,13 +58,20 @@ def evidence_name(suite: str, arm: str, role: str) -> str:
 def files_of_result(
     result: Result, suite: SuiteSpec, blobs: BlobStore, folder: Path
 ) -> dict[str, dict[str, str]]:
-    """The evidence of one suite that a result keeps, by arm, written out into a folder."""
+    """The evidence of one suite that a result keeps, by arm, written out into a folder.
+
+    A file gets the name that it has in the pack, because what an exam finds may quote it.
+    """
     found: dict[str, dict[str, str]] = {}
+    own = suite.baseline_evidence
+    names = {BASELINE: own} if isinstance(own, dict) else {}
     for blob in result.blobs:
         owner, _, rest = blob.name.partition("/")
         role, _, arm = rest.removesuffix(".evidence").rpartition(".")
         if owner == suite.id and blob.name == evidence_name(suite.id, arm, role):
-            path = folder / blob.digest.rpartition(":")[2]
+            place = folder / blob.digest.rpartition(":")[2]
+            place.mkdir(exist_ok=True)
+            path = place / Path(names.get(arm, suite.evidence or {}).get(role, role)).name
             path.write_bytes(blobs.get(blob.digest))
             found.setdefault(arm, {})[role] = str(path)
     if CANDIDATE not in found:
@@ -88,30 +97,45 @@ def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
     return plugin
 
 
-def _exam_options(suite: SuiteSpec, rules: int) -> dict[str, Any]:
+def _exam_options(suite: SuiteSpec, rules: int, version: int | None = None) -> dict[str, Any]:
     """Return the suite's options, with those that follow from its files and the pack's rules.
 
-    Results of 0.1.0 have the options that their pack names; every later one has the newest rules
-    of its exam, whatever the pack says.
+    Results of 0.1.0 have the options that their pack names. Every later one has the newest rules of
+    its exam, whatever the pack says, or the ``version`` that it was judged by.
     """
     plugin = _exam_plugin(suite)
     by_role = plugin.role_options(suite.evidence or {}) if plugin.role_options else {}
-    return {**suite.options, **by_role, **({} if rules == FIRST_RULES else plugin.newest_rules)}
+    newest = {} if rules == FIRST_RULES else plugin.newest_rules
+    if version is not None and "rules" in newest:
+        newest = {**newest, "rules": version}
+    return {**suite.options, **by_role, **newest}
 
 
-def exam_rules(suite: SuiteSpec, rules: int) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
+def exam_rules(
+    suite: SuiteSpec, rules: int, version: int | None = None
+) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
     """Return the rules and settings that an exam brings to a pack judged by these rules."""
-    exam = build_exam(ExamJob(suite.kind, _exam_options(suite, rules), ReadingChoices()))
+    exam = build_exam(ExamJob(suite.kind, _exam_options(suite, rules, version), ReadingChoices()))
     policy = exam.policy()
     found = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
     return found, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
 
 
+def sealed_version(result: Result, suite: SuiteSpec) -> int | None:
+    """Return the version of an exam's rules that a result was judged by, if it names one."""
+    version = result.policy.settings.get(f"{suite.id}.{suite.kind}_rules")
+    return version if isinstance(version, int) else None
+
+
 def examine_suite(
-    workspace: Workspace, suite: SuiteSpec, files: SuiteFiles, rules: int = RULES
+    workspace: Workspace,
+    suite: SuiteSpec,
+    files: SuiteFiles,
+    rules: int = RULES,
+    version: int | None = None,
 ) -> SuiteOutcome:
     """Run one suite's exam over the evidence of every arm there is."""
-    options = _exam_options(suite, rules)
+    options = _exam_options(suite, rules, version)
     found = {
         arm: run_exam(
             ExamRun(
@@ -141,6 +165,7 @@ def examine_suite(
             for arm, outcome in found.items()
             for name, data in outcome.report.attachments.items()
         },
+        rules=version,
     )
 
 

@@ -13,11 +13,9 @@ from types import MappingProxyType
 
 import msgspec
 
-from gatemark.core.canonical import digest
 from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, rate
 from gatemark.core.policy import (
-    Bench,
     Finding,
     Policy,
     Rule,
@@ -27,8 +25,7 @@ from gatemark.core.policy import (
     decide,
     refuse_strays,
 )
-from gatemark.core.result import AssetRef, Blob, Cell, Cost, Figure, PackRef, Result, Table, seal
-from gatemark.evidence.exam import runtime_versions
+from gatemark.core.result import Cell, Figure, Table
 from gatemark.evidence.rows import Snapshot
 from gatemark.packs.answers import (
     Answer,
@@ -58,7 +55,6 @@ from gatemark.packs.policy import (
     ASKED,
     BENCH_RULE,
     CACHED,
-    POOLED,
     POOLED_RULE,
     Conditions,
     Look,
@@ -83,7 +79,6 @@ from gatemark.packs.policy import (
 )
 from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport
 from gatemark.statistics.proportion import two_sided_z
-from gatemark.workspace import Workspace
 
 MOST_KINDS = 3
 SHOWN_LENGTH = 160
@@ -255,7 +250,9 @@ def _judged(
     alpha = pack.level if look is None else look.alpha
     gathered = msgspec.structs.replace(gathered, conditions=_conditions(gathered))
     compared = _compared(pack, gathered)
-    policy = _policy(pack, compared, gathered.limit, rules, gathered.conditions, look=look)
+    policy = _policy(
+        pack, compared, gathered.limit, rules, gathered.conditions, look=look, exams=exams
+    )
     pooled = pooled_suites(pack, _modes(pack, rules), compared, rules)
     reports = {
         suite.id: exams[suite.id].report
@@ -328,6 +325,7 @@ def _policy(
     conditions: Conditions = MappingProxyType({}),
     *,
     look: Look | None = None,
+    exams: Mapping[str, SuiteOutcome] = MappingProxyType({}),
 ) -> Policy:
     rules: dict[str, tuple[Rule, ...]] = {}
     settings: dict[str, Setting] = {} if look is None else {**look.settings}
@@ -337,7 +335,8 @@ def _policy(
         settings["adaptive_budget"] = pack.adaptive.budget
     for suite in pack.suites:
         if suite.evidence is not None:
-            rules[suite.id], of_exam = exam_rules(suite, version)
+            sat = exams.get(suite.id)
+            rules[suite.id], of_exam = exam_rules(suite, version, sat.rules if sat else None)
             settings.update(of_exam)
             continue
         plugin = suite_plugin(suite)
@@ -580,61 +579,3 @@ def _suite_table(pack: Pack, reports: Mapping[str, ArmsReport]) -> Table:
 
 def _rounded(number: Measurement) -> float | None:
     return None if number.value is None else round(number.value, 4)
-
-
-def title_of(pack: Pack) -> str:
-    """Return the title of every result of a pack."""
-    return f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}"
-
-
-def result_of(
-    opened: OpenPack,
-    judged: PackDecision,
-    workspace: Workspace,
-    *,
-    candidate: AssetRef,
-    baseline: AssetRef | None,
-    blobs: Sequence[Blob],
-    runtime: Mapping[str, str],
-    waivers: Sequence[Waiver],
-    started_at: datetime,
-    finished_at: datetime,
-    cost: Cost,
-) -> Result:
-    """The sealed result of a judged pack."""
-    pack = opened.pack
-    verdict = judged.verdict
-    numbers = {number.key: number for number in judged.measurements}
-    total = numbers["bench", None]
-    pooled = numbers.get((POOLED, None))
-    drops = [pooled] if pooled else [n for n in judged.measurements if n.name == "regression"]
-    worst = max((n.value for n in drops if n.value is not None), default=None)
-    unknown = next((n.reason for n in drops if n.value is None), None)
-    return seal(
-        title=title_of(pack),
-        pack=PackRef(pack.name, pack.version, digest(pack)),
-        policy=judged.policy,
-        policy_digest=judged.policy.digest,
-        candidate=candidate,
-        baseline=baseline,
-        snapshots=opened.references,
-        runtime={**runtime_versions(), **runtime},
-        evidence=judged.evidence,
-        measurements=judged.measurements,
-        findings=verdict.findings,
-        bench=Bench(total.value, total.reason),
-        regression=Bench(
-            None if unknown or not drops else worst,
-            unknown or (None if drops else "the pack says that there is no baseline"),
-        ),
-        verdict=verdict.outcome,
-        blockers=verdict.blockers,
-        caveats=verdict.caveats,
-        figures=judged.figures,
-        blobs=tuple(blobs),
-        waivers=tuple(waivers),
-        started_at=started_at,
-        finished_at=finished_at,
-        actor=workspace.actor,
-        cost=cost,
-    )

@@ -13,9 +13,9 @@ from gatemark.core.canonical import json_file
 from gatemark.core.measurement import Interval
 from gatemark.core.policy import Outcome
 from gatemark.core.result import AssetRef, Cost, Result
-from gatemark.packs.judge import title_of
 from gatemark.packs.matrix import CellResult, MatrixRun, Need
 from gatemark.packs.policy import POOLED
+from gatemark.packs.seal import title_of
 from gatemark.report import words
 from gatemark.report.markdown import code, prose, table
 

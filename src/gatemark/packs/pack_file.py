@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import Snapshot, draw, frozen_rows, read_dataset
@@ -261,6 +262,16 @@ def scoring_of(opened: OpenPack) -> dict[str, dict[str, str]]:
     """What identifies the scoring of every suite whose items are answered."""
     answering = [suite for suite in opened.pack.suites if suite.dataset is not None]
     return {suite.id: opened.scorer(suite)[1] for suite in answering}
+
+
+def scorer_code(opened: OpenPack) -> dict[str, str]:
+    """What pins the code of the pack's own scorers, by suite."""
+    known = {"scorer", "version", "options"}
+    pins = {
+        suite: {name: value for name, value in identity.items() if name not in known}
+        for suite, identity in scoring_of(opened).items()
+    }
+    return {suite: digest(found) for suite, found in pins.items() if found}
 
 
 def probe_file() -> Traversable:

@@ -111,6 +111,12 @@ def conditions_of(result: Result) -> dict[str, str]:
     return {name: str(settings[name]) for name in SEVERITIES if name in settings}
 
 
+def limit_of(result: Result) -> int | None:
+    """The number of items per suite that a run was cut to; None when it was whole."""
+    limit = result.policy.settings.get("limit")
+    return limit if isinstance(limit, int) else None
+
+
 def refuse_waived_conditions(waivers: Sequence[Waiver]) -> None:
     """Refuse waivers for conditions that nobody can excuse."""
     for waiver in waivers:

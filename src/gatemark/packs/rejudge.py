@@ -26,7 +26,12 @@ from gatemark.packs.answers import (
 )
 from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
 from gatemark.packs.embeddings import Embedded, read_embedded, vectors_name
-from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
+from gatemark.packs.exam_suites import (
+    SuiteOutcome,
+    examine_suite,
+    files_of_result,
+    sealed_version,
+)
 from gatemark.packs.grading import (
     Graded,
     LabelledSet,
@@ -55,7 +60,7 @@ from gatemark.packs.pack_file import (
     scorer_of,
     suite_plugin,
 )
-from gatemark.packs.policy import conditions_of
+from gatemark.packs.policy import conditions_of, limit_of
 from gatemark.packs.seal import PACK_BLOB, ROWS_SUFFIX, _labels_name
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.judge.grading import JudgeOptions
@@ -73,12 +78,6 @@ class JudgedAgain(msgspec.Struct, frozen=True):
     judged: PackDecision
     differences: tuple[str, ...]
     unjudged: tuple[str, ...]
-
-
-def limit_of(result: Result) -> int | None:
-    """The number of items per suite that a run was cut to; None when it was whole."""
-    limit = result.policy.settings.get("limit")
-    return limit if isinstance(limit, int) else None
 
 
 def _rules_of(result: Result) -> int:
@@ -185,7 +184,10 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
             if suite.evidence is not None:
                 kept = files_of_result(result, suite, blobs, Path(folder))
                 files = SuiteFiles(kept[CANDIDATE], kept.get(BASELINE))
-                sat[suite.id] = examine_suite(Workspace(jobs=1), suite, files, _rules_of(result))
+                version = sealed_version(result, suite)
+                sat[suite.id] = examine_suite(
+                    Workspace(jobs=1), suite, files, _rules_of(result), version
+                )
     return sat
 
 

@@ -22,7 +22,6 @@ from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, GatemarkError, IncomparableError, UsageError
 from gatemark.core.policy import Waiver
 from gatemark.core.result import AnswerTime, AssetRef, Result, answer_time_of
-from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.answers import Answer
 from gatemark.packs.arms import (
     ArmAnswers,
@@ -33,7 +32,7 @@ from gatemark.packs.arms import (
     open_recording,
     reopen_arm,
 )
-from gatemark.packs.baselines import choose_baseline, pack_of
+from gatemark.packs.baselines import choose_baseline
 from gatemark.packs.embeddings import embedding_options, embedding_spec
 from gatemark.packs.exam_suites import SuiteOutcome, examine_suite, files_of_result
 from gatemark.packs.grading import (
@@ -44,8 +43,7 @@ from gatemark.packs.grading import (
     labels_of,
     qualify_judges,
 )
-from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks, title_of
-from gatemark.packs.pack import RULES_SETTING, Pack
+from gatemark.packs.judge import PackEvidence, check_rules, is_settled, pack_looks
 from gatemark.packs.pack_file import (
     BASELINE,
     CANDIDATE,
@@ -59,15 +57,19 @@ from gatemark.packs.policy import (
     ASKED,
     CACHED,
     CHANGED,
-    IN_PROCESS,
     MODELS,
     SAME_ARMS,
-    UNASKED,
     Look,
     conditions_of,
+    limit_of,
 )
-from gatemark.packs.rejudge import limit_of
-from gatemark.packs.seal import BASELINE_CHOSEN, JUDGED_AGAIN, PACK_BLOB, PackRun, seal_run
+from gatemark.packs.seal import (
+    BASELINE_CHOSEN,
+    JUDGED_AGAIN,
+    PackRun,
+    refuse_changed_version,
+    seal_run,
+)
 from gatemark.targets.journal import Journals
 from gatemark.targets.spec import parse_spec, refuse_unpinned
 from gatemark.workspace import Workspace
@@ -593,86 +595,3 @@ def _labelled(on_progress: OnProgress | None, arm: str) -> OnProgress | None:
     if on_progress is None:
         return None
     return lambda suite, progress: on_progress(f"{arm} {suite}", progress)
-
-
-# The name and version of a pack stand for one content, for as long as a store remembers them.
-# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
-# The content is everything that decides: rules, suites, judges and data. Who answers (targets, a
-# matrix of them, evidence files) is what a pack examines, and may change; only a baseline must not
-# go missing.
-
-_EXAMINED = ("evidence", "baseline_evidence")
-_REPLAY = "replay"
-"""A suite over recent traffic, whose data is newer every time."""
-_LISTED = 5
-
-
-def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
-    """Refuse a pack whose name and version have a sealed result with other content."""
-    earlier = _last_whole_result(workspace, opened.pack)
-    if earlier is None:
-        return
-    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
-    if not changed:
-        return
-    pack = opened.pack
-    listed = ", ".join(changed[:_LISTED]) + (" and more" if len(changed) > _LISTED else "")
-    line, _ = place_in(settings_text(path), "$.version")
-    raise BadInputError(
-        f"{path}:{line}: version {pack.version} of pack {pack.name} already has a result with "
-        f"other content ({earlier.id[7:19]} of {earlier.finished_at:%Y-%m-%d %H:%MZ}); changed "
-        f"since: {listed}. Set version: {pack.version + 1}; to try changes first, use --limit or "
-        "another --store"
-    )
-
-
-def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
-    """Return the newest result that a run of this pack sealed over all its items.
-
-    Runs for debugging, runs that could not ask or left answers out, and old evidence judged again
-    freeze nothing; nor do results of builds that let a version change, which did not mark evidence
-    judged again.
-    """
-    if not workspace.has_store:
-        return None
-    title, results = title_of(pack), workspace.store.results
-    for identity in reversed(results.ids_by_title(title).get(title, [])):
-        result = results.get(identity)
-        if (
-            any(blob.name == PACK_BLOB for blob in result.blobs)
-            and RULES_SETTING in result.policy.settings
-            and limit_of(result) is None
-            and not {ASKED, IN_PROCESS, UNASKED} & set(conditions_of(result))
-            and JUDGED_AGAIN not in result.runtime
-        ):
-            return result
-    return None
-
-
-def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
-    """Name the keys and data sets that differ."""
-    old, new = _content(before), _content(opened.pack)
-    yield from (key for key in new if new[key] != old.get(key))
-    if before.has_baseline and not opened.pack.has_baseline:
-        yield "targets.baseline"
-    replayed = {
-        evidence.checks.get("snapshot")
-        for evidence in earlier.evidence
-        if evidence.checks.get("kind") == _REPLAY
-    }
-    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
-    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
-    yield from sorted({name.partition("@")[0] for name in differing})
-
-
-def _content(pack: Pack) -> dict[str, object]:
-    """Return what decides in a pack, by the keys of its file."""
-    fields: dict[str, object] = msgspec.to_builtins(pack)
-    for examined in ("targets", "suites", "matrix", "candidates"):
-        del fields[examined]
-    for suite in pack.suites:
-        values = msgspec.to_builtins(suite)
-        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
-        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
-    fields["suites"] = [suite.id for suite in pack.suites]
-    return fields

@@ -1,8 +1,11 @@
-"""From everything a run gathered to a sealed result in the store, with all that is kept for it."""
+"""From everything a run gathered to a sealed result in the store, with all that is kept for it.
+
+Sealed results also freeze a pack: its name and version stand for one content.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -10,22 +13,37 @@ from typing import Final
 import msgspec
 
 from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
+from gatemark.core.errors import BadInputError
 from gatemark.core.measurement import EvidenceFile
-from gatemark.core.policy import Waiver
-from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, Result
+from gatemark.core.policy import Bench, Waiver
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.rows import write_rows
+from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.arms import ArmAnswers, ArmSource
 from gatemark.packs.embeddings import vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome
 from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
-from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack, result_of
-from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scoring_of
+from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
+from gatemark.packs.pack import RULES_SETTING, Pack, read_pack
+from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scorer_code, scoring_of
+from gatemark.packs.policy import (
+    ASKED,
+    IN_PROCESS,
+    POOLED,
+    UNASKED,
+    conditions_of,
+    limit_of,
+)
 from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
 JUDGED_AGAIN = "judged_again"
 """In the runtime of a result: the earlier result whose evidence ``gatemark gate`` judged."""
+LABELS = "labels."
+SCORER_CODE = "scorer_code."
+"""In the runtime of a result, by suite: people's labels of its judge, the code of its scorer."""
 CELL = "matrix.cell"
 """In the runtime of a result: which candidate of a matrix it judges."""
 EVIDENCE_TYPE = "application/octet-stream"
@@ -221,8 +239,9 @@ def _cost(run: PackRun) -> Cost:
 
 def _scoring(run: PackRun) -> dict[str, str]:
     """What scored, as digests: the same answers scored otherwise are another result."""
-    labels = {f"labels.{suite}": found.labels for suite, found in run.qualifications.items()}
-    return {"scoring": digest(scoring_of(run.opened)), **labels}
+    labels = {f"{LABELS}{suite}": found.labels for suite, found in run.qualifications.items()}
+    code = {f"{SCORER_CODE}{suite}": pins for suite, pins in scorer_code(run.opened).items()}
+    return {"scoring": digest(scoring_of(run.opened)), **code, **labels}
 
 
 def _models(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
@@ -263,3 +282,162 @@ def kept_definition(opened: OpenPack) -> dict[str, bytes]:
 
 def _labels_name(judge: str) -> str:
     return f"labels/{judge}{ROWS_SUFFIX}"
+
+
+def title_of(pack: Pack) -> str:
+    """Return the title of every result of a pack."""
+    return f"{pack.asset.name} ({pack.asset.kind}), pack {pack.name} v{pack.version}"
+
+
+def result_of(
+    opened: OpenPack,
+    judged: PackDecision,
+    workspace: Workspace,
+    *,
+    candidate: AssetRef,
+    baseline: AssetRef | None,
+    blobs: Sequence[Blob],
+    runtime: Mapping[str, str],
+    waivers: Sequence[Waiver],
+    started_at: datetime,
+    finished_at: datetime,
+    cost: Cost,
+) -> Result:
+    """The sealed result of a judged pack."""
+    pack = opened.pack
+    verdict = judged.verdict
+    numbers = {number.key: number for number in judged.measurements}
+    total = numbers["bench", None]
+    pooled = numbers.get((POOLED, None))
+    drops = [pooled] if pooled else [n for n in judged.measurements if n.name == "regression"]
+    worst = max((n.value for n in drops if n.value is not None), default=None)
+    unknown = next((n.reason for n in drops if n.value is None), None)
+    return seal(
+        title=title_of(pack),
+        pack=PackRef(pack.name, pack.version, digest(pack)),
+        policy=judged.policy,
+        policy_digest=judged.policy.digest,
+        candidate=candidate,
+        baseline=baseline,
+        snapshots=opened.references,
+        runtime={**runtime_versions(), **runtime},
+        evidence=judged.evidence,
+        measurements=judged.measurements,
+        findings=verdict.findings,
+        bench=Bench(total.value, total.reason),
+        regression=Bench(
+            None if unknown or not drops else worst,
+            unknown or (None if drops else "the pack says that there is no baseline"),
+        ),
+        verdict=verdict.outcome,
+        blockers=verdict.blockers,
+        caveats=verdict.caveats,
+        figures=judged.figures,
+        blobs=tuple(blobs),
+        waivers=tuple(waivers),
+        started_at=started_at,
+        finished_at=finished_at,
+        actor=workspace.actor,
+        cost=cost,
+    )
+
+
+def pack_of(workspace: Workspace, result: Result) -> Pack:
+    """Return the pack that a result keeps."""
+    for blob in result.blobs:
+        if blob.name == PACK_BLOB:
+            data = workspace.blobs.get(blob.digest)
+            return read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}")
+    raise BadInputError(f"result {result.id} is not of a pack, so it cannot be a baseline")
+
+
+# The name and version of a pack stand for one content, for as long as a store remembers them.
+# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
+# The content is everything that decides: rules, suites, data, judges with their labels, scorers
+# with their code. Who answers (targets, a matrix of them, evidence files) is what a pack examines,
+# and may change; only a baseline must not go missing.
+
+_EXAMINED = ("evidence", "baseline_evidence")
+_REPLAY = "replay"
+"""A suite over recent traffic, whose data is newer every time."""
+_LISTED = 5
+
+
+def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) -> None:
+    """Refuse a pack whose name and version have a sealed result with other content."""
+    earlier = _last_whole_result(workspace, opened.pack)
+    if earlier is None:
+        return
+    changed = list(_changes(pack_of(workspace, earlier), earlier, opened))
+    if not changed:
+        return
+    pack = opened.pack
+    listed = ", ".join(changed[:_LISTED]) + (" and more" if len(changed) > _LISTED else "")
+    line, _ = place_in(settings_text(path), "$.version")
+    raise BadInputError(
+        f"{path}:{line}: version {pack.version} of pack {pack.name} already has a result with "
+        f"other content ({earlier.id[7:19]} of {earlier.finished_at:%Y-%m-%d %H:%MZ}); changed "
+        f"since: {listed}. Set version: {pack.version + 1}; to try changes first, use --limit or "
+        "another --store"
+    )
+
+
+def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
+    """Return the newest result that a run of this pack sealed over all its items.
+
+    Runs for debugging, runs that could not ask or left answers out, and old evidence judged again
+    freeze nothing; nor do results of builds that let a version change, which did not mark evidence
+    judged again.
+    """
+    if not workspace.has_store:
+        return None
+    title, results = title_of(pack), workspace.store.results
+    for identity in reversed(results.ids_by_title(title).get(title, [])):
+        result = results.get(identity)
+        if (
+            any(blob.name == PACK_BLOB for blob in result.blobs)
+            and RULES_SETTING in result.policy.settings
+            and limit_of(result) is None
+            and not {ASKED, IN_PROCESS, UNASKED} & set(conditions_of(result))
+            and JUDGED_AGAIN not in result.runtime
+        ):
+            return result
+    return None
+
+
+def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
+    """Name the keys and data sets that differ."""
+    old, new = _content(before), _content(opened.pack)
+    yield from (key for key in new if new[key] != old.get(key))
+    if before.has_baseline and not opened.pack.has_baseline:
+        yield "targets.baseline"
+    replayed = {
+        evidence.checks.get("snapshot")
+        for evidence in earlier.evidence
+        if evidence.checks.get("kind") == _REPLAY
+    }
+    replays = {opened.snapshots[s.id].reference for s in opened.pack.suites if s.kind == _REPLAY}
+    kept = earlier.runtime
+    code = scorer_code(opened)
+    for suite in opened.pack.suites:
+        # Results of earlier builds say nothing about code.
+        if kept.get(SCORER_CODE + suite.id, code.get(suite.id)) != code.get(suite.id):
+            yield f"code of the scorer of {suite.id}"
+        labels = None if suite.judge is None else opened.labels[suite.judge].reference
+        if kept.get(LABELS + suite.id, labels) != labels:
+            yield f"labels of judge {suite.judge}"
+    differing = (set(opened.references) - replays) ^ (set(earlier.snapshots) - replayed)
+    yield from sorted({name.partition("@")[0] for name in differing})
+
+
+def _content(pack: Pack) -> dict[str, object]:
+    """Return what decides in a pack, by the keys of its file."""
+    fields: dict[str, object] = msgspec.to_builtins(pack)
+    for examined in ("targets", "suites", "matrix", "candidates"):
+        del fields[examined]
+    for suite in pack.suites:
+        values = msgspec.to_builtins(suite)
+        free = {*_EXAMINED, "dataset"} if suite.kind == _REPLAY else {*_EXAMINED}
+        fields[f"suite {suite.id}"] = {k: v for k, v in values.items() if k not in free}
+    fields["suites"] = [suite.id for suite in pack.suites]
+    return fields

@@ -1,5 +1,6 @@
-"""A result as one comment on a pull request: the verdict, the blockers, one table of rules.
+"""A result as one comment on a pull request: the verdict, the blockers, the rules that do not hold.
 
+Rules that hold are folded, and so are caveats when there are many.
 The first line is an invisible marker, so that a later run finds its own comment and replaces it.
 The full report (``report.md``) has every number; this is what fits on a screen.
 """
@@ -23,6 +24,9 @@ _SIGNS: Final = {"pass": "✅", "fail": "❌", "inconclusive": "⚠️"}
 _ORDER: Final = ("fail", "inconclusive", "waived", "soft_pass", "pass")
 _COLUMNS: Final = ("", "Rule", "Observed", "Bound", "n", "Why")
 _NUMERIC: Final = (False, False, True, True, True, False)
+_HOLDS: Final = "pass"
+_FEW: Final = 3
+"""How many caveats are shown without folding them."""
 
 
 def marker(key: str) -> str:
@@ -36,45 +40,68 @@ def marker(key: str) -> str:
 
 def render_comment(result: Result, key: str) -> str:
     """Return the comment as Markdown, with as many rows as fit."""
-    rows = _rows(result)
-    for shown in (len(rows), 100, 50, 20, 10):
-        text = _comment(result, key, rows, min(shown, len(rows)))
+    for shown in (len(result.findings), 100, 50, 20, 10):
+        text = _comment(result, key, shown)
         if len(text.encode()) <= MAX_BYTES:
             return text
-    return _comment(result, key, rows, 0)
+    return _comment(result, key, 0)
 
 
-def _comment(result: Result, key: str, rows: list[tuple[str, ...]], shown: int) -> str:
+def _comment(result: Result, key: str, shown: int) -> str:
+    held = [finding for finding in result.findings if finding.verdict == _HOLDS]
+    open_count = len(result.findings) - len(held)
+    caveats = outline.caveats(result)
+    told = listed("Caveats", caveats)
+    if len(caveats) > _FEW:
+        told = _folded(f"{len(caveats)} caveats", told)
     word = words.VERDICT_WORDS[result.verdict]
     parts = [
         marker(key),
         f"## {_SIGNS[result.verdict]} Gatemark: {word}",
         f"{prose(result.title)} — {prose(words.headline(result))}",
         listed("Blockers", result.blockers),
-        table(_COLUMNS, rows[:shown], _NUMERIC, len(rows) - shown) if rows else "",
-        listed("Caveats", outline.caveats(result)),
+        _table(result, shown, holds=False) if open_count else "",
+        _folded(f"{_counted(len(held))} hold", _table(result, shown - open_count, holds=True))
+        if held
+        else "",
+        told,
         f"<sub>result {code(result.id)}, policy {code(result.policy_digest)}</sub>",
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _rows(result: Result) -> list[tuple[str, ...]]:
-    """Return one row per rule, the worst first, otherwise in the order of the policy."""
+def _counted(count: int) -> str:
+    return "1 rule" if count == 1 else f"{count} rules"
+
+
+def _folded(summary: str, body: str) -> str:
+    # The blank lines make services read the inside as Markdown.
+    return f"<details>\n<summary>{summary}</summary>\n\n{body}\n\n</details>"
+
+
+def _table(result: Result, shown: int, *, holds: bool) -> str:
+    """Return the rules that hold or do not, the worst first, otherwise in the policy's order."""
     lines = sorted(
-        outline.finding_lines(result), key=lambda line: _ORDER.index(line.source.verdict)
+        (one for one in outline.finding_lines(result) if (one.source.verdict == _HOLDS) == holds),
+        key=lambda line: _ORDER.index(line.source.verdict),
     )
-    return [
+    rows = [
         (
             f"{_sign(line.source)} {line.word}".strip(),
             code(line.source.rule),
             prose(line.observed),
             prose(words.bound(line.source)),
             f"{line.source.n:,}",
-            prose(line.source.reason),
+            # What stands above as a blocker is not said twice.
+            "" if line.source.reason in result.blockers else prose(line.source.reason),
         )
-        for line in lines
+        for line in lines[: max(0, shown)]
     ]
+    width = len(_COLUMNS) if any(row[-1] for row in rows) else len(_COLUMNS) - 1
+    cut = [row[:width] for row in rows]
+    return table(_COLUMNS[:width], cut, _NUMERIC[:width], len(lines) - len(rows))
 
 
 def _sign(finding: Finding) -> str:
-    return _SIGNS.get(finding.verdict, "") if finding.severity != "warn" else ""
+    is_mere_warning = finding.severity == "warn" and finding.verdict != _HOLDS
+    return "" if is_mere_warning else _SIGNS.get(finding.verdict, "")

@@ -100,7 +100,11 @@ class TraceScore(msgspec.Struct, frozen=True):
 
 
 class TraceSpan(msgspec.Struct, frozen=True):
-    """One span: where it belongs, when it ran, and what went in and out."""
+    """One span: where it belongs, when it ran, and what went in and out.
+
+    ``target`` is the right output where the log knows it. ``is_timed`` is false where the times
+    give only the order. ``response`` is the id that the model's provider gave to the answer.
+    """
 
     trace: str
     id: str
@@ -118,11 +122,14 @@ class TraceSpan(msgspec.Struct, frozen=True):
     tool: str | None
     evaluations: tuple[TraceScore, ...] = ()
     tags: dict[str, str] = {}
+    target: object = None
+    is_timed: bool = True
+    response: str | None = None
 
     @property
-    def latency_ms(self) -> float:
-        """How long it ran."""
-        return (self.end_ns - self.start_ns) / NANOS_PER_MS
+    def latency_ms(self) -> float | None:
+        """How long it ran, where times were recorded."""
+        return (self.end_ns - self.start_ns) / NANOS_PER_MS if self.is_timed else None
 
 
 def kind_of(attributes: Mapping[str, object]) -> SpanKind | None:

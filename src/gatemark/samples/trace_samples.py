@@ -74,6 +74,7 @@ def trace_samples(
             place,
             item=gathering.chosen_id(place, {"trace": trace, **root.tags}, trace),
             given=root.input,
+            target=root.target,
             output=root.output,
             scores=scores,
             error=None if root.error is None else error_of(root.error, "trace"),

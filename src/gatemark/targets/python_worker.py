@@ -29,6 +29,7 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
+from gatemark.targets.child import MARK, end_marked, new_mark
 from gatemark.targets.isolation import landlock_version
 from gatemark.targets.port import Call, CallPart, Reply, TargetError, shared_fields
 from gatemark.targets.python_callable import (
@@ -90,13 +91,14 @@ class WorkerProcess:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: str | None = None
         self._said = bytearray()
+        self._mark = new_mark()
         self._process = subprocess.Popen(  # noqa: S603 - our own program, no shell
             [sys.executable, "-P", "-B", WORKER],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=folder,
-            env=dict(environ),
+            env={**environ, MARK: self._mark},
             start_new_session=True,
         )
         self._stdin = cast("IO[bytes]", self._process.stdin)
@@ -168,7 +170,7 @@ class WorkerProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End the process and all in its group; calls on its hands end as ``WorkerDiedError``."""
+        """End the process and all that it started; its calls end as ``WorkerDiedError``."""
         self._fail("was ended")
         self._detach()
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -177,6 +179,7 @@ class WorkerProcess:
             self._stdin.close()
         self._stdout.close()
         self._process.wait()
+        end_marked(self._mark)
         self._listener.join(LISTEN_GRACE_S)
 
     def _attach(self, loop: asyncio.AbstractEventLoop) -> None:

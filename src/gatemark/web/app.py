@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from gatemark import __version__
 from gatemark.accounts.journey import look_now
-from gatemark.core.errors import GatemarkError
+from gatemark.core.errors import GatemarkError, OutageError
 from gatemark.web.api import accounts as accounts_api
 from gatemark.web.api import assets as assets_api
 from gatemark.web.api import attributions as attributions_api
@@ -81,6 +81,7 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
         await anyio.to_thread.run_sync(lambda: _make_ready(site))
         yield
         site.board.stop()
+        await anyio.to_thread.run_sync(lambda: _tell_last(site))
 
     app = FastAPI(
         title="Gatemark",
@@ -112,6 +113,13 @@ def _make_ready(site: Site) -> None:
     site.board.settle(site.workspace)
 
 
+def _tell_last(site: Site) -> None:
+    try:
+        site.failures.settle(site.workspace, at_once=True)
+    except GatemarkError as error:
+        logger.warning("failed sign-ins were not recorded", extra={"reason": str(error)})
+
+
 def _static(name: str) -> Response:
     if name not in STATIC:
         raise ProblemResponse(HTTPStatus.NOT_FOUND, "not found")
@@ -126,7 +134,7 @@ def _tell_problems(app: FastAPI) -> None:
             return problem.response()
         try:
             identity = visitor(request)
-        except ProblemResponse:
+        except (ProblemResponse, OutageError):
             identity = None
         found = page(request, "error.html", identity, {"problem": problem}, int(problem.status))
         found.headers.update(problem.headers)

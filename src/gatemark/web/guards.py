@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from math import ceil
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 from gatemark.web.headers import HEADERS
 from gatemark.web.problems import ProblemResponse
@@ -108,6 +109,8 @@ class Guards:
         if max(waits) > 0:
             after = {"Retry-After": str(ceil(max(waits)))}
             return ProblemResponse(HTTPStatus.TOO_MANY_REQUESTS, "too many requests", headers=after)
+        if (trouble := _query_trouble(scope["query_string"])) is not None:
+            return ProblemResponse(HTTPStatus.BAD_REQUEST, trouble)
         lengths = {value for name, value in scope["headers"] if name == b"content-length"}
         if len(lengths) > 1 or (lengths and b"transfer-encoding" in headers):
             return ProblemResponse(HTTPStatus.BAD_REQUEST, "the lengths of the body conflict")
@@ -195,6 +198,18 @@ def too_large(settings: ServerSettings) -> ProblemResponse:
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"a body must be at most {settings.max_body_bytes} bytes",
     )
+
+
+def _query_trouble(query: bytes) -> str | None:
+    """Return why two readers could understand a query differently."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
+    except ValueError:
+        return "the query of the address is not UTF-8"
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        return "a parameter of the address was sent more than once"
+    return None
 
 
 def _host_name(value: bytes) -> str:

@@ -17,13 +17,17 @@ from gatemark.core.errors import (
     InvalidValueError,
     NewerFormatError,
     NotAllowedError,
+    OutageError,
     RefusedError,
     UnknownNameError,
     UsageError,
 )
 
 PROBLEM: Final = "application/problem+json"
+RETRY_S: Final = 10
+"""After how many seconds a request is worth repeating when the store was down."""
 STATUS: Final[tuple[tuple[type[GatemarkError], HTTPStatus], ...]] = (
+    (OutageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnknownNameError, HTTPStatus.NOT_FOUND),
     (NotAllowedError, HTTPStatus.FORBIDDEN),
     (ConflictError, HTTPStatus.CONFLICT),
@@ -80,4 +84,6 @@ def problem_of(error: GatemarkError) -> ProblemResponse:
         (status for kind, status in STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST
     )
     first, *reasons = error.lines()
-    return ProblemResponse(status, first, reasons=tuple(reasons))
+    is_outage = status == HTTPStatus.SERVICE_UNAVAILABLE
+    headers = {"Retry-After": str(RETRY_S)} if is_outage else {}
+    return ProblemResponse(status, first, headers=headers, reasons=tuple(reasons))

@@ -15,15 +15,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader
 
 from gatemark import __version__
-from gatemark.accounts.journey import Identity
+from gatemark.accounts.journey import Identity, is_one_person
 from gatemark.accounts.nouns import form_mark, new_secret
 from gatemark.core.canonical import json_text
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import InvalidValueError, OutageError
 from gatemark.lifecycle.views.text import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
 from gatemark.web.problems import ProblemResponse
-from gatemark.web.site import FORM_FIELD, check_mark, site_of, visitor
+from gatemark.web.site import FORM_FIELD, Site, check_mark, site_of, visitor
 
 STYLES: Final = ("report.css", "lifecycle.css", "drift.css", "attribution.css", "page.css")
 STATIC: Final = {"page.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -141,7 +141,9 @@ async def form(request: Request) -> dict[str, list[str]]:
 
 
 def one(fields: dict[str, list[str]], name: str) -> str:
-    """One field, empty when it is not there."""
+    """One field, empty when it is not there; refused where it was sent twice."""
+    if len(fields.get(name, ())) > 1:
+        raise InvalidValueError(f"the field {name} was sent more than once")
     return fields.get(name, [""])[0].strip() if name != "password" else fields.get(name, [""])[0]
 
 
@@ -193,6 +195,7 @@ def page(
         "path": request.url.path,
         "done": DONE.get(request.query_params.get("done", "")),
         "has_packs": bool(site.settings.packs),
+        "is_one_person": _is_one_person(site),
     }
     text = environment().get_template(template).render({**shell, **context})
     response = HTMLResponse(text, status_code=status)
@@ -206,6 +209,14 @@ def page(
             samesite="strict",
         )
     return response
+
+
+def _is_one_person(site: Site) -> bool:
+    try:
+        return is_one_person(site.workspace)
+    except OutageError:
+        # The page of an outage must not need the store.
+        return False
 
 
 def back(address: str, done: str) -> RedirectResponse:

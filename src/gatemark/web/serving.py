@@ -6,8 +6,10 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -25,22 +27,60 @@ from gatemark.web.settings import ServerSettings, check_settings
 from gatemark.workspace import Workspace
 
 
-def protocol_with_timeout(seconds: float) -> type[H11Protocol]:
-    """The protocol of uvicorn, with a time limit for request line and headers."""
+class IdleConnections:
+    """Connections on which no request is under way, by address; the oldest makes room.
 
-    class TimedProtocol(H11Protocol):
-        """Closes connections that send their headers byte by byte."""
+    Proxies that are trusted hold connections for many people, and are not limited.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._most = settings.idle_per_address
+        self._proxies = [ip_network(one) for one in settings.proxies]
+        self._waiting: dict[str, OrderedDict[H11Protocol, None]] = {}
+
+    def add(self, address: str, connection: H11Protocol) -> None:
+        """Count a connection as idle."""
+        waiting = self._waiting.setdefault(address, OrderedDict())
+        waiting[connection] = None
+        while len(waiting) > self._most and not self._is_proxy(address):
+            oldest, _ = waiting.popitem(last=False)
+            oldest.transport.close()
+
+    def remove(self, address: str, connection: H11Protocol) -> None:
+        """Count a connection as busy or closed."""
+        waiting = self._waiting.get(address, OrderedDict())
+        waiting.pop(connection, None)
+        if not waiting:
+            self._waiting.pop(address, None)
+
+    def _is_proxy(self, address: str) -> bool:
+        try:
+            return any(ip_address(address) in one for one in self._proxies)
+        except ValueError:
+            return False
+
+
+def protocol_with_limits(settings: ServerSettings) -> type[H11Protocol]:
+    """The protocol of uvicorn, with limits for slow headers and for idle connections."""
+    idle = IdleConnections(settings)
+
+    class LimitedProtocol(H11Protocol):
+        """Closes connections that send their headers byte by byte, or that only wait."""
 
         _timer: asyncio.TimerHandle | None = None
+        _address = ""
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            self._address = (transport.get_extra_info("peername") or ("",))[0]
+            idle.add(self._address, self)
             self._wait()
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
             cycle: Any = self.cycle
             if cycle is not None and not cycle.response_complete:
+                idle.remove(self._address, self)
                 self._stop()
             elif self._timer is None:
                 self._wait()
@@ -48,24 +88,23 @@ def protocol_with_timeout(seconds: float) -> type[H11Protocol]:
         def on_response_complete(self) -> None:
             super().on_response_complete()
             self._stop()
+            if not self.transport.is_closing():
+                idle.add(self._address, self)
 
         def connection_lost(self, exc: Exception | None) -> None:
+            idle.remove(self._address, self)
             self._stop()
             super().connection_lost(exc)
 
         def _wait(self) -> None:
-            self._timer = self.loop.call_later(seconds, self._too_slow)
+            self._timer = self.loop.call_later(settings.head_seconds, self.transport.close)
 
         def _stop(self) -> None:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
 
-        def _too_slow(self) -> None:
-            if not self.transport.is_closing():
-                self.transport.close()
-
-    return TimedProtocol
+    return LimitedProtocol
 
 
 MAX_CONNECTIONS = 1_000
@@ -94,7 +133,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         say(f"First sign-in, works once, for a day: {settings.base_url}/join/{secret}")
     config = uvicorn.Config(
         app,
-        http=protocol_with_timeout(settings.head_seconds),
+        http=protocol_with_limits(settings),
         ws="none",
         # Addresses of links hold secrets, so requests are not logged; the ledger has the acts.
         access_log=False,
@@ -102,6 +141,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         log_config=None if server_has_handler() else LOGGING_CONFIG,
         server_header=False,
         proxy_headers=settings.is_behind_proxy,
+        forwarded_allow_ips=list(settings.proxies),
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
         limit_concurrency=MAX_CONNECTIONS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ import msgspec
 
 from gatemark.core.errors import UsageError
 
+LOOPBACK: Final = ("127.0.0.1", "::1")
 LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -24,6 +25,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str | None = None
     tls_key: str | None = None
     is_behind_proxy: bool = False
+    trusted_proxies: tuple[str, ...] = ()
     public_url: str | None = None
     oidc: str | None = None
     signing_key: str | None = None
@@ -34,6 +36,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     visits_per_person: int = 1_200
     visits_per_address: int = 12_000
     threads: int = 4
+    idle_per_address: int = 64
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        """Addresses and networks whose word on the client's address counts."""
+        return (self.trusted_proxies or LOOPBACK) if self.is_behind_proxy else ()
 
     @property
     def has_tls(self) -> bool:
@@ -79,6 +87,16 @@ def check_settings(settings: ServerSettings) -> None:
         parts = urlsplit(settings.public_url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/"):
             raise UsageError(f"--public-url {settings.public_url!r} must be https://NAME")
+    if settings.trusted_proxies and not settings.is_behind_proxy:
+        raise UsageError("--trusted-proxy needs --behind-proxy")
+    for proxy in settings.trusted_proxies:
+        try:
+            ip_network(proxy)
+        except ValueError as error:
+            raise UsageError(
+                f"--trusted-proxy {proxy!r} must be an address or a network, such as 10.0.0.7 or "
+                f"10.0.0.0/24 ({error})"
+            ) from error
     if settings.is_behind_proxy:
         if not (settings.public_url or "").startswith("https://"):
             raise UsageError("--behind-proxy needs --public-url https://NAME, where the proxy is")

@@ -10,10 +10,19 @@ from typing import Any, Final, TypeVar
 
 from fastapi import Request
 
-from gatemark.accounts.journey import Identity, Scope, books_mark, by_session, by_token, look_now
+from gatemark.accounts.journey import (
+    FailedSignIns,
+    Identity,
+    Scope,
+    books_mark,
+    by_session,
+    by_token,
+    look_now,
+)
 from gatemark.accounts.nouns import form_mark, same_hash
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import NotAllowedError
+from gatemark.ledger.event_kinds import Channel
 from gatemark.web.guards import SAFE, Limiter
 from gatemark.web.problems import ProblemResponse
 from gatemark.web.run_board import RunBoard
@@ -24,6 +33,7 @@ from gatemark.workspace import Workspace
 FORM_FIELD: Final = "form_mark"
 MARK_HEADER: Final = "x-csrf-token"
 MAX_KEPT: Final = 200
+BY_ITSELF: Final = Channel("server", "none")
 Made = TypeVar("Made")
 
 
@@ -34,6 +44,7 @@ class Site:
         self.settings = settings
         self.board = RunBoard(open_workspace, settings.packs)
         self.sign_ins = Limiter(settings.sign_ins, time.monotonic)
+        self.failures = FailedSignIns()
         self.verifying = threading.Lock()
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
         self.workspaces = Workspaces(open_workspace)
@@ -81,8 +92,19 @@ def site_of(request: Request) -> Site:
 
 
 def visitor(request: Request) -> Identity | None:
-    """Return the caller, by token or session; None without either."""
+    """Return the caller, by token or session; None without either.
+
+    Whatever this thread decides for the request is recorded with how the caller signed in.
+    """
     site = site_of(request)
+    site.workspace.channel = BY_ITSELF
+    found = _identified(request, site)
+    if found is not None:
+        site.workspace.channel = found.channel
+    return found
+
+
+def _identified(request: Request, site: Site) -> Identity | None:
     look_now(site.workspace, once=request.method in SAFE)
     header = request.headers.get("authorization")
     if header is not None:

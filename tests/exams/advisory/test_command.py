@@ -57,7 +57,7 @@ def test_exit_0_with_a_candidate_lane_and_both_summaries(
     for item in (
         "run: `run:0`, `run:1`, `run:2`; fixtures: `npu_advisory_eval_v1`",
         "generated at 2",
-        f"`{LANE}`: 120 records, agreement 1.000",
+        f"`{LANE}` candidate for discussion: 120 records, agreement 1.000 (0.97 to 1.00)",
         "agree 108, disagree 0, uncertain 12, false positive 0, false negative 0",
         "buckets: low 12, high 108",
         "fallbacks: 0",

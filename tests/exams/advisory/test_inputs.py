@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
+
+from gatemark.exams.advisory.inputs import (
+    InputGroup,
+    InputTable,
+    input_rows,
+    joined_tables,
+    lane_inputs,
+)
+from gatemark.exams.advisory.policy import AdvisoryPolicy, CategoryKey
 
 from .decisions import ACTION, LANE, decision, findings_of, good_lane, named, numbered
 from .test_history import KINDS, a_run
@@ -115,3 +125,47 @@ def test_a_lane_that_is_pinned_and_not_there_is_missed() -> None:
     }
     found = findings_of(numbered(KINDS), named(), fixtures=pinned)
     assert found[f"{LANE}.fixtures"].verdict == "fail"
+
+
+def _table(names: list[int], run: str) -> InputTable:
+    pairs = np.array([[name, name + 7] for name in names], dtype=np.uint64)
+    zeros = np.zeros(len(names), dtype=np.int64)
+    table = input_rows(pairs, zeros, zeros)
+    table.groups, table.runs = [_GROUP], [run]
+    return table
+
+
+_GROUP = InputGroup(
+    lane="a/b",
+    fixture_set=None,
+    model=None,
+    compared=CategoryKey(
+        label="log",
+        severity="info",
+        bucket="high",
+        reference_source="fixture_expected",
+        reference_label="log",
+        reference_severity="info",
+        applicable=True,
+    ),
+)
+
+
+def test_an_input_is_kept_once_per_run_and_group() -> None:
+    once = _table([1, 2, 2, 3], "run:1")
+    assert len(once) == 3
+    both = joined_tables([once, _table([3, 4], "run:2"), _table([1, 2], "run:1")])
+    assert (both.groups, both.runs) == ([_GROUP], ["run:1", "run:2"])
+    found = lane_inputs(both, "a/b", AdvisoryPolicy())
+    assert found.comparable == 4
+    assert {run: own.size for run, own in found.by_run.items()} == {"run:1": 3, "run:2": 2}
+    own = lane_inputs(both.of_runs({"run:2"}), "a/b", AdvisoryPolicy())
+    assert list(own.by_run) == ["run:2"]
+
+
+def test_rows_that_come_again_do_not_pile_up() -> None:
+    same = _table(list(range(1, 20_001)), "run:1")
+    total = InputTable()
+    for _ in range(12):
+        total = joined_tables([total, same])
+    assert len(total) <= 2 * 20_000 + 50_000 + 20_000

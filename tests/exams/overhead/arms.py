@@ -29,7 +29,7 @@ def losses(values: Sequence[float], tokens: Sequence[int] | None = None) -> list
             "record_type": "window",
             "window_id": f"w{i}",
             "content_hash": f"h{i}",
-            "tokens": tokens[i] if tokens else 10,
+            "tokens": tokens[i] if tokens else 100,
             "loss": value,
         }
         for i, value in enumerate(values)
@@ -64,7 +64,7 @@ def count_arm(path: Path, arm: str, values: Sequence[tuple[int, int]], **more: A
     return write(path, [head, *counts(values)])
 
 
-def ppl_pair(folder: Path, bare: float, guarded: float, windows: int = 12) -> list[Any]:
+def ppl_pair(folder: Path, bare: float, guarded: float, windows: int = 200) -> list[Any]:
     """Two arms of equal windows with these perplexities, as arguments of the command."""
     return [
         "--bare",

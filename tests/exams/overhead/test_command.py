@@ -62,7 +62,7 @@ def test_an_accuracy_that_halves_fails(score: Run, tmp_path: Path) -> None:
 
 
 def test_an_accuracy_that_rises_passes(score: Run, tmp_path: Path) -> None:
-    arms = accuracy_pair(tmp_path, [(80, 100)] * 3, [(82, 100)] * 3)
+    arms = accuracy_pair(tmp_path, [(80, 100)] * 200, [(82, 100)] * 200)
     ran = score(*arms, "--budget", "0.01")
     assert (ran.code, ran.json["verdict"]) == (0, "pass")
     assert ran.json["guard_overhead"]["delta_pp"] == pytest.approx(2)
@@ -73,7 +73,7 @@ def test_an_accuracy_that_rises_passes(score: Run, tmp_path: Path) -> None:
 def test_one_point_of_accuracy_is_the_line(
     score: Run, tmp_path: Path, lost: int, code: int
 ) -> None:
-    ran = score(*accuracy_pair(tmp_path, [(90, 100)], [(90 - lost, 100)]))
+    ran = score(*accuracy_pair(tmp_path, [(90, 100)] * 200, [(90 - lost, 100)] * 200))
     assert ran.code == code
 
 
@@ -100,7 +100,7 @@ def test_two_percent_fail_a_budget_of_one(score: Run, tmp_path: Path) -> None:
     ran = score(*ppl_pair(tmp_path, 10, 10.2))
     assert (ran.code, ran.json["verdict"]) == (1, "fail")
     assert ran.json["guard_overhead"]["overhead_ratio"] == pytest.approx(1.02)
-    assert ran.json["blockers"][0].startswith("quality_overhead must be <= 0.01, got 0.02 (n=12)")
+    assert ran.json["blockers"][0].startswith("quality_overhead must be <= 0.01, got 0.02 (n=200)")
 
 
 def test_a_missing_arm_is_inconclusive(score: Run, tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_no_arm_at_all_is_a_mistake(score: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", ["NaN", "Infinity", "-Infinity", "null", "0", "-1.5", "1e999", '"2.0"', "true"]
+    "number", ["NaN", "Infinity", "-Infinity", "null", "-1e-9", "-1.5", "1e999", '"2.0"', "true"]
 )
 def test_a_window_without_a_usable_loss_is_inconclusive_and_named(
     score: Run, tmp_path: Path, number: str
@@ -140,7 +140,7 @@ def test_a_window_without_a_usable_loss_is_inconclusive_and_named(
 
 
 def test_other_content_is_inconclusive_with_the_ids(score: Run, tmp_path: Path) -> None:
-    arms = ppl_pair(tmp_path, 10, 10)
+    arms = ppl_pair(tmp_path, 10, 10, windows=12)
     rows = losses([2.0] * 12)
     rows[3]["content_hash"] = rows[7]["content_hash"] = "other"
     other = write(tmp_path / "o.jsonl", [meta("guarded", windows=12), *rows])
@@ -162,7 +162,7 @@ def test_swapped_arms_are_noticed(score: Run, tmp_path: Path) -> None:
 
 
 def test_an_arm_cut_between_lines_is_noticed(score: Run, tmp_path: Path) -> None:
-    arms = ppl_pair(tmp_path, 10, 10)
+    arms = ppl_pair(tmp_path, 10, 10, windows=12)
     lines = arms[3].read_text().splitlines(keepends=True)
     arms[3].write_text("".join(lines[:-3]))
     ran = score(*arms)
@@ -219,7 +219,7 @@ def test_a_packed_arm_that_breaks_off_is_inconclusive(score: Run, tmp_path: Path
 def test_arms_made_differently_are_inconclusive(
     score: Run, tmp_path: Path, change: dict[str, Any], check: str
 ) -> None:
-    arms = ppl_pair(tmp_path, 10, 10)
+    arms = ppl_pair(tmp_path, 10, 10, windows=12)
     other = write(
         tmp_path / "o.jsonl", [meta("guarded", windows=12) | change, *losses([math.log(10)] * 12)]
     )
@@ -247,10 +247,60 @@ def test_a_total_of_zero_is_inconclusive(score: Run, tmp_path: Path) -> None:
     assert (ran.code, error["check"], error["window_ids"]) == (3, "arm.unusable_window", ["w1"])
 
 
-def test_bare_windows_of_loss_zero_are_inconclusive(score: Run, tmp_path: Path) -> None:
-    ran = score(*pair(tmp_path, [0.0] * 3, [2.0] * 3))
-    (error,) = ran.json["guard_overhead"]["errors"]
-    assert (ran.code, error["window_ids"], error["count"]) == (3, ["w0", "w1", "w2"], 3)
+def test_a_loss_of_zero_is_a_number_and_minus_zero_is_zero(score: Run, tmp_path: Path) -> None:
+    arms = pair(tmp_path, [0.0, -0.0] * 100, [0.0] * 199 + [1.0])
+    found = score(*arms)
+    overhead = found.json["guard_overhead"]
+    assert (found.code, overhead["errors"], overhead["bare_ppl"]) == (0, [], 1.0)
+    assert overhead["overhead"] == pytest.approx(math.expm1(1 / 200))
+    assert "-0.0" not in found.out
+    harmed = score(*pair(tmp_path, [0.0] * 200, [2.0] * 200))
+    assert (harmed.code, harmed.json["guard_overhead"]["passed"]) == (1, False)
+
+
+def test_zero_and_minus_zero_in_both_arms_are_no_change(score: Run, tmp_path: Path) -> None:
+    found = score(*pair(tmp_path, [0.0] * 200, [-0.0] * 200))
+    assert (found.code, found.json["guard_overhead"]["checks"]["overhead.acts"]) == (3, "fail")
+    assert "-0.0" not in found.out
+
+
+def test_thin_evidence_holds_what_would_pass_and_fails_what_would_not(
+    score: Run, tmp_path: Path
+) -> None:
+    one = score(*ppl_pair(tmp_path, 10, 10.01, windows=1))
+    checks = one.json["guard_overhead"]["checks"]
+    assert (one.code, one.json["guard_overhead"]["passed"]) == (3, False)
+    assert (checks["overhead.windows"], checks["overhead.tokens"]) == ("fail", "fail")
+    assert checks["overhead.quality"] == "pass"
+    assert score(*ppl_pair(tmp_path, 10, 10.01, windows=199)).code == 3
+    assert score(*ppl_pair(tmp_path, 10, 10.01, windows=200)).code == 0
+    assert score(*ppl_pair(tmp_path, 10, 12, windows=1)).code == 1
+    short = [
+        write(
+            tmp_path / f"{arm}.jsonl", [meta(arm, windows=200), *losses([loss] * 200, [49] * 200)]
+        )
+        for arm, loss in (("bare", 2.0), ("guarded", 2.001))
+    ]
+    ran = score("--bare", short[0], "--guarded", short[1])
+    assert (ran.code, ran.json["guard_overhead"]["checks"]["overhead.tokens"]) == (3, "fail")
+    assert any("missing_token_count must be <= 0, got 200" in why for why in ran.json["blockers"])
+
+
+def test_accuracy_needs_windows_and_no_tokens(score: Run, tmp_path: Path) -> None:
+    assert score(*accuracy_pair(tmp_path, [(9, 10)] * 199, [(10, 10)] * 199)).code == 3
+    assert score(*accuracy_pair(tmp_path, [(9, 10)] * 200, [(10, 10)] * 200)).code == 0
+
+
+def test_fewer_windows_need_a_justified_override(score: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10.01, windows=120)
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("overrides: [{field: min_windows, value: 100}]\n")
+    refused = score(*arms, "--policy", policy)
+    assert (refused.code, refused.out) == (2, "")
+    assert "min_windows 100 loosens profile release (200)" in refused.err
+    why = "reason: small corpus, owner: ada, evidence: runs/7"
+    policy.write_text(f"overrides: [{{field: min_windows, value: 100, {why}}}]\n")
+    assert score(*arms, "--policy", policy).code == 0
 
 
 @pytest.mark.parametrize("loss", [800.0, 1e307, 1e308])
@@ -273,7 +323,7 @@ def test_a_window_that_breaks_altogether_fails(score: Run, tmp_path: Path) -> No
 
 def test_a_guarded_arm_without_guards_is_inconclusive(score: Run, tmp_path: Path) -> None:
     arms = ppl_pair(tmp_path, 10, 10)
-    same = [math.log(10.01)] * 12
+    same = [math.log(10.01)] * 200
     for guards, code in (([], 3), (["clip"], 0)):
         other = loss_arm(tmp_path / "o.jsonl", "guarded", same, guards=guards)
         ran = score(*arms[:2], "--guarded", other)
@@ -358,7 +408,7 @@ def test_an_interval_beyond_the_budget_fails(score: Run, tmp_path: Path) -> None
 
 
 def test_a_budget_inside_the_interval_is_left_open_or_told(score: Run, tmp_path: Path) -> None:
-    arms = pair(tmp_path, *noisy(60, 0.009, 0.02))
+    arms = pair(tmp_path, *noisy(200, 0.009, 0.02))
     opened, pointed = score(*arms, "--mode", "interval"), score(*arms)
     assert (opened.code, opened.json["guard_overhead"]["passed"]) == (3, False)
     assert pointed.code in (0, 1)
@@ -426,13 +476,13 @@ def test_rare_damage_does_not_slip_under_an_interval(score: Run, tmp_path: Path)
 
 
 def test_the_tail_is_shown_and_can_be_gated(score: Run, tmp_path: Path) -> None:
-    bare = [2.0] * 100
-    arms = pair(tmp_path, bare, [*bare[:-1], 2.9])
+    bare = [2.0] * 200
+    arms = pair(tmp_path, bare, [*bare[:-1], 3.8])
     found = score(*arms).json["guard_overhead"]
     assert found["overhead_ratio"] == pytest.approx(1.0090406217738677)
     assert (found["passed"], found["tail"]["p95_shift"]) == (True, 0)
     assert found["tail"]["worst"] == [
-        {"window_id": "w99", "bare": 2.0, "guarded": 2.9, "shift": pytest.approx(0.9)}
+        {"window_id": "w199", "bare": 2.0, "guarded": 3.8, "shift": pytest.approx(1.8)}
     ]
     policy = tmp_path / "policy.yaml"
     policy.write_text("overrides: [{field: tail_worst_max, value: 0.5}]\n")
@@ -464,14 +514,14 @@ def test_noise_above_the_budget_holds_the_verdict(score: Run, tmp_path: Path) ->
 
 @pytest.mark.parametrize("size", [1, 10])
 def test_answers_that_repeat_exactly_have_no_noise(score: Run, tmp_path: Path, size: int) -> None:
-    answers = [(size, size)] * 11 + [(0, size)]
+    answers = [(size, size)] * 199 + [(0, size)]
     arms = accuracy_pair(tmp_path, answers, [*answers[:-1], (size, size)])
     again = count_arm(tmp_path / "again.jsonl", "bare", answers)
     ran = score(*arms, "--noise", again)
     assert (ran.code, ran.json["guard_overhead"]["noise"]["floor"]) == (0, 0.0)
     moved = count_arm(tmp_path / "moved.jsonl", "bare", [(0, size), *answers[1:]])
     ran = score(*arms, "--noise", moved)
-    assert (ran.code, ran.json["guard_overhead"]["noise"]["floor"] >= 1 / 12) == (3, True)
+    assert (ran.code, ran.json["guard_overhead"]["noise"]["floor"] >= 1 / 200) == (3, True)
 
 
 def test_a_second_bare_run_that_does_not_pair_holds_the_verdict(score: Run, tmp_path: Path) -> None:
@@ -563,7 +613,7 @@ def test_the_schema_of_the_report_is_published_and_refuses_other_keys(
 
 def test_people_read_the_verdict_and_the_values_first(gatemark: Run, tmp_path: Path) -> None:
     markdown, page = tmp_path / "r.md", tmp_path / "r.html"
-    ran = gatemark("score", "overhead", *pair(tmp_path, *noisy(30)), "-o", markdown, "-o", page)
+    ran = gatemark("score", "overhead", *pair(tmp_path, *noisy(200)), "-o", markdown, "-o", page)
     assert ran.out.startswith("PASS  guard overhead +0.")
     opening = markdown.read_text().splitlines()[0]
     assert opening.startswith("**PASS** guard overhead +0.")
@@ -622,14 +672,11 @@ def test_a_soft_pass_is_a_flag_and_never_a_pass(score: Run, tmp_path: Path) -> N
     assert any("soft_pass" in caveat for caveat in ran.json["caveats"])
 
 
-@pytest.mark.parametrize(
-    "setting", ["{field: min_windows, value: 99}", "{field: mode, value: interval}"]
-)
-def test_a_measured_cost_never_passes_softly(score: Run, tmp_path: Path, setting: str) -> None:
+def test_a_measured_cost_never_passes_softly(score: Run, tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text(
         "overrides: [{field: on_unmeasured, value: soft_pass, reason: tiny, owner: ada, "
-        f"evidence: pilot-3}}, {setting}]\n"
+        "evidence: pilot-3}, {field: mode, value: interval}]\n"
     )
     ran = score(*ppl_pair(tmp_path, 10, 15, windows=3), "--policy", policy)
     assert ran.json["guard_overhead"]["checks"]["overhead.quality"] == "soft_pass"

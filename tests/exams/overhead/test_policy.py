@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.exams.overhead.policy import (
     PROFILES,
+    RULES,
     OverheadOptions,
     OverheadSettings,
     Override,
@@ -31,7 +32,7 @@ WHY = {"reason": "pilot", "owner": "ada", "evidence": "runs/7"}
 
 
 def with_override(field: str, value: Any, **why: Any) -> OverheadOptions:
-    return OverheadOptions(overrides=(Override(field, value, **why),))
+    return OverheadOptions(overrides=(Override(field, value, **why),), rules=RULES)
 
 
 def test_release_and_ci_allow_one_percent() -> None:
@@ -51,13 +52,14 @@ LOOSER = {
     "resamples": 99,
     "observer_guards": True,
     "unseen_damage": 0.1,
+    "min_windows": 50,
+    "min_tokens": 500,
 }
 STRICTER = {
     "budget": 0.0,
     "mode": "interval",
     "on_unmeasured": "fail",
     "improvement_max": 0.01,
-    "min_windows": 50,
     "tail_p95_max": 0.1,
     "tail_worst_max": 0.2,
     "latency_budget": 0.1,
@@ -124,10 +126,9 @@ def test_every_setting_and_every_word_of_an_override_is_in_the_digest() -> None:
     assert set(changed) == set(OverheadSettings.__struct_fields__)
     ending = {"expires_at": datetime(2030, 1, 1, tzinfo=UTC)}
     policies = [
-        OverheadOptions(),
-        OverheadOptions(profile="ci"),
-        OverheadOptions(profile="dev"),
-        OverheadOptions(noise=True),
+        OverheadOptions(rules=RULES),
+        OverheadOptions(profile="ci", rules=RULES),
+        OverheadOptions(noise=True, rules=RULES),
         *(with_override(field, value, **WHY) for field, value in changed.items()),
         *(with_override("budget", 0.02, **(WHY | {word: "other"})) for word in WHY),
         with_override("budget", 0.02, **WHY, **ending),

@@ -57,8 +57,8 @@ def put(path: str, value: Any) -> Edit:
 def made(gatemark: Run, tmp_path: Path) -> tuple[dict[str, Any], list[Any]]:
     """A true report over two noisy arms, and the arms as arguments."""
     draw = np.random.default_rng(4)
-    bare = draw.gamma(40, 0.06, 40)
-    guarded = bare + draw.normal(0.004, 0.002, 40)
+    bare = draw.gamma(40, 0.06, 200)
+    guarded = bare + draw.normal(0.004, 0.002, 200)
     arms: list[Any] = [
         *("--bare", loss_arm(tmp_path / "bare.jsonl", "bare", bare.tolist())),
         *("--guarded", loss_arm(tmp_path / "guarded.jsonl", "guarded", guarded.tolist())),
@@ -444,7 +444,7 @@ def test_an_edited_provenance_is_caught(gatemark: Run, verify: Run, tmp_path: Pa
 
 def test_a_second_bare_run_is_verified_too(gatemark: Run, verify: Run, tmp_path: Path) -> None:
     arms = ppl_pair(tmp_path, 10, 10.05)
-    noise = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 1e-5] * 12)
+    noise = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 1e-5] * 200)
     report = gatemark("score", "overhead", *arms, "--noise", noise, "--json").json
     assert verify(report, *arms).code == 0
     moved = shutil.move(noise, tmp_path / "moved.jsonl")
@@ -452,7 +452,7 @@ def test_a_second_bare_run_is_verified_too(gatemark: Run, verify: Run, tmp_path:
     assert (without.code, without.out) == (2, "")
     assert "give the file with --noise" in without.err
     assert verify(report, *arms, "--noise", moved).code == 0
-    louder = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 2e-5] * 12)
+    louder = loss_arm(tmp_path / "n.jsonl", "bare", [math.log(10) + 2e-5] * 200)
     ran = verify(report, *arms, "--noise", louder)
     assert (ran.code, ran.json["checks"]["arm.noise"]) == (4, "fail")
 
@@ -568,7 +568,7 @@ def test_two_programs_agree_on_perplexity(
 
 def test_two_programs_agree_on_accuracy(plainly: Run, tmp_path: Path) -> None:
     assert plainly(accuracy_pair(tmp_path, [(9, 10)] * 9, [(4, 10)] * 9))[0] == 1
-    assert plainly(accuracy_pair(tmp_path, [(80, 100)], [(82, 100)]))[0] == 0
+    assert plainly(accuracy_pair(tmp_path, [(80, 100)] * 200, [(82, 100)] * 200))[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -610,7 +610,7 @@ def test_the_checker_proves_the_pairing_by_itself(plainly: Run, tmp_path: Path) 
         assert plainly(arms, put("verdict", "pass"))[0] == 4
 
 
-LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":10,"loss":2.0}'
+LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":100,"loss":2.0}'
 
 
 @pytest.mark.parametrize(
@@ -624,7 +624,7 @@ LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":10
         LINE.replace("2.0", "NaN"),
         LINE.replace("2.0", "true"),
         LINE.replace("2.0", "\N{ARABIC-INDIC DIGIT TWO}"),
-        LINE.replace(":10,", ":9007199254740992,"),
+        LINE.replace(":100,", ":9007199254740992,"),
         LINE.replace('"w1"', '["w1"]'),
         LINE.replace('"w1"', '"w\\n1"'),
         LINE.replace('"w1"', '"w0"'),
@@ -640,10 +640,10 @@ LINE = '{"record_type":"window","window_id":"w1","content_hash":"h1","tokens":10
 def test_two_programs_agree_on_hostile_lines(
     gatemark: Run, plainly: Run, tmp_path: Path, line: str
 ) -> None:
-    start = [math.log(10), 2.0, math.log(10)]
-    bare = loss_arm(tmp_path / "b.jsonl", "bare", [*start[:2], math.log(10) - 1e-6])
+    start = [math.log(10), 2.0, *[math.log(10)] * 198]
+    bare = loss_arm(tmp_path / "b.jsonl", "bare", [*start[:2], *[math.log(10) - 1e-6] * 198])
     rows = loss_arm(tmp_path / "g.jsonl", "guarded", start).read_text().splitlines()
-    arms = ["--bare", bare, "--guarded", write(tmp_path / "g.jsonl", [*rows[:2], line, rows[3]])]
+    arms = ["--bare", bare, "--guarded", write(tmp_path / "g.jsonl", [*rows[:2], line, *rows[3:]])]
     ours = gatemark("score", "overhead", *arms, "--json")
     code, document = plainly(arms)
     assert (code, document["agrees"]) == (ours.code, True), document
@@ -655,8 +655,9 @@ def test_two_programs_agree_on_policies(gatemark: Run, tmp_path: Path) -> None:
     noise = loss_arm(tmp_path / "n.jsonl", "bare", [2.0] * 3)
     why = "reason: r, owner: o, evidence: e"
     for overrides, more, code in (
-        ("{field: min_windows, value: 99}", [], 3),
-        ("{field: min_windows, value: 99}, {field: on_unmeasured, value: fail}", [], 1),
+        ("{field: min_windows, value: 999}", [], 3),
+        ("{field: min_tokens, value: 99999}", [], 3),
+        ("{field: min_windows, value: 999}, {field: on_unmeasured, value: fail}", [], 1),
         (f"{{field: budget, value: 0.002}}, {{field: level, value: 0.9, {why}}}", [], 1),
         (f"{{field: budget, value: 0.2, {why}}}", [], 0),
         # The second bare run does not pair, which this program cannot see.

@@ -67,25 +67,3 @@ def test_flushed_text_must_have_been_said_in_its_window() -> None:
     assert rules(with_first("flushes", accumulated_ctu=1)) == {
         ("text_from_trace", "$.accumulated_ctu")
     }
-
-
-def test_a_summary_must_be_as_large_as_it_says() -> None:
-    assert rules(with_first("events", summary_ctu=LOG.events[0].summary_ctu + 1)) == {
-        ("summary_size", "$.summary_ctu")
-    }
-
-
-def test_the_semantics_text_is_made_of_the_fields_and_leaves_contributions_out() -> None:
-    content = LOG.events[0].summary_content
-    longer = msgspec.structs.replace(content, agent_contributions="somebody else entirely")
-    assert rules(with_first("events", summary_content=longer)) == set()
-    other = msgspec.structs.replace(content, key_findings="something else entirely")
-    assert rules(with_first("events", summary_content=other)) == {
-        ("semantics_text", "$.summary_semantics_text")
-    }
-
-
-def test_the_line_of_a_summary_is_that_of_the_file() -> None:
-    log = with_first("events", summary_ctu=0)
-    (remark,) = audit_run(log, TRACE, file_hash=FILE, dataset_hash=SET)
-    assert log.records()[remark.line - 1] is log.events[0]

@@ -314,7 +314,10 @@ def test_a_missing_trace_is_a_failed_case_and_a_stranger_is_a_warning(
     copy: Path, gatemark: Run, tmp_path: Path
 ) -> None:
     traces = copy / "traces"
-    (traces / "case-incident-0001.trace.jsonl.gz").rename(traces / "case-x.trace.jsonl.gz")
+    gone = traces / "case-incident-0001.trace.jsonl.gz"
+    text = gzip.decompress(gone.read_bytes()).replace(b"case-incident-0001", b"case-x")
+    (traces / "case-x.trace.jsonl.gz").write_bytes(gzip.compress(text))
+    gone.unlink()
     ran = gatemark(
         "runlog", "run", "--traces", traces, "--output", tmp_path / "o", "--variant", "V1", "-j", 1
     )

@@ -15,8 +15,15 @@ from gatemark.core.policy import decide
 from gatemark.core.result import Curves, Forest, Stacks, Table
 from gatemark.evidence.exam import ExamReport, measures, suites
 from gatemark.exams.runlog.exam import RunlogExam, RunlogOptions
-from gatemark.exams.runlog.measure import METRICS, SCORES
-from gatemark.exams.runlog.records.metrics import BudgetCoverage, PerCaseMetrics
+from gatemark.exams.runlog.measure import METRICS, SCORES, Spread, safe_interval
+from gatemark.exams.runlog.records.metrics import (
+    THRESHOLDS,
+    BudgetCoverage,
+    Distribution,
+    PerCaseMetrics,
+    ThresholdRates,
+)
+from gatemark.statistics.quantiles import distribution
 from gatemark.testing.exams import check_exam
 
 from .toys import decision, event, flush, log, measure, usage
@@ -215,16 +222,44 @@ def test_stub_traces_and_traces_without_concepts_are_counted() -> None:
     assert found["traces_without_concepts_count"] == 1
 
 
-def test_records_without_the_pooled_values_leave_the_metric_unmeasured() -> None:
-    names = ("m3_jaccards", "m8_summary_latencies_ms", "m8_buffer_decision_latencies_ms")
-    plain = msgspec.structs.replace(some_case(0, "V0"), **dict.fromkeys(names, msgspec.UNSET))
-    (number,) = (
-        number
-        for number in sat([plain]).measurements
-        if number.name == "m3_redundancy_jaccard_mean"
-    )
+LISTS = ("m3_jaccards", "m8_summary_latencies_ms", "m8_buffer_decision_latencies_ms")
+SHAPES = ("m8_summary_latency_distribution_ms", "m8_buffer_decision_latency_distribution_ms")
+
+
+def test_records_without_values_and_counts_leave_the_metric_unmeasured() -> None:
+    unset = dict.fromkeys((*LISTS, *SHAPES), msgspec.UNSET)
+    plain = changed(some_case(0, "V0"), **unset)
+    numbers = {number.name: number for number in sat([plain]).measurements}
+    number = numbers["m8_summary_latency_ms_mean"]
     assert number.value is None
     assert "do not carry" in str(number.reason)
+
+
+def test_means_and_counts_pool_to_the_same_as_the_values() -> None:
+    def spread(values: Sequence[float]) -> Distribution:
+        return msgspec.convert(distribution(values), Distribution)
+
+    events = (5, 2)
+    jaccards = ((1.0, 0.9, 0.2, 0.95), (0.5,))
+    latencies = ((100.0, 300.0, 20.0, 8.0, 7.0), (500.0, 1.0))
+    whole = two_cases(
+        m1_update_count=events,
+        m3_jaccards=jaccards,
+        m3_redundancy_jaccard_mean=[sum(one) / len(one) for one in jaccards],
+        m3_redundancy_threshold_rates=[
+            ThresholdRates(*(sum(v >= t for v in one) / len(one) for t in THRESHOLDS))
+            for one in jaccards
+        ],
+        m8_summary_latencies_ms=latencies,
+        m8_summary_latency_ms_mean=[sum(one) / len(one) for one in latencies],
+        m8_summary_latency_distribution_ms=[spread(one) for one in latencies],
+    )
+    rows = [changed(row, **dict.fromkeys(LISTS, msgspec.UNSET)) for row in whole]
+    ours, theirs = aggregate(whole, rules=2), aggregate(rows, rules=2)
+    assert theirs["m3_redundancy"]["jaccard_mean"] == pytest.approx(3.55 / 5)
+    for name in ("jaccard_mean", "threshold_rates"):
+        assert theirs["m3_redundancy"][name] == pytest.approx(ours["m3_redundancy"][name])
+    assert theirs["m8_latency_ms_mean"]["summary"] == pytest.approx(936 / 7)
 
 
 def test_variants_are_compared_case_by_case_against_the_judged_one() -> None:
@@ -433,3 +468,105 @@ def test_the_page_shows_variants_side_by_side_with_direction_and_pictures() -> N
 def test_unsupported_shares_are_lower_is_better() -> None:
     for name in ("m5_unsupported_global_rate", "m6a_mean", "m6b_mean"):
         assert METRICS[name].direction == "lower_is_better"
+
+
+def scaled(count: int, variant: str, **values: Sequence[float]) -> list[PerCaseMetrics]:
+    base = [some_case(case, variant) for case in range(count)]
+    return [
+        changed(row, **{name: numbers[at] for name, numbers in values.items()})
+        for at, row in enumerate(base)
+    ]
+
+
+def judged(records: Sequence[Any], **options: Any) -> str:
+    """The verdict on some rows."""
+    made = exam(**options)
+    return outcome(made.finish(made.step(made.zero(0), list(records))), made)
+
+
+def test_a_gate_on_the_interval_is_open_where_the_value_alone_would_pass() -> None:
+    values = np.random.default_rng(3).uniform(0.2, 0.38, 20)
+    records = scaled(20, "V0", m6b_mean=values)
+    assert judged(records, gates={"m6b_mean": 0.3}) == "pass"
+    assert judged(records, gates={"m6b_mean": 0.3}, against="interval") == "inconclusive"
+    assert judged(records, gates={"m6b_mean": 0.35}, against="interval") == "pass"
+    assert judged(records, gates={"m6b_mean": 0.2}, against="interval") == "fail"
+
+
+def test_few_cases_and_rare_cases_do_not_slip_under_an_interval() -> None:
+    alike = scaled(9, "V0", m6b_mean=[0.1] * 9)
+    assert judged(alike, gates={"m6b_mean": 0.3}, against="interval") == "inconclusive"
+    calm = scaled(20, "V0", m6b_mean=[0.0] * 20)
+    assert judged(calm, gates={"m6b_mean": 0.1}, against="interval") == "inconclusive"
+    many = scaled(40, "V0", m6b_mean=[0.0] * 40)
+    assert judged(many, gates={"m6b_mean": 0.1}, against="interval") == "pass"
+    latency = scaled(40, "V0", m9_total_llm_ctu=[10] * 40)
+    assert judged(latency, gates={"m9_total_llm_ctu": 20}, against="interval") == "inconclusive"
+
+
+def test_rare_damage_passes_a_gate_on_the_interval_in_at_most_5_percent() -> None:
+    random = np.random.default_rng(11)
+    passes = 0
+    trials = 400
+    for _ in range(trials):
+        # One case of twenty loses everything: the true mean is 0.05, just beyond the bound.
+        values = (random.random(40) < 0.05).astype(float)
+        spread = Spread(float(values.mean()), *_resampled(values, random), 40)
+        found = safe_interval(spread, values.tolist(), 0.0, 1.0)
+        assert found is not None
+        passes += found.high <= 0.049
+    assert passes / trials <= 0.05
+
+
+def _resampled(values: Any, random: np.random.Generator) -> tuple[float, float]:
+    means = values[random.integers(0, len(values), (300, len(values)))].mean(axis=1)
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(low), float(high)
+
+
+def test_a_paired_gate_sees_what_two_means_hide() -> None:
+    random = np.random.default_rng(5)
+    before = random.uniform(0.1, 0.8, 30)
+    records = [
+        *scaled(30, "V0", m6b_mean=before),
+        *scaled(30, "V4", m6b_mean=np.clip(before + 0.05 + random.normal(0, 0.005, 30), 0, 1)),
+        *scaled(30, "V3", m6b_mean=np.clip(before + random.normal(0, 0.005, 30), 0, 1)),
+    ]
+    paired = {"reference": "V0", "paired_gates": {"m6b_mean": 0.02}}
+    assert judged(records, variant="V4", **paired) == "fail"
+    assert judged(records, variant="V3", **paired) == "pass"
+    tight = {"reference": "V0", "paired_gates": {"m6b_mean": 0.0}}
+    assert judged(records, variant="V3", **tight) == "inconclusive"
+    assert judged(records[:9] + records[60:69], variant="V3", **paired) == "inconclusive"
+    assert judged(records[:30], **{**paired, "reference": "V2"}) == "inconclusive"
+
+
+def test_a_higher_metric_is_worse_when_it_falls() -> None:
+    random = np.random.default_rng(6)
+    before = random.uniform(0.4, 0.8, 20)
+    records = [
+        *scaled(20, "V0", m4_trace_coverage=before),
+        *scaled(20, "V1", m4_trace_coverage=before - 0.1 + random.normal(0, 0.01, 20)),
+    ]
+    paired = {"paired_gates": {"m4_trace_coverage": 0.05}}
+    assert judged(records, variant="V1", reference="V0", **paired) == "fail"
+    assert judged(records, variant="V0", reference="V1", **paired) == "pass"
+
+
+def test_paired_gates_need_another_variant() -> None:
+    for reference in (None, "V0"):
+        with pytest.raises(InvalidValueError, match="reference must be another variant"):
+            RunlogOptions(reference=reference, paired_gates={"m6b_mean": 0.1})
+    with pytest.raises(InvalidValueError, match="paired_gates: unknown metric 'm0'"):
+        RunlogOptions(reference="V1", paired_gates={"m0": 0.1})
+
+
+def test_the_first_rules_pool_values_only() -> None:
+    unset = dict.fromkeys(LISTS, msgspec.UNSET)
+    plain = [changed(some_case(0, "V0"), **unset)]
+    by_rules = {}
+    for rules in (1, 2):
+        numbers = {number.name: number for number in sat(plain, rules=rules).measurements}
+        by_rules[rules] = numbers["m3_redundancy_jaccard_mean"].value
+    assert by_rules[1] is None
+    assert by_rules[2] is not None

@@ -120,7 +120,9 @@ def test_a_suffix_in_the_case_id_is_refused_where_it_stands(
     text = json.dumps(RUN).replace("case-synth-000", "case-synth-000.trace")
     ran = gatemark("validate", write_jsonl("a.jsonl", json.loads(text)))
     assert ran.code == 2
-    assert '"case-synth-000.trace" does not match ^case-[a-zA-Z0-9-]+$ at $.case_id' in ran.err
+    assert (
+        '"case-synth-000.trace" does not match ^[a-zA-Z0-9][a-zA-Z0-9_-]*$ at $.case_id' in ran.err
+    )
     assert "8 rejected" in ran.out
 
 

@@ -191,12 +191,12 @@ def held(tmp_path: Path, gatemark: Run) -> tuple[Path, str]:
     workspace.results.append(sealed)
     workspace.store.close()
     new = ("asset", "add", "triage@1", "--kind", "prompt", "--digest", "sha256:" + "ab" * 32)
-    for command in (
-        ("role", "grant", "ada", "admin"),
-        ("role", "grant", "ada", "admin", "author"),
-        new,
+    for actor, command in (
+        ("ada", ("role", "grant", "ada", "admin")),
+        ("ada", ("role", "grant", "ann", "author")),
+        ("ann", new),
     ):
-        ran = gatemark(*command, "--actor", "ada", "--store", folder)
+        ran = gatemark(*command, "--actor", actor, "--store", folder)
         assert ran.code == 0, ran.err
     return folder, sealed.id
 

@@ -43,6 +43,11 @@ from gatemark.samples.importer import (
 )
 from gatemark.samples.records import SCHEMA, Sample
 
+CHAT = {
+    "question": "2+2",
+    "is_correct": True,
+    "history": [{"role": "assistant", "name": "adder", "content": "4"}],
+}
 OTLP_TRACE = {
     "resourceSpans": [
         {
@@ -112,10 +117,11 @@ LOGS: dict[str, tuple[str, tuple[ForeignFile, ...], str | None]] = {
         None,
     ),
     "helm": ("helm", (file_of(tables.helm_stats()),), None),
+    "chat-log": ("chat-log", (file_of(CHAT),), None),
     "langfuse data set": ("langfuse-dataset", (file_of(tables.langfuse_items()),), None),
 }
 TOOLS = (
-    *("csv", "deepeval", "helm", "inspect", "langfuse", "langfuse-dataset", "lm-eval"),
+    *("chat-log", "csv", "deepeval", "helm", "inspect", "langfuse", "langfuse-dataset", "lm-eval"),
     *("mlflow", "openai-evals", "otlp", "promptfoo", "pydantic-evals", "ragas"),
 )
 JSON_VALUES = st.recursive(
@@ -322,6 +328,7 @@ def test_values_nested_too_deeply_refuse_their_row_only(tool):
         "lm-eval": (lm_eval_rows(), (None, "target")),
         "ragas": (tables.ragas_rows(), (None, "user_input")),
         "langfuse-dataset": (tables.langfuse_items(), (None, "input")),
+        "chat-log": ([dict(CHAT), dict(CHAT)], (None, "question")),
     }[tool]
     rows = mutated if key[0] is None else mutated[key[0]]
     rows = rows["results"] if isinstance(rows, dict) else rows

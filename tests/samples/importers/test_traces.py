@@ -613,7 +613,7 @@ def test_other_logs_do_not_become_decisions(gatemark: Run, tmp_path: Path) -> No
     path.write_text(json.dumps({"testCases": [{"metricsData": []}]}))
     ran = gatemark("import", path, "--to", "decisions")
     assert ran.code == 2
-    assert "only traces become decisions" in ran.err
+    assert "only traces and chat logs become decisions" in ran.err
 
 
 json_values = st.recursive(

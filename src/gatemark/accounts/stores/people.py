@@ -9,9 +9,12 @@ from typing import Final
 import sqlalchemy as sa
 
 from gatemark.accounts.nouns import (
+    BOUND,
     TOKEN_PREFIX,
     Person,
     Scope,
+    SecretKey,
+    SessionClaims,
     Token,
     check_name,
     hash_password,
@@ -31,13 +34,32 @@ SESSION_HOURS: Final = 12
 LINK_HOURS: Final = 24
 MAX_TOKEN_DAYS: Final = 365
 MAX_TOKENS: Final = 50
+BAD_LINK: Final = "this link was used before, has expired, or is not for you"
 
 
 class SqlPeople:
-    """The accounts of a store."""
+    """The accounts of a store; ``key`` binds what lets people in, see SecretKey."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, key: SecretKey) -> None:
         self._database = database
+        self._key = key
+
+    def bind_rows(self) -> None:
+        """Bind the passwords and tokens of an earlier build to a key that is new."""
+        with self._database.writing() as connection:
+            for row in connection.execute(sa.select(PEOPLE)).all():
+                if row.password is not None and not row.password.startswith(BOUND):
+                    bound = self._key.bind_password(row.name, row.password)
+                    mine = PEOPLE.c.name == row.name
+                    connection.execute(sa.update(PEOPLE).where(mine).values(password=bound))
+            for row in connection.execute(sa.select(TOKENS)).all():
+                if row.hash == row.hash.upper():
+                    continue
+                bound = self._key.bind_token(
+                    row.id, row.person, row.scopes, row.expires_s, row.hash
+                )
+                one = TOKENS.c.id == row.id
+                connection.execute(sa.update(TOKENS).where(one).values(hash=bound))
 
     def all(self) -> tuple[Person, ...]:
         """Return everyone, by name."""
@@ -72,12 +94,9 @@ class SqlPeople:
 
         Without a person it is the link of the first admin, who chooses a name.
         """
-        secret = new_secret()
-        row = {
-            "hash": hash_secret(secret),
-            "person": person,
-            "expires_s": seconds(now + timedelta(hours=LINK_HOURS)),
-        }
+        expires_s = seconds(now + timedelta(hours=LINK_HOURS))
+        secret = self._key.seal(SessionClaims("link", person, "", expires_s, new_secret()))
+        row = {"hash": hash_secret(secret), "person": person, "expires_s": expires_s}
         with self._database.writing() as connection:
             is_same = (
                 JOIN_LINKS.c.person.is_(None) if person is None else JOIN_LINKS.c.person == person
@@ -88,28 +107,36 @@ class SqlPeople:
 
     def link(self, secret: str, now: datetime) -> tuple[str | None] | None:
         """Return the person a link is for, in a tuple; None if the link is not valid."""
+        claims = self._key.open(secret, "link")
+        if claims is None or claims.expires_s <= seconds(now):
+            return None
         query = sa.select(JOIN_LINKS).where(JOIN_LINKS.c.hash == hash_secret(secret))
         with self._database.reading() as connection:
             row = connection.execute(query).first()
-        return None if row is None or row.expires_s <= seconds(now) else (row.person,)
+        return None if row is None or row.person != claims.person else (row.person,)
 
     def use_link(self, secret: str, name: str, password: str, now: datetime) -> None:
         """Set a password with a link, in one transaction; earlier sessions and tokens end."""
         check_name(name)
-        kept = hash_password(password)
+        kept = self._key.bind_password(name, hash_password(password))
+        claims = self._key.open(secret, "link")
+        if claims is None or claims.person not in (None, name) or claims.expires_s <= seconds(now):
+            raise RefusedError(BAD_LINK)
         with self._database.writing() as connection:
             known = sa.select(PEOPLE.c.is_closed).where(PEOPLE.c.name == name)
             account = connection.execute(known).first()
             # The link of the first admin makes an account; it never opens one that is there.
-            person = JOIN_LINKS.c.person == name
-            fitting = sa.or_(person, JOIN_LINKS.c.person.is_(None)) if account is None else person
+            if account is not None and claims.person is None:
+                raise RefusedError(BAD_LINK)
+            same = JOIN_LINKS.c.person == name
+            fitting = same if claims.person is not None else JOIN_LINKS.c.person.is_(None)
             used = connection.execute(
                 sa.delete(JOIN_LINKS)
                 .where(JOIN_LINKS.c.hash == hash_secret(secret), fitting)
                 .where(JOIN_LINKS.c.expires_s > seconds(now))
             )
             if used.rowcount != 1 or (account is not None and account.is_closed):
-                raise RefusedError("this link was used before, has expired, or is not for you")
+                raise RefusedError(BAD_LINK)
             if account is not None:
                 mine = PEOPLE.c.name == name
                 connection.execute(sa.update(PEOPLE).where(mine).values(password=kept))
@@ -128,32 +155,41 @@ class SqlPeople:
         )
         with self._database.reading() as connection:
             row = connection.execute(query).first()
-        return is_password(None if row is None else row.password, password)
+        stored = None if row is None else row.password
+        return is_password(self._key.password_of(name, stored), password)
 
-    def new_session(self, person: str, now: datetime) -> str:
-        """Return the secret of a new session; expired ones are deleted."""
-        secret = new_secret()
+    def new_session(self, person: str, authentication: str, now: datetime) -> str:
+        """Return the secret of a new session, signed; expired ones are deleted.
+
+        ``authentication`` says what vouches for the person, and is recorded with what they decide.
+        """
+        expires_s = seconds(now + timedelta(hours=SESSION_HOURS))
+        claims = SessionClaims("session", person, authentication, expires_s, new_secret())
+        secret = self._key.seal(claims)
         row = {
             "hash": hash_secret(secret),
             "person": person,
             "started_s": seconds(now),
-            "expires_s": seconds(now + timedelta(hours=SESSION_HOURS)),
+            "expires_s": expires_s,
         }
         with self._database.adding() as connection:
             connection.execute(sa.delete(SESSIONS).where(SESSIONS.c.expires_s <= seconds(now)))
             connection.execute(sa.insert(SESSIONS).values(row))
         return secret
 
-    def session_person(self, secret: str, now: datetime) -> str | None:
-        """Return the person of a valid session."""
+    def session(self, secret: str, now: datetime) -> SessionClaims | None:
+        """Return what a valid session says: it is signed, and was not ended."""
+        claims = self._key.open(secret, "session")
+        if claims is None or claims.expires_s <= seconds(now):
+            return None
         query = (
-            sa.select(SESSIONS.c.person, SESSIONS.c.expires_s)
+            sa.select(SESSIONS.c.person)
             .join(PEOPLE, PEOPLE.c.name == SESSIONS.c.person)
             .where(SESSIONS.c.hash == hash_secret(secret), PEOPLE.c.is_closed.is_(False))
         )
         with self._database.reading() as connection:
             row = connection.execute(query).first()
-        return None if row is None or row.expires_s <= seconds(now) else str(row.person)
+        return None if row is None or row.person != claims.person else claims
 
     def end_session(self, secret: str) -> None:
         """Sign out."""
@@ -173,14 +209,15 @@ class SqlPeople:
         if len(live) >= MAX_TOKENS:
             raise RefusedError(f"{person} already has {len(live)} tokens; revoke one first")
         identity, secret = new_id(), new_secret()
+        told, expires_s = " ".join(sorted(set(scopes))), seconds(now + timedelta(days=days))
         row = {
             "id": identity,
-            "hash": hash_secret(secret),
+            "hash": self._key.bind_token(identity, person, told, expires_s, hash_secret(secret)),
             "person": person,
             "label": label,
-            "scopes": " ".join(sorted(set(scopes))),
+            "scopes": told,
             "made_s": seconds(now),
-            "expires_s": seconds(now + timedelta(days=days)),
+            "expires_s": expires_s,
             "revoked_s": None,
         }
         with self._database.adding() as connection:
@@ -220,7 +257,12 @@ class SqlPeople:
         )
         with self._database.reading() as connection:
             row = connection.execute(query).first()
-        if row is None or not same_hash(row.hash, hash_secret(secret)):
+        if row is None:
+            return None
+        bound = self._key.bind_token(
+            row.id, row.person, row.scopes, row.expires_s, hash_secret(secret)
+        )
+        if not same_hash(row.hash, bound):
             return None
         is_live = row.revoked_s is None and row.expires_s > seconds(now)
         return _token(row) if is_live else None

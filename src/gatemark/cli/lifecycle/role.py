@@ -31,8 +31,9 @@ def grant(acting: Acting, *, person: str, roles: tuple[Role, ...]) -> None:
     """Give a person exactly these roles; none takes all away.
 
     The first admin of a store is whoever takes the role first; from then on only admins grant. An
-    admin cannot approve. The ledger records who granted what, but without a server nothing proves
-    that an actor is who the name says.
+    admin cannot be author, evaluator, operator or approver as well, unless the release policy says
+    one_person: true. The ledger records who granted what, but without a server nothing proves that
+    an actor is who the name says.
 
     \b
     Examples:

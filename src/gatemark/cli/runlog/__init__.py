@@ -11,9 +11,17 @@ RUNLOG_VERBS: Verbs = {
         "gatemark.cli.runlog.traces",
         "Make synthetic multi-agent traces and the manifest that pins them.",
     ),
+    "manifest": (
+        "gatemark.cli.runlog.manifest",
+        "Write the manifest that pins a folder of traces.",
+    ),
     "validate": (
         "gatemark.cli.runlog.validate",
         "Check traces, manifests and run logs, each alone and against each other.",
+    ),
+    "migrate": (
+        "gatemark.cli.runlog.migrate",
+        "Write run logs of the source again, without their known faults.",
     ),
     "replay": ("gatemark.cli.runlog.replay", "Replay one trace in virtual time."),
     "run": ("gatemark.cli.runlog.run", "Replay traces through variants and write their run logs."),

@@ -8,12 +8,13 @@ import click
 import msgspec
 
 from gatemark.cli.options import json_option
-from gatemark.cli.runlog.options import processes_option
+from gatemark.cli.runlog.options import mode_option, processes_option
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.calibrate.journey import CalibrateRequest, calibrate
 from gatemark.exams.runlog.calibrate.report_files import CalibrationReport
 from gatemark.exams.runlog.make_traces import read_case_list
+from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.chunks import ChunkReport, write_chunk_report
 from gatemark.workspace import Workspace
 
@@ -30,6 +31,7 @@ from gatemark.workspace import Workspace
     type=click.Choice(["gatemark", "source"]),
     help="Compatibility mode of the timers (default: from the configuration).",
 )
+@mode_option
 @click.option("--allow-stub", is_flag=True, help="Sweep stub traces too.")
 @click.option(
     "--v0-run-log",
@@ -58,6 +60,7 @@ def calibrate_command(
     manifest: str | None,
     config: str | None,
     compat: str | None,
+    mode: Mode,
     allow_stub: bool,
     v0_run_logs: tuple[str, ...],
     case_list: str | None,
@@ -98,6 +101,7 @@ def calibrate_command(
         manifest=manifest,
         config=config,
         compat=compat,
+        mode=mode,
         allow_stub=allow_stub,
         code_commit=code_commit,
     )

@@ -39,13 +39,13 @@ class Gate(click.ParamType[tuple[str, float]]):
         return metric, FiniteRange().convert(bound, param, ctx)
 
 
-def _gates(given: Sequence[tuple[str, float]]) -> dict[str, float]:
+def _gates(given: Sequence[tuple[str, float]], option: str = "--gate") -> dict[str, float]:
     """Return the bounds by metric; refuse two bounds of one metric."""
     gates = dict(given)
     if len(gates) < len(given):
         names = [metric for metric, _ in given]
         twice = next(name for name in names if names.count(name) > 1)
-        raise UsageError(f"--gate names {twice} more than once")
+        raise UsageError(f"{option} names {twice} more than once")
     return gates
 
 
@@ -87,6 +87,16 @@ request_options = OptionGroup(
         default="m6b_mean",
         show_default=True,
         help="Metric that becomes the score.",
+    ),
+    against=click.option(
+        "--against",
+        type=click.Choice(["value", "interval"]),
+        default="value",
+        show_default=True,
+        help="What gates compare: the value, or its whole interval, which may leave them open.",
+    ),
+    reference=click.option(
+        "--reference", metavar="V", help="Variant that --paired-gate compares with."
     ),
     coverage_gate=click.option(
         "--coverage-gate",
@@ -140,6 +150,14 @@ request_options = OptionGroup(
     help="Bound of a metric of the judged variant: a floor where higher is better, else a "
     "ceiling. Repeatable.",
 )
+@click.option(
+    "--paired-gate",
+    "paired_gates",
+    multiple=True,
+    type=Gate(),
+    help="By how much a metric of the judged variant may be worse than that of --reference, case "
+    "by case. Repeatable.",
+)
 @extractor_options
 @stoplists_option
 @click.option(
@@ -160,6 +178,7 @@ def metrics_command(
     *,
     variant: tuple[str, ...],
     gate: tuple[tuple[str, float], ...],
+    paired_gates: tuple[tuple[str, float], ...],
     stoplists: str | None,
     out: str,
     seal: bool,
@@ -178,11 +197,13 @@ def metrics_command(
       gatemark runlog metrics --extractor hpo -j 2 -o report.html
       gatemark runlog metrics --runs runs --traces traces --out metrics --variant V0
       gatemark runlog metrics --gate m6b_mean=0.3 --gate m4_trace_coverage=0.4 --json
+      gatemark runlog metrics --judged V4 --reference V0 --paired-gate m6b_mean=0.02
     """
     request = msgspec.structs.replace(
         request,
         variants=tuple(sorted(set(variant))),
         gates=_gates(gate),
+        paired_gates=_gates(paired_gates, "--paired-gate"),
         extractor=extractor.spec(stoplists),
         computed_at=request.computed_at or source_date(),
     )

@@ -117,6 +117,23 @@ compat_option = click.option(
     help="Compatibility mode: join deltas as they came, or by spaces as the source does (and "
     "read its logs).",
 )
+source_logs_option = click.option(
+    "--compat",
+    "--compat-mode",
+    type=click.Choice(["gatemark", "source"]),
+    default="gatemark",
+    show_default=True,
+    help="Compatibility mode: source also reads logs whose case ids end with .trace, and null "
+    "filters.",
+)
+mode_option = click.option(
+    "--mode",
+    "--strictness",
+    type=click.Choice(["strict", "inspect"]),
+    default="strict",
+    show_default=True,
+    help="Whether odd order, times and turns of a trace are errors or warnings.",
+)
 
 
 def source_date() -> str | None:

@@ -11,6 +11,7 @@ from gatemark.cli.runlog.options import (
     cases_option,
     compat_option,
     extractor_options,
+    mode_option,
     source_date,
 )
 from gatemark.cli.screen import count_progress, show
@@ -36,6 +37,7 @@ request_options = OptionGroup(
         help="Minimum share of traces from which a concept is stopped.",
     ),
     compat=compat_option,
+    mode=mode_option,
     allow_stub=click.option("--allow-stub", is_flag=True, help="Count stub traces too."),
     generated_at=click.option(
         "--generated-at",

@@ -8,22 +8,18 @@ import click
 import msgspec
 
 from gatemark.cli.options import max_errors_option
+from gatemark.cli.runlog.options import mode_option, source_logs_option
 from gatemark.cli.screen import Outputs, count_progress, output_options, say
 from gatemark.core.errors import ExitCode, UsageError
+from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.validate import RunlogReport, ValidateRequest, validate_runlogs
 
 
 @click.command("validate")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option(
-    "--mode",
-    "--strictness",
-    type=click.Choice(["strict", "inspect"]),
-    default="strict",
-    show_default=True,
-    help="Whether odd order, times and turns of a trace are errors or warnings.",
-)
+@mode_option
+@source_logs_option
 @click.option("--manifest", metavar="FILE", help="Manifest to check traces and run logs against.")
 @click.option("--traces", metavar="DIR", help="Folder of traces to check run logs against.")
 @max_errors_option
@@ -33,6 +29,7 @@ def validate_command(
     *,
     paths: tuple[str, ...],
     mode: Mode,
+    compat: Compat,
     manifest: str | None,
     traces: str | None,
     max_errors: int,
@@ -41,19 +38,26 @@ def validate_command(
 
     PATHs are files or folders; without any, the folder of --traces is checked. A manifest among
     them, or named, pins which traces there are and what they hold. With --traces, windows,
-    timestamps and texts of run logs must come from them.
+    timestamps and texts of run logs must come from them. Files are recognised by their records,
+    whatever they are called, and a file that cannot be read does not stop the others.
 
     \b
     Examples:
       gatemark runlog validate data/traces data/manifests
       gatemark runlog validate data/traces --mode inspect -o report.json
       gatemark runlog validate data/runs/V0 --traces data/traces --manifest d.manifest.jsonl
+      gatemark runlog validate published/runs --compat source
     """
     checked = paths or ((traces,) if traces else ())
     if not checked:
         raise UsageError("name files or folders to check, or --traces")
     request = ValidateRequest(
-        paths=checked, mode=mode, manifest=manifest, traces=traces, max_errors=max_errors
+        paths=checked,
+        mode=mode,
+        compat=compat,
+        manifest=manifest,
+        traces=traces,
+        max_errors=max_errors,
     )
     with count_progress("files") as progress:
         report = validate_runlogs(request, progress)

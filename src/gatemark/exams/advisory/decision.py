@@ -576,6 +576,20 @@ def unbounded_texts(record: AdvisoryDecision) -> list[Problem]:
     return found
 
 
+def effects_are_local(effects: tuple[str, ...]) -> bool:
+    """Whether all side effects are writes of local reports, each with a bounded name."""
+    for effect in effects:
+        name, colon, written = effect.partition(":")
+        if name not in LOCAL_WRITES or (colon and _WRITTEN.match(written) is None):
+            return False
+    return True
+
+
+def has_readable_reason(fallback: Fallback) -> bool:
+    """Whether a fallback says why it occurred, in letters or digits."""
+    return _READABLE.search(fallback.reason or "") is not None
+
+
 def invisible_reasons(record: AdvisoryDecision) -> list[Problem]:
     """A fallback whose reason nobody can read; since version 2 of the rules."""
     reason = record.fallback.reason
@@ -642,7 +656,6 @@ SHARED_TEXTS: Final = (
     "service.model",
     "source.fixture_set",
     "npu_proof.counter_path",
-    "fallback.reason",
 )
 """The free texts that many records have in common."""
 

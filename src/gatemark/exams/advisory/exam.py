@@ -1,22 +1,50 @@
-"""The advisory exam: one fold over decision records, judged by an advisory policy."""
+"""The advisory exam: one fold over decision records, judged by an advisory policy.
+
+Earlier runs are evidence. Every file of the role ``history`` is read as strictly as the scored
+records, judged by the policy and sealed with the result. Copies count once, and files that share
+records are refused.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from dataclasses import replace
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from gatemark.core.canonical import digest
-from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.fold import Measure
-from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
+from gatemark.core.measurement import (
+    Evidence,
+    EvidenceFile,
+    Measurement,
+    measured,
+    unmeasured,
+)
 from gatemark.core.policy import Policy, Rule, Setting, Verdict
 from gatemark.core.record import Problem
 from gatemark.core.registry import Registry
-from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, VerdictNotes
+from gatemark.evidence.exam import (
+    EvidenceRole,
+    Exam,
+    ExamOutcome,
+    ExamReport,
+    ExamRun,
+    ExamSuite,
+    VerdictNotes,
+)
 from gatemark.evidence.hygiene import PrivateTextScan
+from gatemark.evidence.run_exam import (
+    ExamJob,
+    FoldedFiles,
+    build_exam,
+    examine_files,
+    fold_each,
+)
 from gatemark.exams.advisory.decision import bucket_of
 from gatemark.exams.advisory.findings import (
     EarlierRun,
@@ -25,13 +53,6 @@ from gatemark.exams.advisory.findings import (
     Terms,
     broken_rules,
     find,
-)
-from gatemark.exams.advisory.history import (
-    DECISIONS,
-    HISTORY,
-    EarlierFile,
-    examine_decisions,
-    shared_count,
 )
 from gatemark.exams.advisory.inputs import PinnedFixtures
 from gatemark.exams.advisory.measure import AdvisoryExamState, Collector, merged, needs_strict_pass
@@ -50,10 +71,23 @@ from gatemark.exams.advisory.views import (
     promotion_closing,
     promotion_section,
     summary_document,
+    wrong_records_note,
 )
 
-FACTS_VERSION: Final = 5
+FACTS_VERSION: Final = 7
 """Changes whenever a state of the same records would hold something else."""
+
+
+DECISIONS: Final = "decisions"
+HISTORY: Final = "history"
+
+
+class EarlierFile(NamedTuple):
+    """A decision file of earlier runs; ``ids`` are the hashed ids of its records, sorted."""
+
+    file: EvidenceFile
+    ids: npt.NDArray[np.uint64]
+    runs: tuple[EarlierRun, ...]
 
 
 class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -123,6 +157,10 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         by = shard - state.shard
         state.shard = shard
         state.violations = {place + by: hits for place, hits in state.violations.items()}
+        state.named = {
+            kind: [msgspec.structs.replace(one, shard=one.shard + by) for one in named]
+            for kind, named in state.named.items()
+        }
         return state
 
     def needs_strict_pass(self, state: AdvisoryExamState) -> bool:
@@ -208,11 +246,13 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                 began=began.get(run or evidence, ""),
                 evidence=evidence,
                 lanes=lanes,
-                inputs={
-                    group: data
-                    for group, data in state.inputs.items()
-                    if found.public_names.get(group.run, group.run) == run
-                },
+                inputs=state.inputs.of_runs(
+                    {
+                        name
+                        for name in state.inputs.runs
+                        if found.public_names.get(name, name) == run
+                    }
+                ),
                 broken=broken,
                 high_false_positives={
                     lane: counts.parts["high_severity_false_positive_count"]
@@ -234,7 +274,10 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         section = promotion_section(
             self.options.policy, self.policy(), report.facts, evidence, verdict
         )
-        return promotion_closing(section, verdict)
+        notes = promotion_closing(section, verdict)
+        if self.options.rules == FIRST_RULES:
+            return notes
+        return notes._replace(caveats=(*notes.caveats, *wrong_records_note(report.facts)))
 
     def summary(
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
@@ -300,6 +343,56 @@ def _score(found: Findings) -> Measurement:
     return measured(
         "score", agreed / (n + found.lost), n=n, direction="higher_is_better", excluded=excluded
     )
+
+
+def examine_decisions(run: ExamRun) -> ExamOutcome:
+    """Score decision files beside the files of earlier runs."""
+    roles = set(run.roles)
+    if DECISIONS not in roles or not roles <= {DECISIONS, HISTORY}:
+        raise UsageError(f"{run.kind} reads files with the roles {DECISIONS!r} and {HISTORY!r}")
+    own = replace(run, files=[given for given in run.files if given[0] == DECISIONS])
+    exam = build_exam(ExamJob.of(own))
+    paths = [path for role, path in run.files if role == HISTORY]
+    if not paths:
+        return examine_files(own, exam=exam)
+    judge = cast(AdvisoryExam, exam)
+    files: list[EarlierFile] = []
+    for read in fold_each(run, exam, paths):
+        files.append(_earlier_file(read, judge))
+        _refuse_shared_records(files)
+    judge.earlier = tuple(files)
+    outcome = examine_files(own, exam=exam, on_ids=judge.note_ids)
+    evidence = msgspec.structs.replace(
+        outcome.evidence, files=(*outcome.evidence.files, *(earlier.file for earlier in files))
+    )
+    return msgspec.structs.replace(outcome, evidence=evidence)
+
+
+def _earlier_file(read: FoldedFiles, judge: AdvisoryExam) -> EarlierFile:
+    (file,) = read.files
+    ids = np.unique(np.frombuffer(bytes(read.hashes), dtype="<u8"))
+    if not read.accepted:
+        raise BadInputError(f"{file.name}: contains no records")
+    if len(ids) != read.accepted:
+        raise BadInputError(f"{file.name}: some decision ids occur more than once")
+    return EarlierFile(file, ids, judge.earlier_runs(read.state, file.digest, lost=read.rejected))
+
+
+def _refuse_shared_records(files: Sequence[EarlierFile]) -> None:
+    """Refuse files that share records: a copy with another run id is not a second run."""
+    *others, last = files
+    for other in others:
+        shared = shared_count(other.ids, last.ids)
+        if shared and other.file.digest != last.file.digest:
+            raise BadInputError(
+                f"{last.file.name}: has {shared} records that are in {other.file.name} too; "
+                "leave out one of the two files"
+            )
+
+
+def shared_count(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> int:
+    """How many ids two files have in common."""
+    return len(np.intersect1d(left, right))
 
 
 def _build(options: AdvisoryOptions, _measures: Registry[Measure[Any]]) -> AdvisoryExam:

@@ -17,11 +17,12 @@ from gatemark.core.policy import Rule
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import BUCKETS
 from gatemark.exams.advisory.inputs import (
-    InputGroup,
+    InputTable,
     LaneInputs,
     PinnedFixtures,
     RunInputs,
     fixture_differences,
+    joined_tables,
     lane_inputs,
     lane_problems,
     unequal_runs,
@@ -37,9 +38,12 @@ from gatemark.exams.advisory.metrics import (
     RATES,
     CountedGroups,
     Counts,
+    ScoredKind,
+    score_kind,
 )
 from gatemark.exams.advisory.policy import (
     FIRST_RULES,
+    HIGH_SEVERITIES,
     UNCERTAIN_BUCKETS,
     AdvisoryPolicy,
     RulesVersion,
@@ -217,7 +221,7 @@ class EarlierRun(NamedTuple):
     began: str
     evidence: str
     lanes: LaneBuckets
-    inputs: Mapping[InputGroup, bytes]
+    inputs: InputTable
     broken: Mapping[str, tuple[str, ...]]
     name: str = ""
     shared: int = 0
@@ -249,10 +253,32 @@ class AllTimes(NamedTuple):
     classes: dict[str, Times]
 
 
+class WrongRecord(NamedTuple):
+    """A record that people should look at: what is wrong with it, expected and given."""
+
+    decision_id: str
+    fixture_id: str | None
+    run: str | None
+    lane: str
+    problem: str
+    expected: str | None
+    given: str
+    bucket: str
+
+
+class WrongRecords(NamedTuple):
+    """The worst of the wrong, uncertain and violating records, and how many there are in all."""
+
+    total: int
+    by_problem: dict[str, int]
+    shown: list[WrongRecord]
+
+
 class Findings(NamedTuple):
     """What the evidence holds under a policy. Names are fit to be shown."""
 
     policy: AdvisoryPolicy
+    version: RulesVersion
     lost: int
     counts: CountedGroups
     numbers: dict[NumberKey, Number]
@@ -268,6 +294,7 @@ class Findings(NamedTuple):
     other_lanes: dict[str, OtherLane]
     violations: list[Violation]
     violation_counts: dict[ViolatedField, int]
+    wrong: WrongRecords
 
     def number(self, name: str, lane: str | None = None) -> Measurement:
         """A measurement over the records that were not lost."""
@@ -341,6 +368,7 @@ def find(
     numbers["other_lanes_below_count", None] = _other_lanes_number(others, len(lanes), lost)
     return Findings(
         policy=policy,
+        version=terms.version,
         lost=lost,
         counts=counts,
         numbers=numbers,
@@ -356,6 +384,9 @@ def find(
         other_lanes=others,
         violations=_first_violations(state),
         violation_counts=dict(sorted(state.violation_counts.items())),
+        wrong=_wrong_records(
+            state, policy, terms.version, shown=shown, shown_lanes=shown_lanes, scan=scan
+        ),
     )
 
 
@@ -405,15 +436,14 @@ class _LaneHistory:
         self.before = before
         self.lane = lane
         self.full = state.too_many_inputs or state.too_many_runs
-        now = list(state.inputs.items())
-        self.now: LaneInputs = lane_inputs(now, raw, policy)
+        self.now: LaneInputs = lane_inputs(state.inputs, raw, policy)
         self.by_run: dict[str, RunInputs] = {}
         for run in before:
-            own = lane_inputs(list(run.inputs.items()), raw, policy).by_run
+            own = lane_inputs(run.inputs, raw, policy).by_run
             for inputs in own.values():
                 self.by_run[run.run] = inputs
         self.by_run |= {shown.get(run, run): own for run, own in self.now.by_run.items()}
-        everything = [*now, *(item for run in before for item in run.inputs.items())]
+        everything = joined_tables([state.inputs, *(run.inputs for run in before)])
         self.problems = list(lane_problems(everything, raw))
 
     def numbers(
@@ -709,6 +739,83 @@ def _other_lanes_number(others: Mapping[str, OtherLane], lane_count: int, lost: 
     caveats = tuple(f"{lane} breaks {', '.join(others[lane].broken)}" for lane in broken[:5])
     found = metric.measured(len(broken), n=lane_count, lane=None, caveats=caveats)
     return Number(found, len(broken), len(broken))
+
+
+PROBLEMS: Final = (
+    "authority_violation",
+    "side_effect",
+    "privacy_violation",
+    "false_negative",
+    "false_positive_high",
+    "false_positive",
+    "disagree",
+    "severity_undercall",
+    "severity_overcall",
+    "missing_reference",
+    "unexpected_fallback",
+    "fallback_without_reason",
+    "uncertain",
+)
+"""What can be wrong with a record, worst first; a record is named by its worst problem."""
+SHOWN_WRONG: Final = 100
+
+
+def _problem(row: ScoredKind) -> str | None:
+    """The worst problem of the records of a kind."""
+    kind = row.kind
+    high = row.category == "false_positive" and kind.severity in HIGH_SEVERITIES
+    found = {
+        "authority_violation": kind.authority,
+        "side_effect": kind.side_effect,
+        "privacy_violation": kind.privacy,
+        "false_positive_high": high,
+        "unexpected_fallback": row.fallback == "unexpected",
+        "fallback_without_reason": kind.no_reason,
+        row.category: True,
+    }
+    return next((name for name in PROBLEMS if found.get(name)), None)
+
+
+def _wrong_records(
+    state: AdvisoryExamState,
+    policy: AdvisoryPolicy,
+    version: RulesVersion,
+    *,
+    shown: Mapping[str, str],
+    shown_lanes: Mapping[str, str],
+    scan: PrivateTextScan,
+) -> WrongRecords:
+    """List the records that are wrong, unsure or violate something, worst first."""
+    totals: Counter[str] = Counter()
+    found: list[tuple[int, WrongRecord]] = []
+    for kind, count in state.kinds.items():
+        row = score_kind(kind, policy.taxonomy(kind.lane), policy.bounds(kind.lane), version)
+        problem = _problem(row)
+        if problem is None:
+            continue
+        totals[problem] += count
+        expected = kind.reference_label and f"{kind.reference_label}/{kind.reference_severity}"
+        for named in state.named.get(kind, []):
+            name = named.fixture_id
+            wrong = WrongRecord(
+                decision_id=named.decision_id,
+                fixture_id="withheld" if name and scan.kinds(name) else name,
+                run=shown.get(named.run or "", named.run)
+                if named.run in state.first_times
+                else None,
+                lane=shown_lanes[kind.lane],
+                problem=problem,
+                expected=expected,
+                given=f"{kind.label}/{kind.severity}",
+                bucket=kind.bucket,
+            )
+            found.append((PROBLEMS.index(problem), wrong))
+    found.sort(key=lambda row: (row[0], row[1].decision_id))
+    return WrongRecords(
+        total=sum(totals.values()),
+        by_problem={name: totals[name] for name in PROBLEMS if totals[name]},
+        shown=[wrong for _, wrong in found[:SHOWN_WRONG]],
+    )
 
 
 def _first_violations(state: AdvisoryExamState) -> list[Violation]:

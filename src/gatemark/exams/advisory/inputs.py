@@ -6,7 +6,7 @@ two numbers per record: a hash of set and id, and a hash of the content; zero st
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -22,20 +22,87 @@ Pairs = npt.NDArray[np.uint64]
 _NONE: Final = int.from_bytes(xxhash.xxh3_64_digest(b""), "little")
 _PLACEHOLDER: Final = "sha256:example"
 NAMED_RUNS: Final = 3
+_ROW: Final = np.dtype([("name", "<u8"), ("content", "<u8"), ("group", "<u4"), ("run", "<u4")])
+Rows = npt.NDArray[np.void]
+"""Rows of a table: an input, the group of its record, and the run."""
+_UNSORTED_MAX: Final = 50_000
 
 
 class InputGroup(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
-    """Records of one run and lane that are compared alike."""
+    """Records of one lane that are compared alike."""
 
-    run: str
     lane: str
     fixture_set: str | None
     model: str | None
     compared: CategoryKey
 
 
-GroupItem = tuple[InputGroup, bytes]
-"""A group and its distinct rows."""
+class InputTable(msgspec.Struct):
+    """The inputs that records are about: each once per run and group.
+
+    ``rows`` refer to ``groups`` and ``runs`` by place. Their first ``distinct`` are known to
+    differ. One object per group and run instead of rows took four times the memory where inputs,
+    runs and models are many.
+    """
+
+    groups: list[InputGroup] = []
+    runs: list[str] = []
+    rows: bytes = b""
+    distinct: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows) // _ROW.itemsize
+
+    @property
+    def array(self) -> Rows:
+        """The rows as columns."""
+        return np.frombuffer(self.rows, dtype=_ROW)
+
+    def of_runs(self, names: Collection[str]) -> InputTable:
+        """Return the rows of some runs."""
+        wanted = [place for place, name in enumerate(self.runs) if name in names]
+        rows = self.array[np.isin(self.array["run"], wanted)]
+        return InputTable(self.groups, self.runs, rows.tobytes(), len(rows))
+
+
+def input_rows(
+    pairs: Pairs, groups: npt.NDArray[np.int64], runs: npt.NDArray[np.int64]
+) -> InputTable:
+    """Return a table of the distinct rows, without the names of groups and runs."""
+    rows = np.empty(len(pairs), dtype=_ROW)
+    rows["name"], rows["content"] = pairs[:, 0], pairs[:, 1]
+    rows["group"], rows["run"] = groups, runs
+    rows = _distinct(rows)
+    return InputTable(rows=rows.tobytes(), distinct=len(rows))
+
+
+def _distinct(rows: Rows) -> Rows:
+    order = np.lexsort((rows["content"], rows["name"], rows["group"], rows["run"]))
+    rows = rows[order]
+    new = np.ones(len(rows), dtype=bool)
+    new[1:] = rows[1:] != rows[:-1]
+    return rows[new]
+
+
+def joined_tables(tables: Sequence[InputTable]) -> InputTable:
+    """Return one table for several; rows that occur in two may stay twice for a while."""
+    groups: dict[InputGroup, int] = {}
+    runs: dict[str, int] = {}
+    parts = []
+    for table in tables:
+        rows = table.array.copy()
+        group_places = [groups.setdefault(group, len(groups)) for group in table.groups]
+        run_places = [runs.setdefault(run, len(runs)) for run in table.runs]
+        if len(rows):
+            rows["group"] = np.array(group_places, dtype=np.uint32)[rows["group"]]
+            rows["run"] = np.array(run_places, dtype=np.uint32)[rows["run"]]
+        parts.append(rows)
+    rows = np.concatenate(parts) if parts else np.empty(0, dtype=_ROW)
+    distinct = max((table.distinct for table in tables), default=0)
+    if len(rows) > 2 * distinct + _UNSORTED_MAX:
+        rows = _distinct(rows)
+        distinct = len(rows)
+    return InputTable(list(groups), list(runs), rows.tobytes(), distinct)
 
 
 class PinnedFixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -72,15 +139,14 @@ def input_pairs(sources: Sequence[InputSource]) -> bytes:
     return rows.tobytes()
 
 
-def distinct_pairs(groups: npt.NDArray[np.int64], rows: Pairs) -> list[Pairs]:
-    """The distinct rows of every group; groups are numbered from zero without gaps."""
-    order = np.lexsort((rows[:, 1], rows[:, 0], groups))
-    groups, rows = groups[order], rows[order]
-    new = np.ones(len(rows), dtype=bool)
-    new[1:] = (groups[1:] != groups[:-1]) | (rows[1:] != rows[:-1]).any(axis=1)
-    groups, rows = groups[new], rows[new]
-    starts = np.flatnonzero(np.diff(groups)) + 1
-    return np.split(rows, starts)
+def _pairs(rows: Rows) -> Pairs:
+    """Return the distinct inputs of some rows, in order."""
+    names, contents = rows["name"], rows["content"]
+    order = np.lexsort((contents, names))
+    pairs = np.stack((names[order], contents[order]), axis=1)
+    new = np.ones(len(pairs), dtype=bool)
+    new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+    return pairs[new]
 
 
 class RunInputs(NamedTuple):
@@ -103,36 +169,55 @@ class LaneInputs(NamedTuple):
     comparable: int
 
 
-def _rows(parts: Iterable[bytes]) -> Pairs:
-    """The distinct rows of several groups together."""
-    joined = np.frombuffer(b"".join(parts), dtype=np.uint64).reshape(-1, 2)
-    if not len(joined):
-        return joined
-    return distinct_pairs(np.zeros(len(joined), dtype=np.int64), joined)[0]
+class LaneRows(NamedTuple):
+    """The rows of one lane, and which of its groups are asked about inputs; probes are not."""
+
+    table: InputTable
+    rows: Rows
+    groups: dict[int, InputGroup]
+
+    @classmethod
+    def of(cls, table: InputTable, lane: str) -> LaneRows:
+        """Return the rows of a lane."""
+        groups = {place: group for place, group in enumerate(table.groups) if group.lane == lane}
+        rows = table.array
+        return cls(table, rows[np.isin(rows["group"], list(groups))], groups)
+
+    def where(self, holds: Callable[[InputGroup], bool]) -> Rows:
+        """Return the rows of the groups of which something holds."""
+        wanted = [place for place, group in self.groups.items() if holds(group)]
+        return self.rows[np.isin(self.rows["group"], wanted)]
 
 
-def lane_inputs(items: Sequence[GroupItem], lane: str, policy: AdvisoryPolicy) -> LaneInputs:
+def lane_inputs(table: InputTable, lane: str, policy: AdvisoryPolicy) -> LaneInputs:
     """Put together what the records of a lane are about."""
-    asked = [
-        (group, data) for group, data in items if group.lane == lane and group.compared.applicable
-    ]
+    own = LaneRows.of(table, lane)
     taxonomy = policy.taxonomy(lane)
-    comparable = _rows(
-        data for group, data in asked if category_of(group.compared, taxonomy) in COMPARABLE
+    asked = own.where(lambda group: group.compared.applicable)
+    comparable = _pairs(
+        own.where(
+            lambda group: (
+                group.compared.applicable and category_of(group.compared, taxonomy) in COMPARABLE
+            )
+        )
     )
-    named = comparable[comparable.any(axis=1)]
+    by_run = {}
+    asked = asked[np.argsort(asked["run"], kind="stable")]
+    places, starts = np.unique(asked["run"], return_index=True)
+    for place, rows in zip(places.tolist(), np.split(asked, starts[1:]), strict=False):
+        by_run[table.runs[place]] = _run_inputs(rows, own.groups)
     return LaneInputs(
-        by_run={run: _run_inputs(asked, run) for run in sorted({group.run for group, _ in asked})},
-        comparable=_count_inputs(named),
+        by_run=dict(sorted(by_run.items())),
+        comparable=_count_inputs(comparable[comparable.any(axis=1)]),
     )
 
 
-def _run_inputs(asked: Sequence[GroupItem], run: str) -> RunInputs:
-    mine = [(group, data) for group, data in asked if group.run == run]
+def _run_inputs(rows: Rows, groups: Mapping[int, InputGroup]) -> RunInputs:
+    mine = [groups[place] for place in np.unique(rows["group"]).tolist()]
     return RunInputs(
-        pairs=_rows(data for _, data in mine).tobytes(),
-        fixture_sets=tuple(sorted({group.fixture_set or "" for group, _ in mine})),
-        models=tuple(sorted({group.model or "" for group, _ in mine})),
+        pairs=_pairs(rows).tobytes(),
+        fixture_sets=tuple(sorted({group.fixture_set or "" for group in mine})),
+        models=tuple(sorted({group.model or "" for group in mine})),
     )
 
 
@@ -150,29 +235,35 @@ def _count_inputs(rows: Pairs) -> int:
     return min(by_content, by_name)
 
 
-def lane_problems(items: Sequence[GroupItem], lane: str) -> Iterator[str]:
+def lane_problems(table: InputTable, lane: str) -> Iterator[str]:
     """How the records of a lane contradict each other about its inputs, over all runs."""
-    own = [(group, data) for group, data in items if group.lane == lane]
-    asked = [(group, data) for group, data in own if group.compared.applicable]
-    rows = _rows(data for _, data in asked)
+    own = LaneRows.of(table, lane)
+    asked = own.where(lambda group: group.compared.applicable)
+    rows = _pairs(asked)
     both = rows[rows.all(axis=1)]
     names, counts = np.unique(both[:, 0], return_counts=True)
     if changed := int((counts > 1).sum()):
         yield f"{changed} of {len(names)} fixtures have more than one content"
-    by_reference: dict[tuple[object, ...], list[bytes]] = {}
-    for group, data in asked:
-        part = group.compared
-        if part.reference_label is not None:
-            key = (part.reference_source, part.reference_label, part.reference_severity)
-            by_reference.setdefault(key, []).append(data)
-    answered = [np.unique(_names(_rows(parts))) for parts in by_reference.values()]
+    answered = [np.unique(_names(rows)) for rows in _by_reference(own)]
     if answered:
         names, counts = np.unique(np.concatenate(answered), return_counts=True)
         if torn := int((counts > 1).sum()):
             yield f"{torn} of {len(names)} inputs have more than one reference"
-    probes = _rows(data for group, data in own if not group.compared.applicable)
-    if asked and (hidden := int((probes[:, 0] != 0).sum())):
+    probes = _pairs(own.where(lambda group: not group.compared.applicable))
+    if len(asked) and (hidden := int((probes[:, 0] != 0).sum())):
         yield f"{hidden} fixtures are recorded as health probes"
+
+
+def _by_reference(own: LaneRows) -> Iterator[Pairs]:
+    """The inputs that each reference was given to."""
+    groups: dict[tuple[object, ...], set[InputGroup]] = {}
+    for group in own.groups.values():
+        part = group.compared
+        if part.applicable and part.reference_label is not None:
+            key = (part.reference_source, part.reference_label, part.reference_severity)
+            groups.setdefault(key, set()).add(group)
+    for wanted in groups.values():
+        yield _pairs(own.where(wanted.__contains__))
 
 
 def _names(rows: Pairs) -> npt.NDArray[np.uint64]:
@@ -205,8 +296,8 @@ def _shown(run: str) -> str:
     return run or "without an id"
 
 
-def pinned_rows(pinned: PinnedFixtures, input_class: str) -> Pairs:
-    """The rows of the pinned fixtures of one kind of input."""
+def pinned_inputs(pinned: PinnedFixtures, input_class: str) -> set[bytes]:
+    """The pinned fixtures of one kind of input, as the rows of ``RunInputs`` have them."""
     sources = [
         InputSource(
             kind="fixture",
@@ -218,14 +309,15 @@ def pinned_rows(pinned: PinnedFixtures, input_class: str) -> Pairs:
         for fixture in pinned.fixtures
         if fixture.input_class == input_class
     ]
-    return _rows([input_pairs(sources)])
+    data = input_pairs(sources)
+    return {data[start : start + 16] for start in range(0, len(data), 16)}
 
 
 def fixture_differences(
     runs: Mapping[str, RunInputs], pinned: PinnedFixtures, lane: str
 ) -> tuple[int, tuple[str, ...]]:
     """How many pinned fixtures are missing and how many are not pinned, over all runs."""
-    wanted = {row.tobytes() for row in pinned_rows(pinned, lane.partition("/")[0])}
+    wanted = pinned_inputs(pinned, lane.partition("/")[0])
     total, found = 0, []
     for run, own in runs.items():
         given = {own.pairs[start : start + 16] for start in range(0, len(own.pairs), 16)}

@@ -15,9 +15,8 @@ from gatemark.core.canonical import json_file
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.exam import Scored, file_option, suites
 from gatemark.evidence.settings_file import read_settings
-from gatemark.exams.advisory.exam import SUITE
+from gatemark.exams.advisory.exam import HISTORY, SUITE
 from gatemark.exams.advisory.fixtures.files import open_fixtures
-from gatemark.exams.advisory.history import HISTORY
 from gatemark.exams.advisory.policy import RULES
 from gatemark.exams.score import (
     EVERY_EXAM,
@@ -109,10 +108,12 @@ def dated(scored: Scored) -> Scored:
     return msgspec.structs.replace(scored, summary=summary)
 
 
-MESSAGE_CHARS_MAX: Final = 4_000
-_LINE_CHARS_MAX: Final = 220
-_SHOWN: Final = ((12, 8, 5), (8, 6, 4), (5, 4, 3), (3, 3, 2), (1, 1, 1))
+MESSAGE_CHARS_MAX: Final = 2_000
+"""What Discord takes in one message; Telegram and Slack take more."""
+_LINE_CHARS_MAX: Final = 180
+_SHOWN: Final = ((12, 6, 5), (8, 5, 4), (6, 4, 3), (6, 3, 2), (4, 2, 1), (2, 1, 1), (1, 0, 0))
 """How many lanes, blockers and caveats are shown; fewer until the message fits."""
+_LAST_LINE: Final = "No authority is granted by this run."
 
 
 def render_markdown(summary: Mapping[str, Any]) -> bytes:
@@ -121,8 +122,10 @@ def render_markdown(summary: Mapping[str, Any]) -> bytes:
     for lanes, blockers, caveats in _SHOWN:
         text = "\n".join(_message_lines(summary, lanes, blockers, caveats)) + "\n"
         if len(text) <= MESSAGE_CHARS_MAX:
-            break
-    return text.encode()
+            return text.encode()
+    # Names may be so long that even one of each does not fit.
+    room = MESSAGE_CHARS_MAX - len(_LAST_LINE) - 3
+    return f"{text[:room]}\u2026\n{_LAST_LINE}\n".encode()
 
 
 def _message_lines(
@@ -138,9 +141,21 @@ def _message_lines(
     yield ""
     yield "**Lanes**"
     yield from _shortened(
-        [_lane_line(name, lane) for name, lane in summary["lanes"].items()], lanes, "lane"
+        [
+            _lane_line(name, lane, promotion["lanes"][name]["status"].partition(":")[0])
+            for name, lane in summary["lanes"].items()
+        ],
+        lanes,
+        "lane",
     )
-    yield ""
+    yield f"**Promotion blockers** ({len(promotion['blockers'])})"
+    yield from _shortened([_bullet(text) for text in promotion["blockers"]], blockers, "blocker")
+    wrong = summary["wrong_records"]
+    yield f"**Records to look at** ({wrong['total']:,}), worst first"
+    lines = [_wrong_line(record) for record in wrong["worst"][:caveats]]
+    yield from lines or ["- none"]
+    if wrong["total"] > len(lines):
+        yield f"- and {wrong['total'] - len(lines):,} more; summary.json lists the worst 100"
     yield "**Numbers**"
     yield f"- {_comparison(summary)}"
     yield f"- buckets: {_nonzero(summary['confidence_bucket_counts'])}"
@@ -155,22 +170,29 @@ def _message_lines(
         f"{summary['privacy_violation_count']:,} privacy, "
         f"{summary['actual_side_effect_count']:,} side effects"
     )
-    yield ""
-    yield f"**Promotion blockers** ({len(promotion['blockers'])})"
-    yield from _shortened([_bullet(text) for text in promotion["blockers"]], blockers, "blocker")
     yield f"**Caveats** ({len(promotion['caveats'])})"
     yield from _shortened([_bullet(text) for text in promotion["caveats"]], caveats, "caveat")
     candidates = promotion["candidate_lanes"]
     yield f"**Candidates for discussion**: {_listed(candidates, 6)}"
-    yield "No authority is granted by this run."
+    yield _LAST_LINE
 
 
-def _lane_line(name: str, lane: Mapping[str, Any]) -> str:
+def _lane_line(name: str, lane: Mapping[str, Any], status: str) -> str:
     latency = lane["latency"]
+    low_high = lane["intervals"].get("agreement_rate")
+    within = "" if low_high is None else f" ({low_high[0]:.2f} to {low_high[1]:.2f})"
     return (
-        f"- {code(name)}: {lane['total_records']:,} records, "
-        f"agreement {_rate(lane['rates']['agreement_rate'])}, "
+        f"- {code(name)} {status}: {lane['total_records']:,} records, "
+        f"agreement {_rate(lane['rates']['agreement_rate'])}{within}, "
         f"uncertain {_rate(lane['rates']['uncertain_rate'])}, p95 {_milliseconds(latency['p95'])}"
+    )
+
+
+def _wrong_line(record: Mapping[str, Any]) -> str:
+    fixture = record["fixture_id"] or "no fixture"
+    return _bullet(
+        f"{record['problem']} {fixture} ({record['decision_id']}): expected "
+        f"{record['expected'] or 'nothing'}, given {record['given']}"
     )
 
 

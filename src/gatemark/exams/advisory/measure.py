@@ -35,17 +35,25 @@ from gatemark.exams.advisory.decision import (
     AdvisoryDecision,
     StatedConfidence,
     breaches_of,
+    effects_are_local,
     fallback_has_its_kind,
     free_texts,
+    has_readable_reason,
     is_a_day,
     matches,
     named_errors_disagree,
     proof_fits_its_mode,
     reference_is_whole,
 )
-from gatemark.exams.advisory.inputs import InputGroup, Pairs, distinct_pairs, input_pairs
+from gatemark.exams.advisory.inputs import (
+    InputGroup,
+    InputTable,
+    input_pairs,
+    input_rows,
+    joined_tables,
+)
 from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
-from gatemark.exams.advisory.policy import AdvisoryPolicy
+from gatemark.exams.advisory.policy import UNCERTAIN_BUCKETS, AdvisoryPolicy
 from gatemark.statistics.quantiles import sketched
 
 EXACT_MAX: Final = 2_000_000
@@ -53,6 +61,8 @@ EXACT_MAX: Final = 2_000_000
 NAMES_MAX: Final = 2_000
 """Up to this many runs or fixture sets are counted apart; beyond, none are."""
 VIOLATIONS_KEPT: Final = 200
+NAMED_PER_KIND: Final = 20
+"""The most records of one kind that are named by their ids."""
 INPUTS_MAX: Final = 2_000_000
 """Up to this many inputs, counted once per run and kind, are told apart; beyond, none are."""
 MEANINGS_MAX: Final = 100_000
@@ -65,8 +75,6 @@ _TIMES: Final = re.compile(rf"(?:{TIME_PATTERN.strip('^$')}\n)*")
 _LAST_DAYS: Final = re.compile(r"-(?:29|3[01])[Tt]")
 _IDS: Final = re.compile(rf"(?:(?:{ID_PATTERN.strip('^$')})\n)*")
 _HEX: Final = b"0123456789abcdefABCDEF"
-_TOO_MANY: Final = "\0"
-"""Stands among the texts of a batch for a list that is too long; it is never a clean text."""
 _ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 _shared_texts: Final = attrgetter(*SHARED_TEXTS)
@@ -77,35 +85,74 @@ Floats = npt.NDArray[np.float64]
 class SharedPart:
     """What thousands of records have in common, judged once.
 
-    ``record`` is the first of them; ``run`` and ``case`` are those of all. ``number`` is the code
-    by which they are counted.
+    ``record`` is the first of them; ``case`` is that of all. ``number`` is the code by which they
+    are counted.
     """
 
-    __slots__ = ("breaches", "case", "number", "record", "run", "sound", "texts")
+    __slots__ = ("breaches", "case", "number", "record", "sound", "texts")
 
-    def __init__(
-        self, number: int, record: AdvisoryDecision, run: str | None, case: str | None
-    ) -> None:
+    def __init__(self, number: int, record: AdvisoryDecision, case: str | None) -> None:
         self.number = number
         self.record = record
-        self.run = run
         self.case = case
         self.sound = _shared_part_is_sound(record)
         self.breaches = any(breaches(record) for breaches in BREACHES)
-        texts = (*_shared_texts(record), run, *record.actual_action.side_effects)
-        self.texts = tuple(text for text in texts if text)
+        self.texts = tuple(text for text in _shared_texts(record) if text)
 
 
 class Profile(NamedTuple):
-    """What a look at a batch found: the shared part of each record, and the texts outside it.
-
-    ``common`` are texts that tend to come again, ``singular`` those that tend to differ.
-    """
+    """What a look at a batch found: whether it is sound, and the shared part of each record."""
 
     sound: bool
     parts: list[SharedPart]
-    common: list[Any]
-    singular: list[str]
+
+
+class BatchTexts(NamedTuple):
+    """The free texts of a batch outside its shared parts, and the run of each record.
+
+    ``too_long`` says that a list of some record has too many items.
+    """
+
+    runs: list[str | None]
+    codes: list[str]
+    notes: list[str]
+    too_long: bool
+
+
+def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
+    """Return the texts and the runs of a batch."""
+    runs: list[str | None] = []
+    codes: list[str] = []
+    notes: list[str] = []
+    too_long = False
+    for record in batch:
+        source, advice, reference = (
+            record.source,
+            record.recommendation,
+            record.human_or_atlas_decision,
+        )
+        run, refs = source.artifact_ref, advice.evidence_refs or ()
+        if run:
+            codes.append(run)
+            if len(run) not in (26, 36) and not run.startswith("run:"):
+                run = None
+        runs.append(run or None)
+        codes += advice.reasons
+        codes += refs
+        codes += record.actual_action.side_effects
+        for text in (
+            source.fixture_id,
+            reference.decision_ref,
+            advice.raw_output_ref,
+            record.fallback.reason,
+        ):
+            if text:
+                codes.append(text)
+        if record.notes:
+            notes += record.notes
+        if len(advice.reasons) > CODES_MAX or len(refs) > CODES_MAX:
+            too_long = True
+    return BatchTexts(runs, codes, notes, too_long)
 
 
 class Profiler:
@@ -118,59 +165,44 @@ class Profiler:
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], SharedPart] = {}
         self._conducts: dict[tuple[object, ...], int] = {}
-        self._runs: set[str] = set()
         self._numbers = itertools.count(1)
-        self._last: tuple[Sequence[Any], Profile] = ((), Profile(True, [], [], []))  # noqa: FBT003
+        self._last: tuple[Sequence[Any], Profile | None] = ((), None)
 
     def profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         """The profile of a batch, which must not change between two looks at it."""
         seen, found = self._last
-        if seen is not batch:
+        if found is None or seen is not batch:
             found = self._profile(batch)
             self._last = (batch, found)
         return found
 
     def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         parts: list[SharedPart] = []
-        common: list[Any] = []
-        singular: list[str] = []
-        known, runs = self._known, self._runs
+        known = self._known
         # Conduct is nearly always the same: comparing it is cheaper than hashing it.
         last_conduct: tuple[object, ...] | None = None
         number = 0
         sound = True
         for record in batch:
-            source, advice, confidence = record.source, record.recommendation, record.confidence
-            reference = record.human_or_atlas_decision
-            notes, run, fixture = record.notes, source.artifact_ref, source.fixture_id
-            case = None
-            if notes:
-                singular += notes
-                case = CASE_NOTES.get(notes[0]) or (_later_case(notes) if len(notes) > 1 else None)
-            if fixture:
-                singular.append(fixture)
-            if reference.decision_ref and reference.decision_ref != fixture:
-                singular.append(reference.decision_ref)
-            common += advice.reasons
-            if advice.evidence_refs:
-                common += advice.evidence_refs
-            if len(advice.reasons) > CODES_MAX or len(advice.evidence_refs or ()) > CODES_MAX:
-                common.append(_TOO_MANY)
-            if advice.raw_output_ref:
-                common.append(advice.raw_output_ref)
-            if run and run not in runs:
-                run = self._run_or_none(run, common)
+            confidence, action, fallback = record.confidence, record.actual_action, record.fallback
+            case = _case_of(record.notes) if record.notes else None
             conduct = (
                 record.authority_flags,
                 record.allowed_actions,
-                record.actual_action,
+                action.kind,
+                action.performed,
+                action.performed_by,
+                effects_are_local(action.side_effects),
                 record.privacy,
-                record.fallback,
+                fallback.occurred,
+                fallback.kind,
+                fallback.expected,
+                fallback.occurred and has_readable_reason(fallback),
             )
             if conduct != last_conduct:
                 last_conduct, number = conduct, self._conduct_number(conduct)
-            cell = (number, run, case, shared_part(record))
-            part = known.get(cell) or self._learn(cell, record, run or None, case)
+            cell = (number, case, shared_part(record))
+            part = known.get(cell) or self._learn(cell, record, case)
             parts.append(part)
             score = confidence.score
             if not part.sound or not (
@@ -179,14 +211,14 @@ class Profiler:
                 and confidence.bucket == BUCKETS[bisect_right(_EDGES, score)]
             ):
                 sound = sound and part.sound and _bucket_fits(confidence)
-        return Profile(sound, parts, common, singular)
+        return Profile(sound, parts)
 
     def _learn(
-        self, cell: tuple[Any, ...], record: AdvisoryDecision, run: str | None, case: str | None
+        self, cell: tuple[Any, ...], record: AdvisoryDecision, case: str | None
     ) -> SharedPart:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        part = self._known[cell] = SharedPart(next(self._numbers), record, run, case)
+        part = self._known[cell] = SharedPart(next(self._numbers), record, case)
         return part
 
     def _conduct_number(self, conduct: tuple[object, ...]) -> int:
@@ -194,15 +226,6 @@ class Profiler:
             self._conducts.clear()
         known = self._conducts.get(conduct)
         return known or self._conducts.setdefault(conduct, next(self._numbers))
-
-    def _run_or_none(self, reference: str, common: list[Any]) -> str | None:
-        """A reference that looks like the id of a run; any other is a text like others."""
-        if len(reference) in (26, 36) or reference.startswith("run:"):
-            if len(self._runs) < _REMEMBERED:
-                self._runs.add(reference)
-            return reference
-        common.append(reference)
-        return None
 
 
 _profiler: Final = Profiler()
@@ -229,7 +252,7 @@ def _bucket_fits(confidence: StatedConfidence) -> bool:
     return bucket == BUCKETS[bisect_right(_EDGES, score)]
 
 
-def _later_case(notes: Sequence[str]) -> str | None:
+def _case_of(notes: Sequence[str]) -> str | None:
     return next((CASE_NOTES[note] for note in notes if note in CASE_NOTES), None)
 
 
@@ -295,6 +318,16 @@ class ViolatedField(msgspec.Struct, frozen=True, array_like=True, order=True):
     kind: str
 
 
+class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A record by its ids, its shard and its place in it."""
+
+    shard: int
+    place: int
+    decision_id: str
+    fixture_id: str | None
+    run: str | None
+
+
 class RunBucket(msgspec.Struct, frozen=True, array_like=True):
     """The records of a run and lane in one bucket; a recording played again was not run again.
 
@@ -317,15 +350,19 @@ class LaneCase(msgspec.Struct, frozen=True, array_like=True):
 class AdvisoryExamState(msgspec.Struct):
     """Counted records by kind, by run, by case and by fixture set; times by lane; violations.
 
-    ``codes``, ``times`` and ``pairs`` are the columns of records not yet counted, one of each per
-    record. A code means something to the collector that made it, so columns are counted before a
-    state leaves its process. ``first_times`` has the earliest second of each run.
+    ``codes``, ``times``, ``pairs`` and ``run_places`` are the columns of records not yet counted,
+    one of each per record; ``run_names`` has the runs. A code means something to the collector
+    that made it, so columns are counted before a state leaves its process. ``first_times`` has
+    the earliest second of each run. ``named`` has the first records of each kind that may be
+    wrong, unsure or violating; ``named_codes`` has them before they are counted.
     """
 
     shard: int
     codes: bytearray = msgspec.field(default_factory=bytearray)
     times: bytearray = msgspec.field(default_factory=bytearray)
     pairs: bytearray = msgspec.field(default_factory=bytearray)
+    run_places: bytearray = msgspec.field(default_factory=bytearray)
+    run_names: dict[str, int] = {}
     kinds: dict[Kind, int] = {}
     runs: dict[RunBucket, int] = {}
     too_many_runs: bool = False
@@ -336,7 +373,9 @@ class AdvisoryExamState(msgspec.Struct):
     sketches: dict[str, dict[int, int]] = {}
     violations: dict[int, list[Violation]] = {}
     violation_counts: dict[ViolatedField, int] = {}
-    inputs: dict[InputGroup, bytes] = {}
+    named_codes: dict[int, list[NamedRecord]] = {}
+    named: dict[Kind, list[NamedRecord]] = {}
+    inputs: InputTable = msgspec.field(default_factory=InputTable)
     too_many_inputs: bool = False
     first_times: dict[str, str] = {}
 
@@ -350,7 +389,6 @@ class Meaning(NamedTuple):
     """What a code stands for."""
 
     kind: Kind
-    run: str
     case: str | None
     fixture_set: str | None
     model: str | None
@@ -368,24 +406,27 @@ class Collector:
         self._version = version
         self._meanings: dict[int, Meaning] = {}
         self._clean: set[int] = set()
+        self._right: set[int] = set()
 
     def forget(self) -> None:
         """Give up what codes meant if it has become much; all of them must have been counted."""
         if len(self._meanings) > MEANINGS_MAX:
-            self._meanings, self._clean = {}, set()
+            self._meanings, self._clean, self._right = {}, set(), set()
 
     def collect(self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision]) -> None:
         """Add a batch to the columns of a state, and its violations."""
         profile = _profiler.profile(batch)
         codes = [part.number for part in profile.parts]
         violations: list[Violation] = []
-        for place in self._places_to_read(batch, profile, codes):
+        texts = batch_texts(batch)
+        for place in self._places_to_read(batch, profile, texts, codes):
             codes[place] = self._read(batch[place], profile.parts[place], violations)
         times = [record.latency.total_ms for record in batch]
         state.codes += np.array(codes, dtype=np.int64).tobytes()
         state.times += np.array(times, dtype=np.float64).tobytes()
         state.pairs += input_pairs([record.source for record in batch])
-        self._note_times(state, batch, profile)
+        self._note_runs(state, batch, texts.runs)
+        self._name_records(state, batch, codes)
         if violations:
             kept = state.violations.setdefault(state.shard, [])
             kept.extend(violations[: VIOLATIONS_KEPT - len(kept)])
@@ -393,22 +434,64 @@ class Collector:
                 key = ViolatedField(hit.field.partition("[")[0], hit.kind)
                 _add(state.violation_counts, key, 1)
 
-    @staticmethod
-    def _note_times(
-        state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], profile: Profile
+    def _name_records(
+        self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], codes: list[int]
     ) -> None:
-        """Remember when each run began, to the second."""
-        moments: dict[str | None, list[str]] = {}
-        runs = {part.run for part in profile.parts}
-        if len(runs) == 1:
-            moments[runs.pop()] = [record.timestamp for record in batch]
-        else:
-            for part, record in zip(profile.parts, batch, strict=True):
-                moments.setdefault(part.run, []).append(record.timestamp)
-        for run, found in moments.items():
-            name = run if run and RUN_PATTERN.fullmatch(run) else ""
-            first = min(found)[:19].upper()
-            state.first_times[name] = min(first, state.first_times.get(name, first))
+        """Remember the first records of each kind that is not surely right."""
+        if self._right.issuperset(codes):
+            return
+        start = len(state.codes) // 8 - len(codes)
+        for place, (record, code) in enumerate(zip(batch, codes, strict=True), start):
+            if code in self._right:
+                continue
+            if _is_right(self._meanings[code].kind):
+                self._right.add(code)
+                continue
+            named = state.named_codes.setdefault(code, [])
+            if len(named) < NAMED_PER_KIND:
+                source = record.source
+                named.append(
+                    NamedRecord(
+                        state.shard,
+                        place,
+                        record.decision_id,
+                        source.fixture_id or None,
+                        source.artifact_ref or None,
+                    )
+                )
+
+    @staticmethod
+    def _note_runs(
+        state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], runs: Sequence[str | None]
+    ) -> None:
+        """Remember the run of every record, and when each run began, to the second.
+
+        Beyond ``NAMES_MAX`` runs, all records are of one run without a name.
+        """
+        names = {
+            run: run if run is not None and RUN_PATTERN.fullmatch(run) else "" for run in set(runs)
+        }
+        known = state.run_names
+        for name in names.values():
+            if name not in known and len(known) > NAMES_MAX:
+                state.too_many_runs = True
+                break
+            known.setdefault(name, len(known))
+        if state.too_many_runs:
+            state.run_names, state.first_times = {}, {}
+            state.run_places = bytearray(len(state.codes) // 2)
+            return
+        places = {run: known[name] for run, name in names.items()}
+        state.run_places += np.array([places[run] for run in runs], dtype=np.uint32).tobytes()
+        first = state.first_times
+        for run, record in zip(runs, batch, strict=True):
+            moment, name = record.timestamp, names[run]
+            earliest = first.get(name)
+            # Most records are of a later day, which needs no closer look.
+            if earliest is None or moment[:10] <= earliest[:10]:
+                second = moment[:19].upper()
+                if earliest is None or second < earliest:
+                    first[name] = second
 
     def settle(self, state: AdvisoryExamState) -> AdvisoryExamState:
         """Count the columns of a state, which are empty then."""
@@ -427,35 +510,64 @@ class Collector:
             lane, data = str(lanes[number]), own_times[lane_of == number].tobytes()
             state.times_by_lane[lane] = state.times_by_lane.get(lane, b"") + data
         for meaning, total in zip(meanings, counts.tolist(), strict=True):
-            kind = meaning.kind
-            _add(state.kinds, kind, total)
-            if not state.too_many_runs:
-                replayed = kind.mode == "offline_fixture"
-                _add(state.runs, RunBucket(meaning.run, kind.lane, kind.bucket, replayed), total)
+            _add(state.kinds, meaning.kind, total)
             if meaning.case is not None:
-                _add(state.cases, LaneCase(kind.lane, meaning.case), total)
+                _add(state.cases, LaneCase(meaning.kind.lane, meaning.case), total)
             if meaning.fixture_set is not None and not state.too_many_sets:
                 _add(state.fixture_sets, meaning.fixture_set, total)
-        if not state.too_many_inputs:
-            rows = np.frombuffer(state.pairs, dtype=np.uint64).reshape(-1, 2)
-            for meaning, own in zip(meanings, distinct_pairs(places, rows), strict=True):
-                _add_inputs(state.inputs, _group_of(meaning), own)
+        for code, named in state.named_codes.items():
+            kind = self._meanings[code].kind
+            state.named[kind] = _first_named(state.named.get(kind, []), named)
+        state.named_codes = {}
+        if not state.too_many_runs:
+            self._count_runs(state, meanings, places)
         state.codes, state.times, state.pairs = bytearray(), bytearray(), bytearray()
+        state.run_places, state.run_names = bytearray(), {}
         return _bounded(state)
 
+    @staticmethod
+    def _count_runs(
+        state: AdvisoryExamState, meanings: Sequence[Meaning], places: npt.NDArray[np.int64]
+    ) -> None:
+        """Count the columns by run: buckets, and the inputs that each run had."""
+        names = list(state.run_names)
+        runs = np.frombuffer(state.run_places, dtype=np.uint32).astype(np.int64)
+        buckets: dict[tuple[str, str, bool], int] = {}
+        groups: dict[InputGroup, int] = {}
+        bucket_of, group_of = [], []
+        for meaning in meanings:
+            kind = meaning.kind
+            bucket = (kind.lane, kind.bucket, kind.mode == "offline_fixture")
+            bucket_of.append(buckets.setdefault(bucket, len(buckets)))
+            group_of.append(groups.setdefault(_group_of(meaning), len(groups)))
+        cells, counts = np.unique(
+            runs * len(buckets) + np.array(bucket_of)[places], return_counts=True
+        )
+        cell_names = list(buckets)
+        for cell, count in zip(cells.tolist(), counts.tolist(), strict=True):
+            run, bucket_place = divmod(cell, len(buckets))
+            _add(state.runs, RunBucket(names[run], *cell_names[bucket_place]), count)
+        if not state.too_many_inputs:
+            pairs = np.frombuffer(state.pairs, dtype=np.uint64).reshape(-1, 2)
+            table = input_rows(pairs, np.array(group_of)[places], runs)
+            table.groups, table.runs = list(groups), names
+            state.inputs = joined_tables([state.inputs, table])
+
     def _places_to_read(
-        self, batch: Sequence[AdvisoryDecision], profile: Profile, codes: list[int]
+        self,
+        batch: Sequence[AdvisoryDecision],
+        profile: Profile,
+        texts: BatchTexts,
+        codes: list[int],
     ) -> Sequence[int]:
         """The places of records that violate something, or have a text not known to be clean."""
         scan, clean = self._scan, self._clean
-        shared_are_clean = clean.issuperset(codes)
-        if not shared_are_clean:
+        if not clean.issuperset(codes):
             for part in profile.parts:
                 self._learn(part)
-            shared_are_clean = clean.issuperset(codes)
-        texts_are_clean = scan.all_known(profile.common) and scan.all_alike(profile.singular)
-        if texts_are_clean and shared_are_clean:
-            return ()
+        private = scan.private(texts.codes) or scan.private(texts.notes, note=True)
+        if not private and not texts.too_long:
+            return [place for place, code in enumerate(codes) if code not in clean]
         return [
             place
             for place, (record, code) in enumerate(zip(batch, codes, strict=True))
@@ -490,34 +602,41 @@ class Collector:
         return -part.number
 
     def _meaning(self, part: SharedPart, *, private_text: bool) -> Meaning:
-        record, run = part.record, part.run
+        record = part.record
         noted = part.case is not None
         return Meaning(
             kind=kind_of(record, noted=noted, private_text=private_text, version=self._version),
-            run=run if run and RUN_PATTERN.fullmatch(run) else "",
             case=part.case,
             fixture_set=record.source.fixture_set or None,
             model=record.service.model or None,
         )
 
 
+def _is_right(kind: Kind) -> bool:
+    """Whether a kind is right whatever the policy says; errs only by saying no."""
+    violates = kind.authority or kind.side_effect or kind.privacy or kind.no_reason
+    return (
+        not violates
+        and kind.label == kind.reference_label
+        and kind.severity == kind.reference_severity
+        and kind.bucket not in UNCERTAIN_BUCKETS
+        and (kind.fallback is None or kind.fallback_expected)
+    )
+
+
+def _first_named(left: list[NamedRecord], right: list[NamedRecord]) -> list[NamedRecord]:
+    ordered = sorted([*left, *right], key=lambda named: (named.shard, named.place))
+    return ordered[:NAMED_PER_KIND]
+
+
 def _group_of(meaning: Meaning) -> InputGroup:
     kind = meaning.kind
     return InputGroup(
-        run=meaning.run,
         lane=kind.lane,
         fixture_set=meaning.fixture_set,
         model=meaning.model,
         compared=kind.compared,
     )
-
-
-def _add_inputs(inputs: dict[InputGroup, bytes], group: InputGroup, rows: Pairs) -> None:
-    known = inputs.get(group)
-    if known is not None:
-        both = np.concatenate((np.frombuffer(known, dtype=np.uint64).reshape(-1, 2), rows))
-        (rows,) = distinct_pairs(np.zeros(len(both), dtype=np.int64), both)
-    inputs[group] = rows.tobytes()
 
 
 def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
@@ -542,12 +661,14 @@ def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamSta
         },
         violations={**left.violations, **right.violations},
         violation_counts=_summed(left.violation_counts, right.violation_counts),
-        inputs=dict(left.inputs),
+        named={
+            kind: _first_named(left.named.get(kind, []), right.named.get(kind, []))
+            for kind in {**left.named, **right.named}
+        },
+        inputs=joined_tables([left.inputs, right.inputs]),
         too_many_inputs=left.too_many_inputs or right.too_many_inputs,
         first_times=dict(left.first_times),
     )
-    for group, data in right.inputs.items():
-        _add_inputs(total.inputs, group, np.frombuffer(data, dtype=np.uint64).reshape(-1, 2))
     for run, first in right.first_times.items():
         total.first_times[run] = min(first, total.first_times.get(run, first))
     return _bounded(total)
@@ -557,11 +678,14 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
     """Keep a state small: sketches for too many times, no names for too many names."""
     if state.too_many_runs or len({key.run for key in state.runs}) > NAMES_MAX:
         state.runs, state.too_many_runs = {}, True
-        state.first_times = {}
+        state.first_times, state.inputs = {}, InputTable()
     if state.too_many_sets or len(state.fixture_sets) > NAMES_MAX:
         state.fixture_sets, state.too_many_sets = {}, True
-    if state.too_many_inputs or sum(map(len, state.inputs.values())) > 16 * INPUTS_MAX:
-        state.inputs, state.too_many_inputs = {}, True
+    if state.too_many_inputs or len(state.inputs) > INPUTS_MAX:
+        state.inputs, state.too_many_inputs = InputTable(), True
+    if len(state.named) > NAMES_MAX:
+        # Enough kinds are wrong: one record of each says so.
+        state.named = {kind: named[:1] for kind, named in state.named.items()}
     size = sum(map(len, state.times_by_lane.values())) // 8
     if size > EXACT_MAX or state.sketches:
         for lane, data in state.times_by_lane.items():

@@ -16,17 +16,19 @@ from gatemark.core.policy import Finding, Policy, Verdict
 from gatemark.core.result import Cell, Figure, Stack, Stacks, Table
 from gatemark.evidence.exam import ExamReport, VerdictNotes
 from gatemark.exams.advisory.decision import BUCKETS, CASE_KINDS
-from gatemark.exams.advisory.findings import AllTimes, Findings, Times
+from gatemark.exams.advisory.findings import AllTimes, Findings, Times, WrongRecords
 from gatemark.exams.advisory.measure import EXACT_MAX
 from gatemark.exams.advisory.metrics import COUNTS, METRIC, RATES, Counts
 from gatemark.exams.advisory.policy import (
     CATEGORIES,
+    FIRST_RULES,
     OTHER_LANES,
     AdvisoryPolicy,
     loosened,
     never_excused,
     untouchable,
 )
+from gatemark.statistics.proportion import wilson
 
 CANDIDATE: Final = "candidate for discussion"
 BLOCKED: Final = "blocked"
@@ -34,6 +36,7 @@ NOT_SCOPED: Final = "not scoped: the policy names no approved scope, rollback pl
 UNBOUND: Final = "the policy names no latency bound (p95_total_ms_max)"
 TABLE_TITLE: Final = "Promotion: candidates for discussion, no authority is granted"
 SHOWN_LANES: Final = 200
+NAMED_WRONG: Final = 3
 STATEMENT: Final = (
     "Lanes listed here are candidates for discussion. No authority is granted by this run; each "
     "lane needs its own decision by people."
@@ -103,6 +106,21 @@ def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNo
     said = f"candidates for discussion: {named or 'none'}; no authority is granted by this run"
     caveats = (text for text in section["caveats"] if text not in verdict.caveats)
     return VerdictNotes((said, *caveats), (table,) if rows else ())
+
+
+def wrong_records_note(facts: Mapping[str, Any]) -> Iterator[str]:
+    """The worst records by their ids, in one line."""
+    wrong = facts["wrong_records"]
+    if not wrong["total"]:
+        return
+    named = [
+        f"{one['problem']} {one['fixture_id'] or one['decision_id']} "
+        f"(expected {one['expected'] or 'nothing'}, given {one['given']})"
+        for one in wrong["worst"][:NAMED_WRONG]
+    ]
+    rest = wrong["total"] - len(named)
+    more = f"; and {rest:,} more" if rest else ""
+    yield f"records to look at, worst first: {'; '.join(named)}{more}"
 
 
 def _first_reasons(lane: str, reasons: list[str]) -> str:
@@ -245,6 +263,11 @@ def facts_document(found: Findings) -> dict[str, Any]:
             {"field": hit.field, "kind": hit.kind, "count": count}
             for hit, count in found.violation_counts.items()
         ],
+        "wrong_records": {
+            "total": found.wrong.total,
+            "by_problem": found.wrong.by_problem,
+            "worst": [wrong._asdict() for wrong in found.wrong.shown],
+        },
         "runs": found.runs,
         "past_runs": list(found.past_runs),
         "past_runs_left_out": found.other_fixture_runs,
@@ -296,6 +319,11 @@ def _group(found: Findings, lane: str | None, counts: Counts) -> dict[str, Any]:
         "categories": counts.categories,
         "rates": {name: number.value for name, number in rates.items()},
         "reasons": {name: number.reason for name, number in rates.items() if number.reason},
+        "intervals": {
+            metric.name: list(wilson(counts.parts[metric.name], counts.wholes[metric.name]))
+            for metric in RATES
+            if counts.wholes[metric.name]
+        },
     }
 
 
@@ -411,7 +439,7 @@ def figures(found: Findings) -> tuple[Figure, ...]:
     """Everything shown of an advisory run; tables without rows are left out."""
     lanes, further, conduct = (_lane_table(found, title) for title in _TABLES)
     before = (lanes, further, _categories(found), _buckets(found))
-    after = (_latency(found), conduct, _other_lanes(found), _violations(found))
+    after = (_latency(found), conduct, _other_lanes(found), _violations(found), _wrong(found))
     return (
         *(table for table in before if table.rows),
         *_bucket_picture(found),
@@ -538,4 +566,26 @@ def _violations(found: Findings) -> Table:
     total = sum(found.violation_counts.values())
     return Table(
         "Violations", ("decision", "field", "kind"), rows, total_rows=max(total, len(rows))
+    )
+
+
+def _wrong(found: Findings) -> Table:
+    """The records to look at, worst first; none for results of the first rules."""
+    wrong = found.wrong if found.version != FIRST_RULES else WrongRecords(0, {}, [])
+    rows = tuple(
+        (
+            one.decision_id,
+            one.fixture_id or "none",
+            one.lane,
+            one.problem.replace("_", " "),
+            one.expected or "none",
+            one.given,
+        )
+        for one in wrong.shown
+    )
+    return Table(
+        "Records to look at, worst first",
+        ("decision", "fixture", "lane", "problem", "expected", "given"),
+        rows,
+        total_rows=max(wrong.total, len(rows)),
     )

@@ -27,7 +27,7 @@ from gatemark.evidence.source import (
     read_blocks,
     whole_file,
 )
-from gatemark.exams.overhead.records import NAME, ArmMeta, CountWindow, LossWindow
+from gatemark.exams.overhead.records import FIRST_SCHEMA, NAME, ArmMeta, CountWindow, LossWindow
 
 Role = Literal["bare", "guarded", "noise", "repeat"]
 SHOWN_IDS: Final = 20
@@ -117,9 +117,17 @@ KEPT_HOLES: Final = 200
 
 
 def read_arm(
-    role: Role, path: str | None, choices: ReadingChoices, on_progress: Advance | None = None
+    role: Role,
+    path: str | None,
+    choices: ReadingChoices,
+    on_progress: Advance | None = None,
+    *,
+    accepts_zero: bool = True,
 ) -> ArmFile:
-    """Read one arm. A missing file is a missing arm, not an error."""
+    """Read one arm. A missing file is a missing arm, not an error.
+
+    Without ``accepts_zero``, a loss of 0 is refused, as rules 1 and 2 did.
+    """
     if path is None:
         return ArmFile(role=role, name="(none)", absent="no file was given")
     try:
@@ -128,13 +136,18 @@ def read_arm(
         return ArmFile(role=role, name=path, absent=str(error).replace(path, Path(path).name))
     if source.byte_count == 0:
         return ArmFile(role=role, name=path, absent=f"{Path(path).name}: is empty")
-    return _read(role, source, choices, on_progress)
+    schema = schemas().get(NAME) if accepts_zero else FIRST_SCHEMA
+    reader = RecordReader(schema, choices, max_refusals=KEPT_HOLES)
+    return _read(role, source, reader, choices, on_progress)
 
 
 def _read(
-    role: Role, source: Source, choices: ReadingChoices, on_progress: Advance | None
+    role: Role,
+    source: Source,
+    reader: RecordReader,
+    choices: ReadingChoices,
+    on_progress: Advance | None,
 ) -> ArmFile:
-    reader = RecordReader(schemas().get(NAME), choices, max_refusals=KEPT_HOLES)
     rows: list[LossWindow | CountWindow] = []
     damage: str | None = None
     try:
@@ -163,9 +176,10 @@ def _read(
         damage=damage,
         ids=[row.window_id for row in rows],
         contents=[row.content_hash for row in rows],
-        weights=[row.tokens if isinstance(row, LossWindow) else row.total for row in rows],
+        weights=[row.total if isinstance(row, CountWindow) else row.tokens for row in rows],
         token_counts=[None if row.tokens is UNSET else row.tokens for row in counts],
-        values=[row.loss if isinstance(row, LossWindow) else row.correct for row in rows],
+        # Adding 0.0 turns -0.0 into 0.0.
+        values=[row.correct if isinstance(row, CountWindow) else row.loss + 0.0 for row in rows],
         holes=_holes(source, reader, choices),
         hole_count=reader.rejected,
     )

@@ -272,6 +272,8 @@ PASSED_RULES: Final = (
     "overhead.plausible",
     "overhead.acts",
     "overhead.unseen",
+    "overhead.windows",
+    "overhead.tokens",
     "overhead.noise",
     "overhead.repeat",
 )

@@ -66,11 +66,13 @@ from gatemark.exams.overhead.policy import (
     CHANGED,
     DEFECTS,
     FIRST_RULES,
+    MISSING_TOKENS,
     NOISE,
     PROFILE,
     REPEAT,
     RULES,
     UNSEEN,
+    WINDOWS,
     OverheadOptions,
     OverheadSettings,
     is_loosened,
@@ -233,6 +235,8 @@ class OverheadExam(Exam[OverheadExamState]):
         ]
         if self.options.rules != FIRST_RULES:
             numbers.extend(_second_numbers(rows, self.settings))
+        if self.options.rules >= RULES:
+            numbers.extend(_amounts(rows, self.settings))
         noise: Measurement | None = None
         noise_overhead: float | None = None
         if self.options.noise:
@@ -394,6 +398,24 @@ def _second_numbers(rows: Sequence[WindowPair], settings: OverheadSettings) -> l
     ]
 
 
+def _amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
+    """Return the number of windows, and of the tokens that are missing to the minimum."""
+    n = len(rows)
+    if not n:
+        reason = "no windows"
+        return [
+            unmeasured(WINDOWS, reason, direction="higher_is_better", unit="count"),
+            unmeasured(MISSING_TOKENS, reason, direction="lower_is_better", unit="count"),
+        ]
+    missing = 0
+    if rows[0].basis == "loss":
+        missing = max(0, settings.min_tokens - int(sum(row.weight for row in rows)))
+    return [
+        measured(WINDOWS, n, n=n, direction="higher_is_better", unit="count"),
+        measured(MISSING_TOKENS, missing, n=n, direction="lower_is_better", unit="count"),
+    ]
+
+
 def _floor(
     role: SecondRun, rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
 ) -> tuple[Measurement, float | None]:
@@ -474,7 +496,11 @@ def examine_overhead(
     exam = _exam({**options, **{role: role in second for role in SECOND_RUNS}})
     tick = _ticker(paths, on_progress)
     roles: tuple[Role, ...] = ("bare", "guarded", *second)
-    arms = {role: read_arm(role, paths.get(role), choices, tick) for role in roles}
+    accepts_zero = exam.options.rules >= RULES
+    arms = {
+        role: read_arm(role, paths.get(role), choices, tick, accepts_zero=accepts_zero)
+        for role in roles
+    }
     costs, part, costs_file = None, None, None
     if path := paths.get("costs"):
         costs_file = digest_source(inspect_source(path))

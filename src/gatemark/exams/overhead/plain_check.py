@@ -66,6 +66,10 @@ def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) ->
     settings = report["resolved_policy"]["settings"]
     limit = settings["budget"] if budget is None else budget
     defects = sorted(set(pairing_defects(bare, guarded)))
+    is_old = settings.get("overhead_rules", 1) < 3
+    if is_old and any(row.get("loss") == 0 for row in (*bare[1], *guarded[1])):
+        # Rules 3 were the first to take a loss of 0 for a number.
+        defects = sorted({*defects, "arm.unusable_window"})
     kind = str(bare[0].get("metric_kind"))
     values = None if defects else _values(kind, bare[1], guarded[1])
     if not defects and values is None:
@@ -79,7 +83,7 @@ def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) ->
     }
     outcome = "fail" if settings["on_unmeasured"] == "fail" else "inconclusive"
     if values is not None:
-        outcome = _outcome(values[2], len(bare[1]), limit, settings)
+        outcome = _outcome(values[2], bare[1], limit, settings)
         checks.update(_value_checks(stored, values, is_ppl=kind in PERPLEXITY))
     verdict = report["verdict"]
     if values is None or settings["mode"] == "point":
@@ -140,12 +144,19 @@ def _value_checks(
     }
 
 
-def _outcome(overhead: float, windows: int, limit: float, settings: Json) -> str:
+def _outcome(overhead: float, windows: list[dict[str, Json]], limit: float, settings: Json) -> str:
     """Judge a measured overhead by the budget; an interval is left to Gatemark."""
-    if settings["mode"] != "point" or windows < settings["min_windows"]:
-        return "fail" if settings["on_unmeasured"] == "fail" else "inconclusive"
+    thin = "fail" if settings["on_unmeasured"] == "fail" else "inconclusive"
+    is_thin = len(windows) < settings["min_windows"]
+    has_old_rules = settings.get("overhead_rules", 1) < 3
+    if settings["mode"] != "point" or (is_thin and has_old_rules):
+        return thin
     if overhead > limit + settings["tolerance"]:
         return "fail"
+    if "loss" in windows[0]:
+        is_thin |= sum(row["tokens"] for row in windows) < settings.get("min_tokens", 1)
+    if is_thin:
+        return thin
     return "inconclusive" if -overhead > settings["improvement_max"] else "pass"
 
 
@@ -256,7 +267,7 @@ def _usable(kind: str, window: dict[str, Json]) -> bool:
         loss: Json = window.get("loss")
         if set(window) != {*_PLACE, "tokens", "loss"} or type(loss) not in (int, float):
             return False
-        return 0 < loss <= sys.float_info.max and count("tokens", 1)
+        return 0 <= loss <= sys.float_info.max and count("tokens", 1)
     if set(window) - {"tokens"} != {*_PLACE, "correct", "total"}:
         return False
     if "tokens" in window and not count("tokens", 1):

@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
-from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule
+from gatemark.core.policy import Against, OnUnmeasured, Policy, Rule, Severity
 from gatemark.evidence.settings_file import about, read_settings
 from gatemark.exams.overhead.measure import IMPROVEMENT, OVERHEAD, P95, WORST
 
@@ -23,12 +23,23 @@ ProfileName = Literal["release", "ci", "dev"]
 Setting = str | float | int | bool | None
 
 FIRST_RULES: Final = 1
-RULES: Final = 2
-RulesVersion = Literal[1, 2]
-"""The version of the rules: 1 took a looser profile in a pack without a reason, passed guards that
-change nothing, and had no rule on damage that no window shows."""
-SECOND_SETTINGS: Final = ("observer_guards", "unseen_damage")
-"""Settings that only rules 2 read."""
+SECOND_RULES: Final = 2
+RULES: Final = 3
+RulesVersion = Literal[1, 2, 3]
+"""The version of the rules.
+
+Version 1 took a looser profile in a pack without a reason, passed guards that change nothing, and
+had no rule on damage that no window shows. Version 2 passed a single window, refused a loss of 0,
+and judged latency by its value.
+"""
+SETTINGS_SINCE: Final = {
+    "observer_guards": SECOND_RULES,
+    "unseen_damage": SECOND_RULES,
+    "min_tokens": RULES,
+}
+"""The first version of the rules that reads a setting."""
+RELEASE_WINDOWS: Final = 200
+RELEASE_TOKENS: Final = 10_000
 
 MAX_BUDGET: Final = 0.5
 MAX_COST_BUDGET: Final = 10.0
@@ -44,6 +55,8 @@ LATENCY: Final = "latency_overhead"
 MEMORY: Final = "memory_overhead"
 CHANGED: Final = "changed_window_count"
 UNSEEN: Final = "unseen_overhead"
+WINDOWS: Final = "window_count"
+MISSING_TOKENS: Final = "missing_token_count"
 NOISE: Final = "noise_floor"
 REPEAT: Final = "repeat_floor"
 
@@ -63,6 +76,7 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     accuracy. Bounds of the tail are nats of a window's loss, or its drop of accuracy, and so is
     ``unseen_damage``: the damage to allow for in kinds of windows that are too rare to be among
     the measured ones. ``observer_guards`` declares guards that are meant to change nothing.
+    ``min_tokens`` applies to perplexity kinds only.
     """
 
     budget: float
@@ -79,6 +93,7 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     memory_budget: float | None = None
     observer_guards: bool = False
     unseen_damage: float = 1.5
+    min_tokens: int = 1
 
     def __post_init__(self) -> None:
         _within("budget", self.budget, 0, MAX_BUDGET)
@@ -87,6 +102,7 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         _within("level", self.level, 0.5, 0.9999)
         _within("resamples", self.resamples, 99, 999_999)
         _within("min_windows", self.min_windows, 1, 10_000_000)
+        _within("min_tokens", self.min_tokens, 1, 2**53 - 1)
         _within("unseen_damage", self.unseen_damage, 0, 1000)
         for name in ("latency_budget", "memory_budget"):
             _within(name, getattr(self, name), 0, MAX_COST_BUDGET)
@@ -95,8 +111,12 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
 
 
 PROFILES: Final[dict[ProfileName, OverheadSettings]] = {
-    "release": OverheadSettings(budget=0.01, resamples=9_999),
-    "ci": OverheadSettings(budget=0.01, resamples=1_999),
+    "release": OverheadSettings(
+        budget=0.01, resamples=9_999, min_windows=RELEASE_WINDOWS, min_tokens=RELEASE_TOKENS
+    ),
+    "ci": OverheadSettings(
+        budget=0.01, resamples=1_999, min_windows=RELEASE_WINDOWS, min_tokens=RELEASE_TOKENS
+    ),
     "dev": OverheadSettings(budget=0.05, resamples=999),
 }
 _UNMEASURED_BY_STRICTNESS: Final[tuple[OnUnmeasured, ...]] = ("soft_pass", "inconclusive", "fail")
@@ -110,7 +130,7 @@ _LOWER_IS_STRICTER: Final = frozenset(
         "memory_budget",
     }
 )
-_HIGHER_IS_STRICTER: Final = frozenset({"resamples", "min_windows", "unseen_damage"})
+_HIGHER_IS_STRICTER: Final = frozenset({"resamples", "min_windows", "min_tokens", "unseen_damage"})
 
 
 class Override(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -173,9 +193,17 @@ class OverheadOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         resolve(self)
 
 
+def profile_settings(options: OverheadOptions) -> OverheadSettings:
+    """Return the settings of the profile, as the version of the rules has them."""
+    found = PROFILES[options.profile]
+    if options.rules >= RULES:
+        return found
+    return msgspec.structs.replace(found, min_windows=1, min_tokens=1)
+
+
 def resolve(options: OverheadOptions) -> OverheadSettings:
     """Return the settings after all overrides; refuse a looser one without justification."""
-    base = PROFILES[options.profile]
+    base = profile_settings(options)
     values: dict[str, Setting] = msgspec.to_builtins(base)
     overrides = [override for override in options.overrides if override.field != PROFILE]
     for override in overrides:
@@ -210,7 +238,7 @@ def _profile_name(name: str) -> ProfileName:
 
 def profile_value(options: OverheadOptions, field: str) -> Setting:
     """Return the value of a setting before any override."""
-    value: Setting = STRICTEST if field == PROFILE else getattr(PROFILES[options.profile], field)
+    value: Setting = STRICTEST if field == PROFILE else getattr(profile_settings(options), field)
     return value
 
 
@@ -218,7 +246,7 @@ def is_loosened(options: OverheadOptions, field: str) -> bool:
     """Whether the override of a field could pass what the profile would not."""
     if field == PROFILE:
         return is_looser_profile(options.profile)
-    return loosens(PROFILES[options.profile], resolve(options), field)
+    return loosens(profile_settings(options), resolve(options), field)
 
 
 def loosens(base: OverheadSettings, settings: OverheadSettings, field: str) -> bool:
@@ -268,10 +296,12 @@ def judging_policy(options: OverheadOptions) -> Policy:
 
 
 def _stated_settings(settings: OverheadSettings, rules: RulesVersion) -> dict[str, Setting]:
-    stated: dict[str, Setting] = msgspec.to_builtins(settings)
-    if rules != FIRST_RULES:
-        return {**stated, "overhead_rules": rules}
-    return {name: value for name, value in stated.items() if name not in SECOND_SETTINGS}
+    stated: dict[str, Setting] = {
+        name: value
+        for name, value in msgspec.to_builtins(settings).items()
+        if SETTINGS_SINCE.get(name, FIRST_RULES) <= rules
+    }
+    return stated if rules == FIRST_RULES else {**stated, "overhead_rules": rules}
 
 
 def _second_rules(settings: OverheadSettings) -> Iterator[Rule]:
@@ -282,10 +312,20 @@ def _second_rules(settings: OverheadSettings) -> Iterator[Rule]:
         yield Rule("overhead.unseen", UNSEEN, "<=", settings.budget, severity="hold")
 
 
+def _third_rules(settings: OverheadSettings) -> Iterator[Rule]:
+    """Yield the rules that versions 1 and 2 did not have."""
+    # Thin evidence holds what would pass; what is over the budget still fails.
+    thin: Severity = "block" if settings.on_unmeasured == "fail" else "hold"
+    yield Rule("overhead.windows", WINDOWS, ">=", float(settings.min_windows), severity=thin)
+    yield Rule("overhead.tokens", MISSING_TOKENS, "<=", 0.0, severity=thin)
+
+
 def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
     is_interval = settings.mode == "interval"
     against: Against = "interval" if is_interval else "value"
-    windows = max(settings.min_windows, INTERVAL_WINDOWS if is_interval else 1)
+    windows = INTERVAL_WINDOWS if is_interval else 1
+    if options.rules < RULES:
+        windows = max(settings.min_windows, windows)
     rules = [
         Rule("overhead.pairing", DEFECTS, "<=", 0.0, severity="hold"),
         Rule(
@@ -316,9 +356,13 @@ def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
             rules.append(Rule(rule_id, metric, "<=", bound))
     if settings.latency_budget is not None:
         bound = settings.latency_budget
-        rules.append(Rule("overhead.latency", LATENCY, "<=", bound, against=against))
+        # Time is noisy: only its interval shows that it is within the budget, or beyond it.
+        by = "interval" if options.rules >= RULES else against
+        rules.append(Rule("overhead.latency", LATENCY, "<=", bound, against=by))
     if options.rules != FIRST_RULES:
         rules.extend(_second_rules(settings))
+    if options.rules >= RULES:
+        rules.extend(_third_rules(settings))
     if options.noise:
         rules.append(Rule("overhead.noise", NOISE, "<=", settings.budget, severity="hold"))
     if options.repeat:

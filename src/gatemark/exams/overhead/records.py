@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import replace
 
 from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
@@ -56,6 +57,16 @@ class ArmMeta(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 class LossWindow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     """One window of a perplexity kind."""
+
+    record_type: Literal["window"]
+    window_id: Text
+    content_hash: Text
+    tokens: Positive
+    loss: Annotated[float, Meta(ge=0)]
+
+
+class _PositiveLossWindow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """One window of a perplexity kind, as rules 1 and 2 read it: a loss of 0 was refused."""
 
     record_type: Literal["window"]
     window_id: Text
@@ -151,9 +162,8 @@ SCHEMA: Final = RecordSchema(
             type=LossWindow,
             marks=frozenset({"record_type", "window_id", "loss"}),
             identity="window_id",
-            good=(_LOSS, _LOSS | {"loss": 3}),
+            good=(_LOSS, _LOSS | {"loss": 3}, _LOSS | {"loss": 0}),
             bad=(
-                BadExample("a loss of zero", _LOSS | {"loss": 0}, "$.loss"),
                 BadExample("a negative loss", _LOSS | {"loss": -0.5}, "$.loss"),
                 BadExample("no loss", _LOSS | {"loss": None}, "$.loss"),
                 BadExample("a loss in words", _LOSS | {"loss": "2.1"}, "$.loss"),
@@ -183,3 +193,14 @@ SCHEMA: Final = RecordSchema(
         ),
     ),
 )
+
+FIRST_SCHEMA: Final = replace(
+    SCHEMA,
+    forms=tuple(
+        replace(form, type=_PositiveLossWindow, good=form.good[:1])
+        if form.type is LossWindow
+        else form
+        for form in SCHEMA.forms
+    ),
+)
+"""How rules 1 and 2 read an arm."""

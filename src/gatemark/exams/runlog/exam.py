@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +11,7 @@ from msgspec import Meta
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Interval, Measurement, measured, unmeasured
-from gatemark.core.policy import Policy, Rule, Verdict
+from gatemark.core.policy import Policy, Rule, Setting, Verdict
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite
 from gatemark.evidence.settings_file import about
@@ -20,28 +20,45 @@ from gatemark.exams.runlog.measure import (
     SCORES,
     Draws,
     RunRow,
+    Spread,
     VariantEstimate,
+    case_values,
     caveats,
     estimates,
+    has_substance,
+    limits_of,
     paired_comparisons,
     row_of,
+    safe_interval,
     substantiated,
     variant_document,
+    worsening,
 )
 from gatemark.exams.runlog.read_rows import examine_metrics
+from gatemark.exams.runlog.records.fields import VARIANT_PATTERN
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
 from gatemark.exams.runlog.views import figures
-from gatemark.statistics.resampling.percentile_bootstrap import LEVEL
+from gatemark.statistics.resampling.percentile_bootstrap import LEVEL, MeanInterval, percentile_mean
 
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
-VariantName = Annotated[str, Meta(pattern=r"^V[0-9]+$")]
+PAIRED = "worse_by."
+"""Start of the names of paired differences: how much worse the judged variant is."""
+MIN_CASES = 10
+"""Fewer cases leave a gate on an interval open, because resampling covers too little there."""
+SAFE_METHOD = "percentile bootstrap over cases, exact where hardly any case differs"
+FIRST_RULES: Final = 1
+RULES: Final = 2
+RulesVersion = Literal[1, 2]
+"""The version of the rules: 1 pooled M3 and M8 from lists of values only."""
 
 
 class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Options of the exam."""
 
-    variant: Annotated[VariantName, about("Variant that is judged and scored.")] = "V0"
+    variant: Annotated[
+        str, Meta(pattern=VARIANT_PATTERN, description="Variant that is judged and scored.")
+    ] = "V0"
     score: Annotated[str, about("Metric that is the score.")] = "m6b_mean"
     gates: Annotated[
         dict[str, float],
@@ -54,17 +71,37 @@ class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=1, le=1_000_000, description="Resamples for the intervals.")
     ] = 10_000
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="Random seed.")] = 42
+    against: Annotated[
+        Literal["value", "interval"],
+        about("What gates compare: the value, or its whole interval, which may leave them open."),
+    ] = "value"
+    reference: Annotated[
+        str | None, about("Variant that paired gates compare the judged one with.")
+    ] = None
+    paired_gates: Annotated[
+        dict[str, float],
+        about("Margins by metric: by how much the judged variant may be worse, case by case."),
+    ] = {}
+    rules: Annotated[RulesVersion, about("Version of the rules; packs always set the newest.")] = (
+        FIRST_RULES
+    )
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise InvalidValueError(f"score must be one of {', '.join(SCORES)}, got {self.score!r}")
+        for kind, gates in (("gates", self.gates), ("paired_gates", self.paired_gates)):
+            for name in gates:
+                if name not in METRICS:
+                    raise InvalidValueError(
+                        f"{kind}: unknown metric {name!r} (known: {', '.join(METRICS)})"
+                    )
+                if METRICS[name].direction == "neutral":
+                    raise InvalidValueError(
+                        f"{kind}: {name} cannot be gated: neither side is better"
+                    )
+        if self.paired_gates and self.reference in (None, self.variant):
+            raise InvalidValueError("paired_gates: reference must be another variant")
         for name, bound in self.gates.items():
-            if name not in METRICS:
-                raise InvalidValueError(
-                    f"gates: unknown metric {name!r} (known: {', '.join(METRICS)})"
-                )
-            if METRICS[name].direction == "neutral":
-                raise InvalidValueError(f"gates: {name} cannot be gated: neither side is better")
             if METRICS[name].unit == "ratio" and not 0 <= bound <= 1:
                 raise InvalidValueError(
                     f"gates: {name} is a share, so its bound must be in [0, 1], got {bound:g}"
@@ -107,8 +144,22 @@ class RunlogExam(Exam[RunlogExamState]):
                 ">=" if METRICS[name].direction == "higher_is_better" else "<=",
                 bound,
                 lane=self.options.variant,
+                against=self.options.against,
+                min_n=MIN_CASES if self.options.against == "interval" else 1,
             )
             for name, bound in sorted(self.options.gates.items())
+        )
+        paired = tuple(
+            Rule(
+                f"runlog.paired.{name}",
+                f"{PAIRED}{name}",
+                "<=",
+                margin,
+                lane=self.options.variant,
+                against="non_inferiority",
+                min_n=MIN_CASES,
+            )
+            for name, margin in sorted(self.options.paired_gates.items())
         )
         return Policy(
             name="runlog",
@@ -129,14 +180,47 @@ class RunlogExam(Exam[RunlogExamState]):
                     severity="hold",
                 ),
                 *gates,
+                *paired,
             ),
             settings={
                 "variant": self.options.variant,
                 "score": self.options.score,
                 "seed": self.options.seed,
                 "bootstrap_samples": self.options.bootstrap_samples,
+                **self._later_settings(),
             },
         )
+
+    def _later_settings(self) -> dict[str, Setting]:
+        """Return the settings that earlier builds did not have, where they are in use."""
+        options = self.options
+        found: dict[str, Setting] = {}
+        if options.against != "value":
+            found["against"] = options.against
+        if options.paired_gates and options.reference is not None:
+            found["reference"] = options.reference
+        if options.rules != FIRST_RULES:
+            found["runlog_rules"] = options.rules
+        return found
+
+    def _paired(
+        self, by_variant: Mapping[str, Mapping[str, RunRow]], draws: Draws
+    ) -> Iterator[Measurement]:
+        """Yield by how much the judged variant is worse than the reference, per gated metric."""
+        options = self.options
+        judged = by_variant.get(options.variant, {})
+        reference = by_variant.get(options.reference or "", {})
+        for name in sorted(options.paired_gates):
+            values = worsening(name, judged, reference)
+            sound = all(has_substance(name, rows.values()) for rows in (judged, reference))
+            found = percentile_mean(values, **draws._asdict()) if sound else None
+            low, high = limits_of(name)
+            span = high - low
+            spread = None
+            if found is not None:
+                usual = Spread(found.mean, found.low, found.high, found.n)
+                spread = safe_interval(usual, values, -span, span)
+            yield _paired_measurement(name, found, spread, options)
 
     def finish(self, state: RunlogExamState) -> ExamReport:
         draws = Draws(self.options.seed, self.options.bootstrap_samples)
@@ -144,16 +228,23 @@ class RunlogExam(Exam[RunlogExamState]):
         for variant, case in sorted(state.rows):
             by_variant.setdefault(variant, {})[case] = state.rows[variant, case]
         cases = {variant: list(rows.values()) for variant, rows in by_variant.items()}
-        found = {variant: estimates(rows, draws) for variant, rows in cases.items()}
+        first = self.options.rules == FIRST_RULES
+        found = {
+            variant: estimates(rows, draws, lists_only=first) for variant, rows in cases.items()
+        }
         shown = {variant: substantiated(found[variant], rows) for variant, rows in cases.items()}
         compared = paired_comparisons(by_variant, self.options.variant, draws)
         judged = shown.get(self.options.variant, {})
         numbers = [
-            _measurement(self.options.variant, name, estimate, self.options)
+            self._safe(_measurement(self.options.variant, name, estimate, self.options), cases)
             for name, estimate in judged.items()
         ]
         return ExamReport(
-            measurements=(*numbers, _event_count(cases, self.options.variant)),
+            measurements=(
+                *numbers,
+                _event_count(cases, self.options.variant),
+                *self._paired(by_variant, draws),
+            ),
             figures=figures(cases, shown, compared) if shown else (),
             attachments={},
             facts={
@@ -166,6 +257,17 @@ class RunlogExam(Exam[RunlogExamState]):
             },
             score=_score(shown, self.options),
         )
+
+    def _safe(self, number: Measurement, cases: Mapping[str, list[RunRow]]) -> Measurement:
+        """Return a gated metric with an interval that rare cases cannot slip under."""
+        options, interval = self.options, number.interval
+        if options.against == "value" or number.name not in options.gates or interval is None:
+            return number
+        values = case_values(number.name, cases[options.variant])
+        found = Spread(float(number.value or 0.0), interval.low, interval.high, number.n)
+        spread = safe_interval(found, values, *limits_of(number.name))
+        safe = None if spread is None else Interval(spread.low, spread.high, LEVEL, SAFE_METHOD)
+        return msgspec.structs.replace(number, interval=safe)
 
     def summary(
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
@@ -186,6 +288,9 @@ class RunlogExam(Exam[RunlogExamState]):
                 "reason": score.reason if score else None,
             },
             "gates": self.options.gates,
+            "against": self.options.against,
+            "reference": self.options.reference,
+            "paired_gates": self.options.paired_gates,
             "directions": {name: metric.direction for name, metric in METRICS.items()},
             "n_cases": report.facts["n_cases"],
             "variants": report.facts["aggregate"],
@@ -196,6 +301,29 @@ class RunlogExam(Exam[RunlogExamState]):
             "rejected": evidence.rejected,
             "checks": evidence.checks,
         }
+
+
+def _paired_measurement(
+    name: str, found: MeanInterval | None, spread: Spread | None, options: RunlogOptions
+) -> Measurement:
+    if found is None:
+        return unmeasured(
+            f"{PAIRED}{name}",
+            f"{options.variant} and {options.reference} share no case with a value",
+            direction="lower_is_better",
+            unit=METRICS[name].unit,
+            lane=options.variant,
+        )
+    interval = None if spread is None else Interval(spread.low, spread.high, LEVEL, SAFE_METHOD)
+    return measured(
+        f"{PAIRED}{name}",
+        found.mean,
+        n=found.n,
+        direction="lower_is_better",
+        unit=METRICS[name].unit,
+        interval=interval,
+        lane=options.variant,
+    )
 
 
 def _measurement(
@@ -281,4 +409,5 @@ SUITE = ExamSuite(
     build=_build,
     roles=(EvidenceRole("metrics", "Per-case metrics of runs.", positional=True, many=True),),
     examine=examine_metrics,
+    newest_rules={"rules": RULES},
 )

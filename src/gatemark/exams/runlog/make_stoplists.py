@@ -18,6 +18,7 @@ from gatemark.exams.runlog.concepts.stoplists import (
 from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.names import moment_text
 from gatemark.exams.runlog.records.run import Compat
+from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.files import find_traces, read_trace
 from gatemark.exams.runlog.traces.trace import canonical_text
 from gatemark.workspace import Workspace
@@ -32,6 +33,7 @@ class StoplistRequest(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float = DEFAULT_THRESHOLD
     extractor: ExtractorSpec = ExtractorSpec()
     compat: Compat = "gatemark"
+    mode: Mode = "strict"
     allow_stub: bool = False
     generated_at: str | None = None
     commit: str | None = None
@@ -96,7 +98,7 @@ def make_stoplists(
 
 
 def _look(request: StoplistRequest, path: str) -> bytes:
-    read = read_trace(path, allow_stub=request.allow_stub)
+    read = read_trace(path, mode=request.mode, allow_stub=request.allow_stub)
     text = canonical_text(read.trace, request.compat)
     extractor = load_extractor(request.extractor)
     cuis, surfaces = extractor.cuis_and_surfaces(text)

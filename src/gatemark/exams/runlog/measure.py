@@ -6,15 +6,18 @@ interval resamples cases: 10,000 times from numpy's legacy generator, seeded aga
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf, isfinite
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from gatemark.core.measurement import Direction
-from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS, PerCaseMetrics
+from gatemark.exams.runlog.records.metrics import BUDGETS, THRESHOLDS, Distribution, PerCaseMetrics
 from gatemark.statistics.paired.permutation import signed_rank_p_value
+from gatemark.statistics.proportion import clopper_pearson
 from gatemark.statistics.quantiles import distribution
 from gatemark.statistics.resampling.percentile_bootstrap import (
     MeanInterval,
@@ -28,6 +31,8 @@ THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
 
 
 T = TypeVar("T")
+FEW_OTHERS = 5
+"""From how many cases on that differ from the others resampling is trusted."""
 Needs = Literal["nothing", "said", "trace"]
 
 
@@ -115,12 +120,15 @@ SCORES = tuple(
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """One case under one variant. Lists are None when the record does not carry them."""
+    """One case under one variant. Lists are None when the record does not carry them.
+
+    ``pools`` has the sum and the count that the case adds to each pooled metric, or None if the
+    record does not tell them; ``alike`` counts consecutive summaries as alike as each threshold.
+    """
 
     case_id: str
     variant_id: str
     values: dict[str, float | None]
-    jaccards: tuple[float, ...] | None
     summary_latencies: tuple[float, ...] | None
     decision_latencies: tuple[float, ...] | None
     flush_sizes: tuple[float, ...] | None
@@ -141,6 +149,9 @@ class RunRow(msgspec.Struct, frozen=True):
     summary_ctu_per_s: float | None
     is_stub: bool
     flags: tuple[str, ...]
+    has_jaccards: bool
+    pools: dict[str, tuple[float, float] | None]
+    alike: dict[str, float]
 
 
 def row_of(record: PerCaseMetrics) -> RunRow:
@@ -156,7 +167,6 @@ def row_of(record: PerCaseMetrics) -> RunRow:
         case_id=record.case_id,
         variant_id=record.variant_id,
         values=values,
-        jaccards=_numbers(record.m3_jaccards),
         summary_latencies=_numbers(record.m8_summary_latencies_ms),
         decision_latencies=_numbers(record.m8_buffer_decision_latencies_ms),
         flush_sizes=_numbers(record.flush_accumulated_ctus),
@@ -177,7 +187,54 @@ def row_of(record: PerCaseMetrics) -> RunRow:
         summary_ctu_per_s=_known(record.summary_ctu_per_s),
         is_stub=record.stub_trace_detected is True,
         flags=tuple(record.outlier_flags),
+        has_jaccards=record.m3_jaccards is not UNSET,
+        pools=dict(_pools(record)),
+        alike=_alike(record),
     )
+
+
+def _alike(record: PerCaseMetrics) -> dict[str, float]:
+    """Return how many consecutive summaries are at least as alike as each threshold."""
+    if record.m3_jaccards is not UNSET:
+        values = record.m3_jaccards
+        return {
+            name: sum(value >= least for value in values) for name, least in THRESHOLD_KEYS.items()
+        }
+    rates: dict[str, float | None] = msgspec.to_builtins(record.m3_redundancy_threshold_rates)
+    return {name: (rate or 0.0) * (record.m1_update_count - 1) for name, rate in rates.items()}
+
+
+def _pools(record: PerCaseMetrics) -> Iterator[tuple[str, tuple[float, float] | None]]:
+    """Yield the sum and the count that a case adds to each pooled metric.
+
+    Rows of other tools have no list of values; their means and counts give the same pool.
+    """
+    events, failures = record.m1_update_count, record.m10_schema_failure_count
+    yield "m10_schema_failure_rate", (failures, events)
+    yield "m10_compliance_rate", (events - failures, events)
+    told: dict[str, tuple[Sequence[float] | UnsetType, int | None]] = {
+        "m3_redundancy_jaccard_mean": (record.m3_jaccards, max(0, events - 1)),
+        "m8_summary_latency_ms_mean": (
+            record.m8_summary_latencies_ms,
+            _count(record.m8_summary_latency_distribution_ms),
+        ),
+        "m8_buffer_decision_latency_ms_mean": (
+            record.m8_buffer_decision_latencies_ms,
+            _count(record.m8_buffer_decision_latency_distribution_ms),
+        ),
+    }
+    for name, (values, count) in told.items():
+        mean = getattr(record, name)
+        if values is not UNSET:
+            yield name, (sum(values), len(values))
+        elif mean is None:
+            yield name, (0.0, 0)
+        else:
+            yield name, (mean * count, count) if count else None
+
+
+def _count(found: Distribution | UnsetType | None) -> int | None:
+    return found.count if isinstance(found, Distribution) else None
 
 
 def _known(value: T | UnsetType | None) -> T | None:
@@ -332,14 +389,83 @@ class VariantEstimate(NamedTuple):
     left_out: int
 
 
-def estimates(rows: Sequence[RunRow], draws: Draws) -> dict[str, VariantEstimate]:
-    """Return every metric of one variant."""
-    return {name: _estimate(name, rows, draws) for name in METRICS}
+def estimates(
+    rows: Sequence[RunRow], draws: Draws, *, lists_only: bool = False
+) -> dict[str, VariantEstimate]:
+    """Return every metric of one variant; ``lists_only`` pools no means, as the first rules did."""
+    kept = [_with_lists(row) for row in rows] if lists_only else rows
+    return {name: _estimate(name, kept, draws) for name in METRICS}
+
+
+def _with_lists(row: RunRow) -> RunRow:
+    """Return a row without the pools that its means alone would give."""
+    has = {
+        "m3_redundancy_jaccard_mean": row.has_jaccards,
+        "m8_summary_latency_ms_mean": row.summary_latencies is not None,
+        "m8_buffer_decision_latency_ms_mean": row.decision_latencies is not None,
+    }
+    pools = {name: pool if has.get(name, True) else None for name, pool in row.pools.items()}
+    return msgspec.structs.replace(row, pools=pools)
+
+
+class Spread(NamedTuple):
+    """A mean over cases with the ends of an interval that rare cases cannot slip under."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+def safe_interval(
+    found: Spread, values: Sequence[float], lowest: float, highest: float
+) -> Spread | None:
+    """Return an interval that also holds when hardly any case differs from the others.
+
+    Resampling cannot draw what no case showed: without a failure among the cases it has no width.
+    Where fewer than five cases differ, the share of cases that may differ is bounded exactly
+    (Clopper-Pearson), and such a case may have any value that the metric can take. None where the
+    metric has no limits.
+    """
+    usual, count = Counter(values).most_common(1)[0]
+    others = len(values) - count
+    if others >= FEW_OTHERS:
+        return found
+    if not (isfinite(lowest) and isfinite(highest)):
+        return None
+    share = clopper_pearson(others, len(values))[1]
+    low = usual + share * (lowest - usual)
+    high = usual + share * (highest - usual)
+    return Spread(found.mean, min(low, found.low), max(high, found.high), found.n)
+
+
+def case_values(name: str, rows: Sequence[RunRow]) -> list[float]:
+    """Return the value of a metric in each case that has one."""
+    return [value for row in rows if (value := row.values[name]) is not None]
+
+
+def limits_of(name: str) -> tuple[float, float]:
+    """Return the lowest and the highest value that a metric can take."""
+    return (0.0, 1.0) if METRICS[name].unit == "ratio" else (-inf, inf)
+
+
+def worsening(
+    name: str, judged: Mapping[str, RunRow], reference: Mapping[str, RunRow]
+) -> list[float]:
+    """Return by how much the judged variant is worse than the reference, case by case."""
+    sign = 1 if METRICS[name].direction == "lower_is_better" else -1
+    shared = sorted(set(judged) & set(reference))
+    return [
+        sign * (mine - theirs)
+        for case in shared
+        if (mine := judged[case].values[name]) is not None
+        and (theirs := reference[case].values[name]) is not None
+    ]
 
 
 def _estimate(name: str, rows: Sequence[RunRow], draws: Draws) -> VariantEstimate:
     if METRICS[name].pooled:
-        parts = [_pool(name, row) for row in rows]
+        parts = [row.pools[name] for row in rows]
         if any(part is None for part in parts):
             return VariantEstimate(
                 None, f"the records do not carry what {name} is pooled from", len(rows)
@@ -354,20 +480,6 @@ def _estimate(name: str, rows: Sequence[RunRow], draws: Draws) -> VariantEstimat
     values = [value for row in rows if (value := row.values[name]) is not None]
     found = percentile_mean(values, **draws._asdict())
     return VariantEstimate(found, "no case has a value", len(rows) - len(values))
-
-
-def _pool(name: str, row: RunRow) -> tuple[float, float] | None:
-    """Return the sum and the count that one case adds to a pooled metric."""
-    if name == "m10_schema_failure_rate":
-        return row.failures, row.events
-    if name == "m10_compliance_rate":
-        return row.events - row.failures, row.events
-    values = {
-        "m3_redundancy_jaccard_mean": row.jaccards,
-        "m8_summary_latency_ms_mean": row.summary_latencies,
-        "m8_buffer_decision_latency_ms_mean": row.decision_latencies,
-    }[name]
-    return None if values is None else (sum(values), len(values))
 
 
 def variant_document(
@@ -396,7 +508,7 @@ def _metric_parts(rows: Sequence[RunRow], found: dict[str, VariantEstimate]) -> 
         "m2_output_ctu_mean": _mean(found, "m2_output_ctu"),
         "m3_redundancy": {
             "jaccard_mean": _mean(found, "m3_redundancy_jaccard_mean"),
-            "threshold_rates": _threshold_rates(_pooled(row.jaccards for row in rows)),
+            "threshold_rates": _threshold_rates(rows),
         },
         "m4_trace_coverage": _with_ends(found["m4_trace_coverage"], empty=0.0),
         "m5_unsupported": {
@@ -452,11 +564,13 @@ def _run_parts(rows: Sequence[RunRow]) -> dict[str, object]:
     }
 
 
-def _threshold_rates(jaccards: Sequence[float]) -> dict[str, float | None]:
-    return {
-        name: sum(value >= least for value in jaccards) / len(jaccards) if jaccards else None
-        for name, least in THRESHOLD_KEYS.items()
-    }
+def _threshold_rates(rows: Sequence[RunRow]) -> dict[str, float | None]:
+    """Return the pooled shares of consecutive summaries that are alike."""
+    pools = [row.pools["m3_redundancy_jaccard_mean"] for row in rows]
+    total = sum(pool[1] for pool in pools if pool is not None)
+    if not total or None in pools:
+        return dict.fromkeys(THRESHOLD_KEYS)
+    return {name: sum(row.alike[name] for row in rows) / total for name in THRESHOLD_KEYS}
 
 
 def _intervals(found: dict[str, VariantEstimate]) -> dict[str, object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 from pathlib import Path
 
 import msgspec
@@ -15,18 +16,23 @@ from gatemark.evidence.whole_file import remark_words
 from gatemark.exams.runlog.records.fields import moment_ms
 from gatemark.exams.runlog.records.manifest import RunManifest, TraceEntry
 from gatemark.exams.runlog.records.names import case_of_trace_file, ctu, plain_case_id, text_hash
-from gatemark.exams.runlog.records.run import SEMANTIC_FIELDS, RunLog, VersionedRecord
+from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
 from gatemark.exams.runlog.records.trace import StreamDelta
 from gatemark.exams.runlog.records.trace_rules import TRACE_RULES, Mode
 from gatemark.exams.runlog.replay.moments import FALLBACK_STEP_MS
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import (
     CASE_LIST_END,
+    JSONL_ENDS,
     MANIFEST_END,
+    ReadTrace,
     TraceReading,
+    cases_of_traces,
+    find_traces,
+    kind_of_file,
+    look_at_run_log,
     look_at_trace,
     read_manifest,
-    read_run_log,
     read_trace,
 )
 from gatemark.exams.runlog.traces.trace import Trace, moment_of
@@ -36,7 +42,7 @@ def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -
     """Yield every mismatch of a log and its trace; lines count the records of the log.
 
     Hashes name this trace and this data set, windows lie inside the trace, timestamps come from
-    it, flushed text is what one agent said in the window, and summaries are as large as they say.
+    it, and flushed text is what one agent said in the window.
     """
     meta: VersionedRecord = log.meta
     for name, stated, expected in (
@@ -62,7 +68,6 @@ def audit_run(log: RunLog, trace: Trace, *, file_hash: str, dataset_hash: str) -
         path = "$.timestamp_derivation.missing_t_emitted_ms_count"
         yield Remark(1, "timestamps_from_trace", path, message)
     yield from _flush_remarks(log, trace)
-    yield from _summary_remarks(log)
 
 
 def _window_remarks(line: int, record: VersionedRecord, last_seq: int) -> Iterator[Remark]:
@@ -118,24 +123,8 @@ def _flush_remarks(log: RunLog, trace: Trace) -> Iterator[Remark]:
             yield Remark(line, "text_from_trace", "$.accumulated_ctu", message)
 
 
-def _summary_remarks(log: RunLog) -> Iterator[Remark]:
-    """Check that a summary's size fits its semantics text, and the text its fields."""
-    first_line = len(log.records()) - len(log.events) + 1
-    for line, event in enumerate(log.events, start=first_line):
-        text: str = event.summary_semantics_text
-        stated: object = event.summary_ctu
-        if isinstance(stated, int) and stated != ctu(text):
-            message = f"must be {ctu(text)}, the size of summary_semantics_text, got {stated}"
-            yield Remark(line, "summary_size", "$.summary_ctu", message)
-        fields = [getattr(event.summary_content, name, None) for name in SEMANTIC_FIELDS]
-        if all(isinstance(field, str) for field in fields) and text.strip() != (
-            " ".join(map(str, fields)).strip()
-        ):
-            message = f"must be the first {len(fields)} fields of summary_content, joined by spaces"
-            yield Remark(line, "semantics_text", "$.summary_semantics_text", message)
-
-
-RUN_ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
+MAX_TRACES = 4
+"""How many traces an audit keeps for the logs of other variants."""
 
 
 class TraceStats(msgspec.Struct, frozen=True):
@@ -179,6 +168,7 @@ class ValidateRequest(msgspec.Struct, frozen=True):
 
     paths: tuple[str, ...]
     mode: Mode = "strict"
+    compat: Compat = "gatemark"
     manifest: str | None = None
     traces: str | None = None
     max_errors: int = 20
@@ -190,11 +180,13 @@ def validate_runlogs(
     """Check files, and the traces, manifests and logs in folders."""
     files = _found(request.paths)
     checker = _Checker(request, _pinning_manifest(request, files))
-    checked: list[CheckedFile] = []
-    for path in files:
-        checked.append(checker.check(path))
+    by_path: dict[Path, CheckedFile] = {}
+    # The logs of one case follow each other, so that an audit reads their trace once.
+    for path in sorted(files, key=lambda path: path.name) if request.traces else files:
+        by_path[path] = checker.check(path)
         if on_progress is not None:
-            on_progress(len(checked), len(files))
+            on_progress(len(by_path), len(files))
+    checked = [by_path[path] for path in files]
     checked.extend(checker.missing())
     invalid = [file for file in checked if not file.valid]
     return RunlogReport(
@@ -218,10 +210,10 @@ def _found(places: Sequence[str]) -> list[Path]:
             inside = sorted(
                 one
                 for one in path.rglob("*")
-                if one.name.endswith(RUN_ENDS) and not one.name.endswith(CASE_LIST_END)
+                if one.name.endswith(JSONL_ENDS) and not one.name.endswith(CASE_LIST_END)
             )
             if not inside:
-                raise BadInputError(f"{place}: holds no {', '.join(RUN_ENDS)} files")
+                raise BadInputError(f"{place}: holds no {', '.join(JSONL_ENDS)} files")
             found.extend(inside)
         else:
             found.append(path)
@@ -253,25 +245,39 @@ class _Checker:
             {entry.case_id: entry for entry in manifest.entries} if manifest else {}
         )
         self._seen: set[str] = set()
+        self._compat: Compat = request.compat
         self._traces = Path(request.traces) if request.traces else None
+        self._trace_paths: dict[str, Path] | None = None
+        self._read_traces = lru_cache(maxsize=MAX_TRACES)(
+            partial(read_trace, mode=request.mode, allow_stub=True)
+        )
         self.rules = dict.fromkeys(TRACE_RULES, 0)
 
     def check(self, path: Path) -> CheckedFile:
-        """Check one file, by the kind that its name says."""
-        if case_of_trace_file(path.name) is not None:
-            return self._check_trace(path)
-        (checked,) = validate_files([str(path)], None, self._choices)
-        kind = checked.schema
-        problems, unlisted = list(checked.problems), checked.unlisted
-        if kind == "exaid.run" and not problems and self._traces is not None:
-            problems.extend(self._check_run(path, self._traces))
+        """Check one file by its records, whatever it is called."""
+        kind = kind_of_file(path)
+        is_trace = kind is None and case_of_trace_file(path.name) is not None
+        try:
+            if kind == "exaid.trace" or is_trace:
+                return self._check_trace(path)
+            if kind == "exaid.run":
+                return self._check_run(path)
+            (checked,) = validate_files([str(path)], None, self._choices)
+        except GatemarkError as error:
+            return CheckedFile(
+                file=str(path),
+                kind=kind or "unknown",
+                valid=False,
+                problems=error.lines(),
+                warnings=(),
+            )
         return CheckedFile(
             file=str(path),
-            kind=kind,
-            valid=not problems,
-            problems=tuple(problems),
+            kind=checked.schema,
+            valid=not checked.problems,
+            problems=checked.problems,
             warnings=checked.remarks,
-            unlisted=unlisted,
+            unlisted=checked.unlisted,
         )
 
     def missing(self) -> Iterator[CheckedFile]:
@@ -318,7 +324,9 @@ class _Checker:
     def _manifest_problems(self, path: Path, looked: TraceReading) -> Iterator[str]:
         if self._manifest is None:
             return
-        case_id = plain_case_id(case_of_trace_file(path.name) or "")
+        named = case_of_trace_file(path.name) or ""
+        meta_id = None if looked.trace is None else looked.trace.meta.case_id
+        case_id = plain_case_id(meta_id or named)
         entry = self._entries.get(case_id)
         if entry is None:
             yield f"{path}: is not listed in the manifest"
@@ -330,13 +338,34 @@ class _Checker:
                 f"{looked.content_hash}, the manifest says {entry.sha256})"
             )
 
-    def _check_run(self, path: Path, traces: Path) -> Iterator[str]:
-        log = read_run_log(str(path), compat="source", choices=self._choices)
-        trace = _trace_of(log, traces)
-        if trace is None:
+    def _check_run(self, path: Path) -> CheckedFile:
+        looked = look_at_run_log(str(path), compat=self._compat, choices=self._choices)
+        problems = list(looked.problems)
+        if looked.log is not None and self._traces is not None:
+            problems.extend(self._audit(path, looked.log, self._traces))
+        return CheckedFile(
+            file=str(path),
+            kind="exaid.run",
+            valid=not problems,
+            problems=tuple(problems),
+            warnings=looked.warnings,
+            unlisted=looked.unlisted,
+        )
+
+    def _trace(self, case_id: str, traces: Path) -> ReadTrace | None:
+        """Return the trace of a case, read once for all logs of the case."""
+        if self._trace_paths is None:
+            self._trace_paths = cases_of_traces(find_traces(str(traces)))
+        path = self._trace_paths.get(case_id)
+        if path is None:
+            return None
+        return self._read_traces(str(path))
+
+    def _audit(self, path: Path, log: RunLog, traces: Path) -> Iterator[str]:
+        read = self._trace(log.meta.case_id, traces)
+        if read is None:
             yield f"{path}: its trace is not in {traces}"
             return
-        read = read_trace(str(trace), mode=self._mode, allow_stub=True)
         stated = log.meta.trace_dataset_hash
         dataset = manifest_dataset_hash(self._manifest) if self._manifest else stated
         found: Iterator[Remark] = audit_run(
@@ -344,16 +373,6 @@ class _Checker:
         )
         for remark in found:
             yield remark_words(str(path), remark)
-
-
-def _trace_of(log: RunLog, traces: Path) -> Path | None:
-    """Find the trace of a log's case under any of its names."""
-    for name in (log.meta.case_id, f"{log.meta.case_id}.trace"):
-        for end in (".trace.jsonl.gz", ".trace.jsonl", ".jsonl.gz"):
-            path = traces / f"{name}{end}"
-            if path.is_file():
-                return path
-    return None
 
 
 def _stats(looked: TraceReading) -> TraceStats | None:

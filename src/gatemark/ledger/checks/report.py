@@ -64,6 +64,8 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
     troubles_unlisted: int
     unjudged: tuple[str, ...]
     caveats: tuple[str, ...]
+    decided_through: dict[str, int] = {}
+    """How many votes and moves of people were made in which way."""
     is_anchored: bool = False
     """Whether a checkpoint or key that the reader holds vouches for the ledger, not only itself."""
 
@@ -120,6 +122,7 @@ class TroubleList:
 
 
 SHOWN_TROUBLES = 20
+CLAIMED = "command line"
 
 
 def verified_text(report: LedgerReport) -> str:
@@ -146,6 +149,10 @@ def _lines(report: LedgerReport) -> Iterator[str]:
         yield f"could not be judged: {why}"
     for note in report.caveats:
         yield f"note: {note}"
+    if report.decided_through:
+        ways = (f"{count:,} by {way}" for way, count in sorted(report.decided_through.items()))
+        claims = " (names on a command line are claims)" * (CLAIMED in report.decided_through)
+        yield f"votes and moves of people: {', '.join(ways)}{claims}"
     if report.origin is not None:
         yield f"ledger {report.origin}"
     yield f"head   {report.head.seq} {report.head.digest}"

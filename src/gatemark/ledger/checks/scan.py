@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -16,13 +17,16 @@ from gatemark.ledger.checks.report import MOST_KEPT, TroubleList
 from gatemark.ledger.checks.results import SealedResults
 from gatemark.ledger.event import EMPTY, Event, EventRow, Head, checked_payload, event_of, row_bytes
 from gatemark.ledger.event_kinds import (
+    APPROVAL,
     BLOB_ERASED,
     CLOCK_SET_BACK,
     DECIDED_BY,
     PAYLOAD_ERASED,
     RESULT_SEALED,
+    SYSTEM,
     TRANSITION,
     BlobErased,
+    Channel,
     PayloadErased,
     check_payload_format,
     find_kind,
@@ -138,6 +142,7 @@ class EventScan:
         self.ring = ring
         self.results = SealedResults()
         self.decision_count = 0
+        self.ways: Counter[str] = Counter()
         self._further = further
         self.judged_until: int | None = None
         self.newer_from: int | None = None
@@ -308,7 +313,7 @@ class EventScan:
         elif row.kind == RESULT_SEALED:
             self._check_sealed_format(row.seq, sealed_format(payload))
         elif kind is not None and kind.is_decided:
-            self._note_rules(row.seq, payload)
+            self._note_decision(row, payload)
         elif kind is not None and DECIDED_BY in payload:
             self.troubles.add(row.seq, "payload", f"event {row.seq}: {row.kind} is not a decision")
         return is_beyond
@@ -318,6 +323,19 @@ class EventScan:
             self._note_newer(seq, f"seals a result that {newer_format(name)}")
         elif name != RESULT_FORMAT:
             self.troubles.add(seq, "result", f"event {seq}: {name!r} is not a format of results")
+
+    def _note_decision(self, row: EventRow, payload: Mapping[str, object]) -> None:
+        """Note how a decision was made, and the first one by newer rules."""
+        if row.kind in (TRANSITION, APPROVAL) and row.actor != SYSTEM:
+            said = payload.get(DECIDED_BY)
+            channel = said.get("channel") if isinstance(said, dict) else None
+            try:
+                way = msgspec.convert(channel, Channel).way if channel else "not recorded"
+            except msgspec.ValidationError as error:
+                self.troubles.add(row.seq, "decision", f"event {row.seq}: channel: {error}")
+                return
+            self.ways[way.replace("_", " ")] += 1
+        self._note_rules(row.seq, payload)
 
     def _note_rules(self, seq: int, payload: Mapping[str, object]) -> None:
         """Note the first decision by newer rules; the lifecycle reports it."""

@@ -166,6 +166,7 @@ class LedgerCheck:
             troubles_unlisted=self.troubles.count - len(troubles),
             unjudged=tuple(self.unjudged),
             caveats=tuple(self._caveats),
+            decided_through=dict(scan.ways),
             is_anchored=self._is_anchored,
         )
 

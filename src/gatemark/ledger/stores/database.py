@@ -24,6 +24,7 @@ from gatemark.core.errors import (
     BadInputError,
     ConflictError,
     NewerFormatError,
+    OutageError,
     RefusedError,
     UsageError,
 )
@@ -160,7 +161,8 @@ class SqlDatabase:
                 raise ConflictError(
                     f"{self.place}: the database is locked by another process; nothing was written"
                 ) from error
-            raise BadInputError(f"{self.place}: {trouble}: {reason}") from error
+            kind = OutageError if _is_outage(error) else BadInputError
+            raise kind(f"{self.place}: {trouble}: {reason}") from error
         except UnicodeDecodeError as error:
             # The driver meets damaged bytes where it tells of damage.
             raise BadInputError(f"{self.place}: {trouble}: it holds invalid text") from error
@@ -199,6 +201,23 @@ class _FrozenDatabase(SqlDatabase):
 def _dispose(*engines: sa.Engine) -> None:
     for engine in engines:
         engine.dispose()
+
+
+_FULL: Final = ("database or disk is full", "disk I/O error", "unable to open database file")
+
+
+def _is_outage(error: sa.exc.DBAPIError) -> bool:
+    """Whether the database is down, full or cut off, and not what was asked of it wrong."""
+    if error.connection_invalidated:
+        return True
+    state = str(getattr(error.orig, "sqlstate", "") or "")
+    if state:
+        # Connection exceptions, insufficient resources, operator intervention, system errors.
+        return state[:2] in {"08", "53", "57", "58"}
+    if not isinstance(error, sa.exc.OperationalError):
+        return False
+    is_server = "psycopg" in type(error.orig).__module__
+    return is_server or any(words in str(error.orig) for words in _FULL)
 
 
 def _first_line(error: sa.exc.DBAPIError) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec
 
 from gatemark.core.errors import NotAllowedError, RefusedError
-from gatemark.ledger.event_kinds import SYSTEM
+from gatemark.ledger.event_kinds import RULES_VERSION, SYSTEM
 from gatemark.lifecycle.commands import (
     Approve,
     PauseVersion,
@@ -37,19 +39,60 @@ from gatemark.lifecycle.model.release_policy import can_block
 from gatemark.lifecycle.model.stages import CANARY
 from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleState, Track
 
+NEVER: Final = 2**62
+"""The number of an event that is still to come."""
 
-def conflict_of_interest(state: LifecycleState, actor: str, version: str) -> str | None:
+
+def authors_of(state: LifecycleState, version: str) -> frozenset[str]:
+    """Return everybody who added the content of a version, under whatever name."""
+    versions = state.asset.versions
+    digest = versions[version].digest
+    return frozenset(known.author for known in versions.values() if known.digest == digest)
+
+
+def conflict_of_interest(
+    state: LifecycleState, actor: str, version: str, rules: int = RULES_VERSION
+) -> str | None:
     """Return why somebody with an approving role cannot approve this version."""
     asset = state.asset
     if actor == SYSTEM:
         return "the system cannot approve"
-    digest = asset.versions[version].digest
-    if actor in {known.author for known in asset.versions.values() if known.digest == digest}:
+    if rules >= 4:
+        if state.governance.policy.one_person:
+            return None
+        if "admin" in roles_of(state.governance, actor):
+            return f"{actor} is admin and cannot approve"
+    if actor in authors_of(state, version):
         return f"{actor} is the author of {asset.name}@{version} and cannot approve it"
     if asset.exam_editor == actor:
         return f"{actor} last edited the full pack of {asset.name} and cannot approve by it"
     if state.governance.policy_editor == actor:
         return f"{actor} adopted the release policy and cannot approve by it"
+    return None
+
+
+def lent_access(
+    governance: GovernanceState, person: str, lenders: Collection[str], at: datetime, before: int
+) -> str | None:
+    """Return how a person got access from one of the lenders in the time before an act.
+
+    Access counts when it came by other people too: whoever makes an account that makes an account
+    holds both. ``before`` is the event of the act, which later grants do not spoil.
+    """
+    span = governance.policy.approvals.access_span
+    paths: list[tuple[str, str]] = [(person, f"{person} got")]
+    seen = {person}
+    for holder, words in paths:
+        for grant in governance.access.get(holder, ()):
+            if grant.seq >= before or at - grant.at >= span:
+                continue
+            told = f"{words} {grant.what} from {grant.by}"
+            if grant.by in lenders:
+                hours = span / timedelta(hours=1)
+                return f"{told} less than {hours:g} hours before (event {grant.seq})"
+            if grant.by not in seen:
+                seen.add(grant.by)
+                paths.append((grant.by, f"{told}, who got"))
     return None
 
 
@@ -114,7 +157,25 @@ def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
     named = case.state.policy.approvals.approvers
     if named and vote.actor not in named:
         return "the policy names other approvers"
-    return conflict_of_interest(case.state, vote.actor, case.version)
+    conflict = conflict_of_interest(case.state, vote.actor, case.version, case.rules)
+    if conflict is None and case.rules >= 4:
+        lenders = {*authors_of(case.state, case.version), case.actor}
+        return lent_access(governance, vote.actor, lenders, vote.at, vote.seq)
+    return conflict
+
+
+def _conflict(
+    state: LifecycleState, actor: str, version: str, moment: DecisionMoment, *others: str
+) -> str | None:
+    """Return why somebody cannot vouch for a version now: who they are, or whose access they use.
+
+    ``others`` are people whose act is vouched for, besides the author.
+    """
+    found = conflict_of_interest(state, actor, version, moment.rules)
+    if found is not None or moment.rules < 4:
+        return found
+    lenders = {*authors_of(state, version), *others}
+    return lent_access(state.governance, actor, lenders, moment.now, NEVER)
 
 
 def expiry(state: LifecycleState, now: datetime) -> datetime:
@@ -131,7 +192,7 @@ def decide_approve(
 ) -> tuple[Fact, ...]:
     """Decide a vote on the next step; nobody approves their own work."""
     known_version(state, command.version)
-    conflict = conflict_of_interest(state, command.actor, command.version)
+    conflict = _conflict(state, command.actor, command.version, moment)
     if conflict is not None:
         raise NotAllowedError(conflict)
     require_role(state.governance, command.actor, ApprovalGiven.declared.roles, "approve")
@@ -192,7 +253,8 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
             "nothing to waive"
         )
     require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
-    if state.asset.versions[command.version].author == command.actor:
+    is_author = state.asset.versions[command.version].author == command.actor
+    if is_author and not (moment.rules >= 4 and policy.one_person):
         raise RefusedError(f"{command.actor} is the author and cannot override a gate for it")
     if not command.note.strip():
         raise RefusedError("an override needs a note that says why")
@@ -256,7 +318,7 @@ def _paused(state: LifecycleState, command: PauseVersion | ResumeVersion) -> Ver
 
 @decides(ReviewGlass)
 def decide_review(
-    state: LifecycleState, command: ReviewGlass, _moment: DecisionMoment
+    state: LifecycleState, command: ReviewGlass, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
     """Decide the review of a break-glass act by a second person."""
     known_version(state, command.version)
@@ -267,7 +329,7 @@ def decide_review(
         raise RefusedError(f"{state.asset.name}@{command.version} has no break-glass act to review")
     if glass.reviewed_by is not None:
         return ()
-    conflict = conflict_of_interest(state, command.actor, command.version)
+    conflict = _conflict(state, command.actor, command.version, moment, glass.actor)
     if conflict is not None or glass.actor == command.actor:
         raise RefusedError(conflict or f"{command.actor} used break-glass and cannot review it")
     return (

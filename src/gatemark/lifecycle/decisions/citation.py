@@ -74,6 +74,8 @@ class PromotionCase(msgspec.Struct, frozen=True):
     result_ids: tuple[str, ...]
     evidence: Mapping[str, Cited]
     now: datetime
+    actor: str
+    """Whoever takes the step."""
     rules: int = RULES_VERSION
 
     @property

@@ -54,11 +54,16 @@ class Inspector:
         self._assets: dict[str, Asset] = {}
         self._lost: set[str] = set()
         self._act: list[LifecycleEvent] = []
+        self._one_person_since: list[int] = []
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Acts by rules that are gone."""
-        return tuple(
+        """Acts by rules that are gone, and spans in which one person could do everything."""
+        alone = tuple(
+            f"event {seq}: from here on in one-person mode, so that nobody else had to approve"
+            for seq in self._one_person_since
+        )
+        return alone + tuple(
             f"{_events(numbers)}: recorded, not decided again: rules {version} are gone"
             for version, numbers in self._not_decided.items()
             if version <= max(self._rule_books)
@@ -132,6 +137,9 @@ class Inspector:
             for line in lines[:count]:
                 found.extend(self._wrong_names(state.governance, line, first))
                 advance(state, line)
+                # As the document says it: a later build may read a missing member differently.
+                if isinstance(line.fact, PolicyAdopted) and line.fact.policy.get("one_person"):
+                    self._one_person_since.append(line.seq)
         except NewerFormatError as error:
             # Whatever follows may rest on it.
             self._newer = f"event {first.seq}: {error}; decisions from here on are not judged"

@@ -108,6 +108,7 @@ def _case(
         result_ids=result_ids,
         evidence=command.evidence,
         now=moment.now,
+        actor=command.actor,
         rules=moment.rules,
     )
 

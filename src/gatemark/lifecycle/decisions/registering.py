@@ -17,19 +17,21 @@ from gatemark.lifecycle.events.versions import ExamSet, VersionAdded
 from gatemark.lifecycle.model.nouns import Role, look_of, name_problem
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
-_NEVER_WITH_ADMIN: Final[frozenset[Role]] = frozenset(APPROVING)
+_APART_FROM_ADMIN: Final[frozenset[Role]] = frozenset(
+    {*APPROVING, "author", "evaluator", "operator"}
+)
+"""Roles that take part in a release; whoever gives them out holds none of them."""
 
 
 @decides(GrantRoles)
 def decide_grant(
-    state: LifecycleState, command: GrantRoles, _moment: DecisionMoment
+    state: LifecycleState, command: GrantRoles, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
     """Only an admin grants roles; the first admin is whoever comes first, and is on record."""
     governance = state.governance
     if command.person == SYSTEM or "system" in command.roles:
         raise RefusedError("the role of the system cannot be granted to a person")
-    if "admin" in command.roles and _NEVER_WITH_ADMIN & set(command.roles):
-        raise RefusedError("an admin cannot approve: grant admin or an approving role, not both")
+    _check_duties(governance, command, moment)
     _check_name(governance, command.person)
     admins = {name for name, roles in governance.roles.items() if "admin" in roles}
     if not admins:
@@ -48,6 +50,34 @@ def decide_grant(
     return (RolesGranted(actor=command.person, roles=command.roles, note=command.note),)
 
 
+def _check_duties(governance: GovernanceState, command: GrantRoles, moment: DecisionMoment) -> None:
+    """Refuse roles that one person must not hold together."""
+    if moment.rules >= 4 and governance.policy.one_person:
+        others = set(governance.looks.values()) - {command.person}
+        if command.roles and others:
+            raise RefusedError(
+                f"this store is in one-person mode, for {', '.join(sorted(others))}; before "
+                "somebody else gets a role, adopt a release policy without one_person: "
+                "gatemark policy adopt FILE"
+            )
+        return
+    if "admin" not in command.roles:
+        return
+    if moment.rules < 4:
+        if set(APPROVING) & set(command.roles):
+            raise RefusedError(
+                "an admin cannot approve: grant admin or an approving role, not both"
+            )
+        return
+    both = [role for role in command.roles if role in _APART_FROM_ADMIN]
+    if both:
+        raise RefusedError(
+            f"admin is apart from {', '.join(both)}: whoever grants roles takes no part in a "
+            "release; grant admin to another person, or, where you work alone, adopt a release "
+            "policy with one_person: true first (gatemark policy adopt FILE)"
+        )
+
+
 def _check_name(governance: GovernanceState, person: str) -> None:
     """Two names that look alike would be two votes of one person, or one of somebody else."""
     problem = name_problem(person)
@@ -64,6 +94,9 @@ def decide_adopt(
 ) -> tuple[Fact, ...]:
     """Only an admin, who cannot approve, changes what approvals are for.
 
+    One-person mode is for a store that one person has to themselves: an admin could otherwise use
+    it to do without the approvals of others.
+
     The system may only say which default a new store starts with, before anything else happens.
     """
     governance = state.governance
@@ -76,6 +109,12 @@ def decide_adopt(
         require_role(
             governance, command.actor, PolicyAdopted.declared.roles, "adopt a release policy"
         )
+        others = sorted(set(governance.looks.values()) - {command.actor})
+        if moment.rules >= 4 and command.policy.one_person and others:
+            raise RefusedError(
+                f"one_person is for a store of one person, but {', '.join(others)} "
+                f"{'has or had a role' if len(others) == 1 else 'have or had roles'} here"
+            )
         if policy_digest == governance.policy_digest:
             return ()
     return (PolicyAdopted(policy=document, policy_digest=policy_digest, note=command.note),)

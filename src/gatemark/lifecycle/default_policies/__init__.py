@@ -19,7 +19,7 @@ FIRST: Final = "0.1.0"
 """The default of stores without an event about it."""
 NEWEST: Final = "0.2.0"
 """The default that a new store starts with."""
-_RELEASES: Final = {"0.1.0": 1, "0.2.0": 4}
+_RELEASES: Final = {"0.1.0": 1, "0.2.0": 5}
 """Releases with a default of their own, and the version of the rules since which it is one."""
 
 

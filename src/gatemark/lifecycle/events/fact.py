@@ -162,6 +162,12 @@ class LifecycleEvent(msgspec.Struct, frozen=True):
         """The version of the rules that decided it."""
         return 1 if self.decided_by is None else self.decided_by.rules
 
+    @property
+    def through(self) -> str:
+        """How it was made, in words; empty where the ledger does not say."""
+        channel = None if self.decided_by is None else self.decided_by.channel
+        return "" if channel is None else channel.words
+
 
 F = TypeVar("F", bound=Fact)
 

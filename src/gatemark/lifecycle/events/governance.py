@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.lifecycle.commands import AdoptPolicy, Command, GrantRoles
 from gatemark.lifecycle.events.fact import GovernanceFact, LifecycleEvent, event
 from gatemark.lifecycle.model.nouns import Actor, Digest, Note, Role, look_of
 from gatemark.lifecycle.model.release_policy import recorded_policy
-from gatemark.lifecycle.model.state import GovernanceState
+from gatemark.lifecycle.model.state import AccessGrant, GovernanceState
 
 
 @event("roles_granted", "the roles of a person change", roles=("admin",))
@@ -24,8 +24,11 @@ class RolesGranted(GovernanceFact, frozen=True, kw_only=True):
         if len(set(self.roles)) != len(self.roles):
             raise InvalidValueError(f"roles of {self.actor} come twice: {', '.join(self.roles)}")
 
-    def apply(self, governance: GovernanceState, _event: LifecycleEvent) -> None:
-        """Replace the roles of the person."""
+    def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
+        """Replace the roles of the person, and note who gave the new ones."""
+        new = [role for role in self.roles if role not in governance.roles.get(self.actor, ())]
+        if new:
+            _note_access(governance, event, self.actor, f"the role {', '.join(new)}")
         governance.looks.setdefault(look_of(self.actor), self.actor)
         if self.roles:
             governance.roles[self.actor] = self.roles
@@ -43,6 +46,34 @@ class RolesGranted(GovernanceFact, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         return ", ".join(self.roles) or "no role any more"
+
+
+def _note_access(
+    governance: GovernanceState, event: LifecycleEvent, person: str, what: str
+) -> None:
+    if event.actor != person:
+        grant = AccessGrant(event.seq, event.at, event.actor, what)
+        governance.access.setdefault(person, []).append(grant)
+
+
+@event("access_given", "somebody gives a person a way to sign in", roles=(), is_decided=False)
+class AccessGiven(GovernanceFact, frozen=True, kw_only=True):
+    """Somebody gave a person a way into their account: a link, with which a password is set."""
+
+    person: Actor
+    what: Literal["link"] = "link"
+
+    def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
+        """Note who could have used the account since."""
+        _note_access(governance, event, self.person, f"a {self.what} to set the password")
+
+    @property
+    def label(self) -> str:
+        return self.person
+
+    @property
+    def sentence(self) -> str:
+        return f"got a {self.what} to set the password"
 
 
 @event(

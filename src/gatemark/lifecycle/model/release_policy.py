@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from typing import Annotated, Final, Literal
 
@@ -25,6 +26,7 @@ GATES: Final[tuple[Gate, ...]] = (
     "sign_off",
     "security_review",
 )
+DEFAULT_ACCESS_HOURS: Final = 72.0
 OVERRIDABLE: Final[frozenset[Gate]] = frozenset({"replay"})
 """The only gates that a policy may let people override."""
 
@@ -81,6 +83,14 @@ class Approvals(Noun, frozen=True, kw_only=True):
     approvers: tuple[str, ...] = ()
     expire_hours: Hours = 72
     waiver_max_days: Annotated[float, Meta(gt=0, le=366)] = 14
+    access_hours: Hours | None = None
+    """A vote does not count if its giver got a role, link or password from the author of the
+    version or from whoever promotes it, less than this many hours before (default: 72)."""
+
+    @property
+    def access_span(self) -> timedelta:
+        """For how long access that the author gave does not lend a vote."""
+        return timedelta(hours=self.access_hours or DEFAULT_ACCESS_HOURS)
 
     def needed(self, stage: Stage, risk: str) -> int:
         """How many approvals a step needs."""
@@ -247,6 +257,9 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
     break_glass_review_hours: Annotated[float, Meta(gt=0, le=24)] = 24
     clock_skew_seconds: Annotated[float, Meta(ge=0, le=600)] = 10
     shadow: ShadowRules | None = None
+    one_person: bool = False
+    """One-person mode: one person may hold every role and approve their own versions. Only for a
+    store in which nobody else ever had a role; every page and report says so."""
     assets: tuple[AssetRule, ...] = ()
 
     def __post_init__(self) -> None:

@@ -221,6 +221,15 @@ def _first_policy() -> ReleasePolicy:
     return recorded_policy(default_document(FIRST))
 
 
+class AccessGrant(msgspec.Struct, frozen=True):
+    """One time that somebody gave a person a role, or a way into their account."""
+
+    seq: int
+    at: datetime
+    by: str
+    what: str
+
+
 class GovernanceState(msgspec.Struct):
     """Who may do what, and the release policy in force since the event ``policy_seq``.
 
@@ -228,10 +237,12 @@ class GovernanceState(msgspec.Struct):
     the highest version of the rules that decided anything so far.
 
     ``looks`` are the names of everybody who ever had a role, by what a reader sees of them.
+    ``access`` is what each person was given by others, oldest first.
     """
 
     roles: dict[str, tuple[Role, ...]] = {}
     looks: dict[str, str] = {}
+    access: dict[str, list[AccessGrant]] = {}
     policy: ReleasePolicy = msgspec.field(default_factory=_first_policy)
     policy_digest: str = msgspec.field(default_factory=lambda: default_digest(FIRST))
     policy_editor: str | None = None

@@ -21,6 +21,7 @@ from gatemark.lifecycle.views.views import (
 from gatemark.report import words
 
 SHOWN_DIGITS = 12
+ONE_PERSON = "ONE-PERSON MODE: one person may hold every role and approve their own versions"
 
 
 def short(digest: str) -> str:
@@ -64,6 +65,7 @@ def list_text(rows: Sequence[AssetRow]) -> str:
 def asset_text(card: AssetCard) -> str:
     """An asset and its versions."""
     lines = [
+        *([ONE_PERSON] if card.is_one_person else []),
         f"{card.asset}: {card.kind}, {card.risk} risk, revision {card.revision}",
         f"live in {card.environment}: {card.enabled or 'nothing'}",
         f"full pack: {card.full_pack or 'not set'}"
@@ -137,6 +139,8 @@ def why_text(why: Why) -> str:
         f"{why.asset}@{why.version} is {why.stage} in {why.environment}{since}",
         f"  author {why.author}, parent {why.parent or 'none'}, digest {short(why.digest)}",
     ]
+    if why.is_one_person:
+        lines.append(f"  {ONE_PERSON}")
     if why.paused:
         lines.append(f"  PAUSED: {words.one_line(why.paused)}")
     if why.glass:
@@ -156,6 +160,7 @@ def why_text(why: Why) -> str:
         lines.extend(
             f"  {vote.actor}: {vote.decision} for {vote.stage}, {words.moment(vote.at)}, "
             + _vote_word(vote)
+            + _through(vote.through)
             for vote in why.votes
         )
     if why.overrides:
@@ -165,6 +170,10 @@ def why_text(why: Why) -> str:
     if not why.next_moves:
         lines.append("  nothing: this stage is an end")
     return _text(lines)
+
+
+def _through(through: str) -> str:
+    return f" ({words.one_line(through)})" if through else ""
 
 
 def _vote_word(vote: ShownVote) -> str:
@@ -191,7 +200,7 @@ def _citation(one: Citation) -> str:
 def _step(step: ClimbStep) -> list[str]:
     lines = [
         f"  {step.before} → {step.after} ({step.cause}) by {step.actor}, "
-        f"{words.moment(step.at)}, event {step.seq}"
+        f"{words.moment(step.at)}, event {step.seq}{_through(step.through)}"
     ]
     if step.approved_by:
         lines.append(f"    approved by {', '.join(step.approved_by)}")

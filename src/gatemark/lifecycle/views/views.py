@@ -103,6 +103,8 @@ class ShownVote(View, frozen=True, kw_only=True):
     is_expired: bool = False
     is_replaced: bool = False
     note: str = ""
+    through: str = ""
+    """How the vote was cast and what vouches for its giver; empty where the ledger does not say."""
 
 
 class ClimbStep(View, frozen=True, kw_only=True):
@@ -120,6 +122,7 @@ class ClimbStep(View, frozen=True, kw_only=True):
     window_count: int
     gates: tuple[GateFinding, ...]
     policy_digest: str
+    through: str = ""
 
 
 class Why(View, frozen=True, kw_only=True):
@@ -145,6 +148,8 @@ class Why(View, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     problems: tuple[str, ...]
     next_moves: tuple[str, ...]
+    is_one_person: bool = False
+    """Whether the store is in one-person mode: nobody else had to approve."""
 
 
 class VersionLine(View, frozen=True, kw_only=True):
@@ -175,6 +180,7 @@ class AssetCard(View, frozen=True, kw_only=True):
     enabled: str | None
     canary: str | None
     versions: tuple[VersionLine, ...]
+    is_one_person: bool = False
 
 
 class AssetRow(View, frozen=True, kw_only=True):
@@ -215,6 +221,7 @@ def _card(state: LifecycleState, asset: str, environment: str) -> AssetCard:
         versions=tuple(
             _line(state, environment, name) for name in reversed(list(state.asset.versions))
         ),
+        is_one_person=state.governance.policy.one_person,
     )
 
 

@@ -57,6 +57,7 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
         votes=_votes(lines, environment, ref.version, steps, workspace.clock()),
         overrides=_overrides(lines, environment, ref.version),
         problems=_problems(track, citations),
+        is_one_person=state.governance.policy.one_person,
         next_moves=tuple(
             f"{row.after} ({row.cause} by {', '.join(row.roles)})"
             for row in MOVES
@@ -92,6 +93,7 @@ def _climb(
                 window_count=len(fact.windows),
                 gates=fact.gates,
                 policy_digest=fact.policy_digest,
+                through=line.through,
             )
         )
     return tuple(steps)
@@ -173,6 +175,7 @@ def _votes(
             is_replaced=last[line.actor, line.fact.stage] != line.seq,
             is_expired=now >= line.fact.expires_at,
             note=line.fact.note,
+            through=line.through,
         )
         for line in lines
         if isinstance(line.fact, ApprovalGiven)

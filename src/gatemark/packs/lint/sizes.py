@@ -13,8 +13,7 @@ from gatemark.packs.baselines import results_of_pack
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import RULES, Pack, SuiteSpec
 from gatemark.packs.pack_file import OpenPack, scorer_of, suite_plugin
-from gatemark.packs.policy import bound_of, guard_of, pooled_suites, regression_mode
-from gatemark.packs.rejudge import limit_of
+from gatemark.packs.policy import bound_of, guard_of, limit_of, pooled_suites, regression_mode
 from gatemark.scorers.scorer import Scorable
 from gatemark.statistics.paired.verdict_rates import AdaptiveRates, SuiteDesign, adaptive_rates
 from gatemark.targets.port import Reply

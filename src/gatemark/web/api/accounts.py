@@ -126,7 +126,14 @@ def start(request: Request, body: SignIn) -> Response:
     check_rate(site, request, body.name)
     before = request.cookies.get(site.cookie)
     where = address_of(request)
-    secret = sign_in(site.workspace, body.name, body.password, where=where, before=before)
+    secret = sign_in(
+        site.workspace,
+        body.name,
+        body.password,
+        where=where,
+        before=before,
+        failures=site.failures,
+    )
     return let_in(site, reply(Acknowledged()), secret)
 
 

@@ -16,12 +16,15 @@ from fastapi.routing import APIRoute
 from gatemark.accounts.nouns import ALIVE_S
 from gatemark.accounts.open_stores import answers_of
 from gatemark.core.canonical import digest
+from gatemark.evidence.source import parse_strictly
+from gatemark.web.guards import SAFE
 from gatemark.web.problems import PROBLEM, ProblemResponse
 from gatemark.web.site import Site, site_of, visitor
 
 HEADER: Final = "idempotency-key"
 ONCE: Final = frozenset({"secret", "link"})
 """Keys whose values are shown once; a repeated answer has null there."""
+MAX_DEPTH: Final = 64
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}\Z")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -34,6 +37,7 @@ class KeyedRoute(APIRoute):
         usual = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
+            await _check_json(request)
             key = request.headers.get(HEADER)
             if request.method != "POST" or key is None:
                 return await usual(request)
@@ -45,6 +49,23 @@ class KeyedRoute(APIRoute):
             return await _once(request, key, usual)
 
         return handle
+
+
+async def _check_json(request: Request) -> None:
+    """Refuse a body that two readers could understand differently, before anything acts on it."""
+    kind = request.headers.get("content-type", "json").partition(";")[0]
+    if request.method in SAFE or not kind.strip().lower().endswith("json"):
+        return
+    body = await request.body()
+    if not body.strip():
+        return
+    _, problems = parse_strictly(body, max_depth=MAX_DEPTH)
+    if problems:
+        raise ProblemResponse(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "the body cannot be used",
+            reasons=tuple(f"{problem.path}: {problem.message}" for problem in problems[:20]),
+        )
 
 
 async def _once(request: Request, key: str, usual: Handler) -> Response:

@@ -34,9 +34,10 @@ def events(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
 ) -> Response:
     """Events, the newest first; ``next`` is the cursor for the page after."""
-    caller(request)
+    identity = caller(request)
     workspace = site_of(request).workspace
-    return reply(event_page(workspace, before=before, kind=kind, subject=subject, limit=limit))
+    found = event_page(workspace, identity, before=before, kind=kind, subject=subject, limit=limit)
+    return reply(found)
 
 
 @router.get("/ledger/checkpoints", responses=answers(tuple[CheckpointView, ...]))

@@ -18,6 +18,7 @@ from gatemark.ledger.event_kinds import (
     REVIEW_CREATED,
     REVIEW_LOOKED_AT,
     REVIEW_UNBLINDED,
+    SIGN_IN_FAILED,
 )
 from gatemark.ledger.journey import VerifyRequest
 from gatemark.ledger.keys import sign_checkpoint
@@ -80,13 +81,17 @@ def verified(site: Site) -> LedgerReport:
 
 def event_page(
     workspace: Workspace,
+    identity: Identity,
     *,
     before: int | None = None,
     kind: str | None = None,
     subject: str | None = None,
     limit: int = 50,
 ) -> EventPage:
-    """Events with smaller numbers than ``before``, the newest first."""
+    """Events with smaller numbers than ``before``, the newest first.
+
+    Whose sign-ins failed, and from where, is for admins and auditors.
+    """
     store = workspace.existing_store().events
     end = asset_state_cache(workspace).head().seq + 1 if before is None else before
     if kind is None and subject is None:
@@ -100,6 +105,10 @@ def event_page(
         found = list(kept)[-limit:]
         more = len(kept) > limit
     kept_back = _kept_back(workspace, [event for event, _ in found])
+    if not SIGNING & set(identity.roles):
+        for event, payload in found:
+            if event.kind == SIGN_IN_FAILED and payload is not None:
+                kept_back[event.seq] = tuple(sorted(name for name in payload if name != "count"))
     items = tuple(
         EventView(
             seq=event.seq,

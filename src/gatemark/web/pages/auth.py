@@ -56,7 +56,14 @@ def sign_in_post(request: Request, fields: Fields) -> Response:
     before = request.cookies.get(site.cookie)
     try:
         where = address_of(request)
-        secret = sign_in(site.workspace, name, one(fields, "password"), where=where, before=before)
+        secret = sign_in(
+            site.workspace,
+            name,
+            one(fields, "password"),
+            where=where,
+            before=before,
+            failures=site.failures,
+        )
     except GatemarkError as error:
         return sign_in_again(request, HTTPStatus.FORBIDDEN, to=to, trouble=str(error), name=name)
     return let_in(site, RedirectResponse(to, status_code=303), secret)

@@ -28,7 +28,12 @@ def _context(
     site: Site, identity: Identity, before: int | None, kind: str, subject: str
 ) -> dict[str, object]:
     view = event_page(
-        site.workspace, before=before, kind=kind or None, subject=subject or None, limit=SHOWN
+        site.workspace,
+        identity,
+        before=before,
+        kind=kind or None,
+        subject=subject or None,
+        limit=SHOWN,
     )
     payloads = {
         event.seq: json_text(event.payload) for event in view.items if event.payload is not None

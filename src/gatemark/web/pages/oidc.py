@@ -61,6 +61,7 @@ def from_provider(request: Request) -> Response:
         redirect_uri=redirect_uri(site),
         where=address_of(request),
         before=request.cookies.get(site.cookie),
+        failures=site.failures,
     )
     try:
         done = finish(site.workspace, way, back)

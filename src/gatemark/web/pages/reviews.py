@@ -100,7 +100,9 @@ def review_page(request: Request, name: str, begin: str = "", pair: str | None =
     card = review_card(workspace, identity, name)
     if card.line.state == "closed":
         outcome = kept_outcome(site_of(request), name)
-        return page(request, "review_closed.html", identity, _closed(request, card, outcome))
+        return page(
+            request, "review_closed.html", identity, _closed(request, identity, card, outcome)
+        )
     mine = card.line.mine
     votes_now = mine.why_not is None and (mine.is_named or mine.has_begun or bool(begin))
     if not votes_now:
@@ -172,10 +174,12 @@ def close_post(request: Request, name: str, fields: Fields) -> Response:
     return back(f"/reviews/{part(name)}", "unblinded")
 
 
-def _closed(request: Request, card: ReviewCard, outcome: ReviewOutcome) -> dict[str, object]:
+def _closed(
+    request: Request, identity: Identity, card: ReviewCard, outcome: ReviewOutcome
+) -> dict[str, object]:
     workspace = site_of(request).workspace
     name = card.line.review
-    log = event_page(workspace, subject=f"review:{name}", limit=SHOWN)
+    log = event_page(workspace, identity, subject=f"review:{name}", limit=SHOWN)
     return {
         "title": f"Review {name}",
         "card": card,

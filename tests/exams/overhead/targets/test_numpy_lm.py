@@ -23,7 +23,7 @@ from gatemark.exams.overhead.targets.numpy_lm import (
 from gatemark.exams.overhead.targets.port import OverheadTarget, PassSeeds
 
 Run = Callable[..., Any]
-SMALL = "{guard: %s, windows: 60, steps: 300}"
+SMALL = "{guard: %s, windows: 200, steps: 300}"
 
 
 def configure(folder: Path, guard: str) -> Path:

@@ -269,14 +269,14 @@ from gatemark.exams.overhead.targets.port import Loss, EvidenceWindow
 class Own:
     kind, device, seq_len, stride, guards = "ppl_causal", "cpu", 4, 4, ("g",)
     def __init__(self, cost): self.cost, self.on = cost, False
-    def windows(self): return [EvidenceWindow(bytes([i]) * 4, i) for i in range(12)]
+    def windows(self): return [EvidenceWindow(bytes([i]) * 4, i) for i in range(200)]
     def snapshot(self): return None
     def restore(self, snapshot): self.on = False
     def fingerprint(self): return "constant"
     def toggle(self, *, guarded): self.on = guarded
     def evaluate(self, window):
         print("a target may print")
-        return Loss(4, 2 + window.data / 10 + self.cost * self.on)
+        return Loss(100, 2 + window.data / 1000 + self.cost * self.on)
 
 def build(options, seeds):
     return Own(options["cost"])
@@ -332,8 +332,8 @@ def test_no_guard_is_touched_before_the_first_pass_is_over() -> None:
 
 GROWING = """
         self.seen = getattr(self, "seen", 0) + self.on
-        drift = 0.0 if self.seen <= 13 else self.cost
-        return Loss(4, 2 + window.data / 10 + drift * self.on)
+        drift = 0.0 if self.seen <= 201 else self.cost
+        return Loss(100, 2 + window.data / 1000 + drift * self.on)
 """
 
 

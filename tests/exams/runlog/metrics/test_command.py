@@ -314,7 +314,6 @@ def test_a_truncated_log_is_refused(world: World, metrics: Metrics, tmp_path: Pa
     ("meta", "message"),
     [
         ({"history_k": 5}, "different history_k (3 in case-0 and 2 more, 5 in case-1)"),
-        ({"trigger_policy": "no_buffer"}, "different trigger_policy (full_exaid in case-0 and 2"),
         (
             {"compat": "source"},
             "different compat (gatemark in case-0 and 2 more, source in case-1)",
@@ -331,6 +330,35 @@ def test_logs_that_were_made_under_other_settings_are_not_averaged_with_the_rest
     refused(world, metrics, tmp_path, f"V0: its logs were made with {message}")
 
 
+@pytest.mark.parametrize(
+    ("meta", "event", "message"),
+    [
+        ({"trigger_policy": "no_buffer"}, {}, "must be full_exaid under V0, got no_buffer"),
+        ({}, {"summary_ctu": 1}, "must be 2, the size of summary_semantics_text, got 1"),
+        (
+            {},
+            {"llm_usage": {"tokengate_config_hash": "sha256:0"}},
+            "belongs to run_meta, in one place only at $.llm_usage.tokengate_config_hash",
+        ),
+    ],
+)
+def test_a_log_that_contradicts_itself_is_not_measured(  # noqa: PLR0917
+    world: World,
+    metrics: Metrics,
+    tmp_path: Path,
+    meta: dict[str, Any],
+    event: dict[str, Any],
+    message: str,
+) -> None:
+    records = [
+        world.meta("case-1", "V0", **meta),
+        world.decision("case-1", "V0", 0, 3),
+        world.event("case-1", "V0", 0, "Fever.", (1, 3), **event),
+    ]
+    world.write_log("case-1", "V0", records)
+    refused(world, metrics, tmp_path, message)
+
+
 def test_what_a_reader_should_know_about_the_logs_is_told_with_the_verdict(
     world: World, metrics: Metrics
 ) -> None:
@@ -343,14 +371,13 @@ def test_what_a_reader_should_know_about_the_logs_is_told_with_the_verdict(
     records = [
         world.meta("case-0", "V0"),
         world.decision("case-0", "V0", 0, 3),
-        world.event("case-0", "V0", 0, "Fever.", (3, 1), summary_ctu=900),
+        world.event("case-0", "V0", 0, "Fever.", (3, 1)),
     ]
     world.write_log("case-0", "V0", records)
     ran = metrics(world, "--max-k", "9", "--gate", "m6b_mean=0.9", "--json")
     assert ran.code == 0
     assert ran.json["caveats"] == [
         "the logs of V0 come from 2 runs that differ in eval_run_id",
-        "1 summaries of V0 state another size than their text has; M2 and M7b count the stated one",
         "1 summaries of V0 have a window that ends before it starts; it supports nothing",
         "the logs of V1 were made with compat source, not gatemark",
         "the logs of V0 name another concept extractor than the one that ran (max_k)",
@@ -751,3 +778,18 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_help(
     assert RUNLOG_VERBS[verb][1] in ran.out
     assert "Examples:" in ran.out
     assert f"  {verb} " in gatemark("runlog", "--help").out
+
+
+def test_gates_compare_intervals_and_variants(world: World, metrics: Metrics) -> None:
+    ran = metrics(world, "--gate", "m6b_mean=0.9", "--against", "interval", "--json")
+    assert ran.code == 3
+    assert ran.json["blockers"] == ["V0.m6b_mean rests on 4 items, needs 10"]
+    paired = ("--judged", "V1", "--reference", "V0", "--paired-gate", "m6b_mean=0.1", "--json")
+    ran = metrics(world, *paired)
+    assert ran.code == 3
+    assert ran.json["blockers"] == ["V1.worse_by.m6b_mean rests on 4 items, needs 10"]
+    alone = metrics(world, "--paired-gate", "m6b_mean=0.1")
+    assert alone.code == 2
+    assert "reference must be another variant" in alone.err
+    twice = metrics(world, "--paired-gate", "m6b_mean=0.1", "--paired-gate", "m6b_mean=0.2")
+    assert "--paired-gate names m6b_mean more than once" in twice.err

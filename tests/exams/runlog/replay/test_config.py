@@ -57,7 +57,7 @@ def change(path: str, value) -> dict:
         ("summarizer.history_k", ..., "missing required field `history_k`"),
         ("summarizer.history_k", 0, ">= 1"),
         ("summarizer", ..., "missing required field `summarizer`"),
-        ("variant_id", "V7", "unknown variant 'V7'"),
+        ("variant_id", "V 7", "variant_id must be a letter and then letters"),
         ("trigger_policy", "turn_end", "trigger_policy of V0 must be 'full_exaid'"),
         (
             "components.token_gate.enabled",

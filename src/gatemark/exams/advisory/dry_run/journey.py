@@ -34,7 +34,7 @@ from gatemark.exams.advisory.dry_run.run import (
     RandomBytes,
     run_advisory,
 )
-from gatemark.exams.advisory.history import DECISIONS, HISTORY
+from gatemark.exams.advisory.exam import DECISIONS, HISTORY
 from gatemark.exams.advisory.journey import (
     KIND,
     dated,

@@ -36,6 +36,7 @@ from gatemark.exams.runlog.calibrate.sweep import (
 )
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, json_hash
+from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
 from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest, read_trace
 
@@ -50,6 +51,7 @@ class CalibrateRequest(msgspec.Struct, frozen=True):
     manifest: str | None = None
     config: str | None = None
     compat: str | None = None
+    mode: Mode = "strict"
     allow_stub: bool = False
     code_commit: str = UNKNOWN_COMMIT
 
@@ -57,6 +59,7 @@ class CalibrateRequest(msgspec.Struct, frozen=True):
 class _SweepJob(msgspec.Struct, frozen=True):
     config: SweepConfig
     entries: tuple[tuple[str, str], ...]
+    mode: Mode
     allow_stub: bool
 
 
@@ -85,13 +88,13 @@ def calibrate(
     if path is None:
         raise BadInputError(f"{request.traces}: has no manifest near it; name one with --manifest")
     manifest = read_manifest(str(path))
-    cases, failed = _read_cases(manifest, folder, allow_stub=request.allow_stub)
+    cases, failed = _read_cases(manifest, folder, request)
     _refuse_many_failures(failed, len(manifest.entries), config)
     valid, invalid = policies(config.grid)
     if not valid:
         raise BadInputError("the grid holds no valid policy")
     entries = tuple((case.case_id, str(folder / _file(manifest, case.case_id))) for case in cases)
-    job = _SweepJob(config, entries, request.allow_stub)
+    job = _SweepJob(config, entries, request.mode, request.allow_stub)
     found: list[CaseSweep] = []
     for data in engine.run(partial(_sweep, job), _batches(valid)):
         found.extend(msgspec.msgpack.decode(data, type=list[CaseSweep]))
@@ -117,13 +120,17 @@ def _file(manifest: RunManifest, case_id: str) -> str:
 
 
 def _read_cases(
-    manifest: RunManifest, folder: Path, *, allow_stub: bool
+    manifest: RunManifest, folder: Path, request: CalibrateRequest
 ) -> tuple[list[SweepCase], dict[str, str]]:
     cases: list[SweepCase] = []
     failed: dict[str, str] = {}
     for entry in manifest.entries:
         try:
-            read = read_trace(str(folder / Path(entry.file).name), allow_stub=allow_stub)
+            read = read_trace(
+                str(folder / Path(entry.file).name),
+                mode=request.mode,
+                allow_stub=request.allow_stub,
+            )
             if read.content_hash != entry.sha256:
                 raise BadInputError(f"{entry.file}: is not the trace of the manifest")
             cases.append(sweep_case(read.trace))
@@ -147,7 +154,8 @@ def _refuse_many_failures(failed: dict[str, str], total: int, config: SweepConfi
 def _sweep(job: _SweepJob, batch: Sequence[GatePolicy]) -> bytes:
     """Replay some policies on every case; each worker reads the traces."""
     cases = [
-        sweep_case(read_trace(path, allow_stub=job.allow_stub).trace) for _, path in job.entries
+        sweep_case(read_trace(path, mode=job.mode, allow_stub=job.allow_stub).trace)
+        for _, path in job.entries
     ]
     return msgspec.msgpack.encode(
         [case_sweep(case, policy, job.config) for policy in batch for case in cases]

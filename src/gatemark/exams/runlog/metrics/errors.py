@@ -13,10 +13,15 @@ from gatemark.exams.runlog.metrics.error_analysis import DEFAULT_EXCERPT_CHARS, 
 from gatemark.exams.runlog.metrics.measure_case import TracedCase, find_logs
 from gatemark.exams.runlog.read_rows import read_rows
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
-from gatemark.exams.runlog.records.names import case_of_trace_file, plain_case_id
+from gatemark.exams.runlog.records.names import plain_case_id
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.records.trace_rules import Mode
-from gatemark.exams.runlog.traces.files import find_traces, read_run_log, read_trace
+from gatemark.exams.runlog.traces.files import (
+    cases_of_traces,
+    find_traces,
+    read_run_log,
+    read_trace,
+)
 
 ERRORS_FILE = "error_analysis.jsonl"
 
@@ -48,7 +53,7 @@ def analyse_errors(request: ErrorsRequest) -> ErrorsFound:
     """Analyse every case that the metrics flag."""
     rows = read_rows(inspect_source(request.metrics), ReadingChoices())
     flagged = [row for row in rows if row.outlier_flags]
-    traces = {case_of_trace_file(path.name): str(path) for path in find_traces(request.traces)}
+    traces = cases_of_traces(find_traces(request.traces))
     logs = find_logs(request.runs, tuple(sorted({row.variant_id for row in flagged})))
     analyses = tuple(_analysed(request, row, logs, traces) for row in flagged)
     return ErrorsFound(case_count=len(rows), analyses=analyses)
@@ -58,19 +63,19 @@ def _analysed(
     request: ErrorsRequest,
     row: PerCaseMetrics,
     logs: dict[str, dict[str, str]],
-    traces: dict[str | None, str],
+    traces: dict[str, Path],
 ) -> dict[str, object]:
-    log_path = logs.get(row.variant_id, {}).get(row.case_id)
-    trace_path = traces.get(row.case_id)
+    log_path = logs.get(row.variant_id, {}).get(plain_case_id(row.case_id))
+    trace_path = traces.get(plain_case_id(row.case_id))
     if log_path is None or trace_path is None:
         lost, where = ("log", request.runs) if log_path is None else ("trace", request.traces)
         raise BadInputError(f"{where}: has no {lost} of {row.case_id} under {row.variant_id}")
     mode: Mode = "inspect" if request.compat == "source" else "strict"
-    trace = read_trace(trace_path, mode=mode, allow_stub=True)
+    trace = read_trace(str(trace_path), mode=mode, allow_stub=True)
     log = read_run_log(log_path, compat=request.compat)
     if log.meta.trace_file_hash != trace.file_hash:
-        raise BadInputError(f"{log_path}: was made from another trace than {Path(trace_path).name}")
-    if plain_case_id(log.meta.case_id) != row.case_id:
+        raise BadInputError(f"{log_path}: was made from another trace than {trace_path.name}")
+    if plain_case_id(log.meta.case_id) != plain_case_id(row.case_id):
         raise BadInputError(f"{log_path}: is of case {log.meta.case_id!r}, not {row.case_id!r}")
     counts = (len(log.events), len(log.decisions), sum(not one.schema_ok for one in log.events))
     if counts != (

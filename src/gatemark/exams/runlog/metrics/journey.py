@@ -24,7 +24,7 @@ from gatemark.evidence.exam import ExamOutcome, ExamReport, Scored, judge_exam
 from gatemark.evidence.run_exam import ExamJob, build_exam
 from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source, refuse
 from gatemark.exams.runlog.concepts.choose import ExtractorSpec, find_extractor
-from gatemark.exams.runlog.exam import EVENT_COUNT
+from gatemark.exams.runlog.exam import EVENT_COUNT, RULES
 from gatemark.exams.runlog.metrics.error_analysis import with_outliers
 from gatemark.exams.runlog.metrics.measure_case import (
     MetricsJob,
@@ -46,10 +46,15 @@ from gatemark.exams.runlog.metrics.origins import (
 from gatemark.exams.runlog.records.fields import refuse_no_moment
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.metrics import METRICS_VERSION, PerCaseMetrics
-from gatemark.exams.runlog.records.names import case_of_trace_file, moment_text
+from gatemark.exams.runlog.records.names import moment_text
 from gatemark.exams.runlog.records.run import Compat
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
-from gatemark.exams.runlog.traces.files import find_manifest, find_traces, read_manifest
+from gatemark.exams.runlog.traces.files import (
+    cases_of_traces,
+    find_manifest,
+    find_traces,
+    read_manifest,
+)
 from gatemark.exams.runlog.views import case_timeline
 from gatemark.workspace import Workspace
 
@@ -80,6 +85,9 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     judged: str | None = None
     score: str = "m6b_mean"
     gates: dict[str, float] = {}
+    against: Literal["value", "interval"] = "value"
+    reference: str | None = None
+    paired_gates: dict[str, float] = {}
     coverage_gate: float = 1.0
     bootstrap_samples: int = 10_000
     seed: int = 42
@@ -169,7 +177,7 @@ def examine_runlog(
     computed_at = request.computed_at or moment_text(max(outcome.end_ms for outcome in outcomes))
     provenance = _provenance(request, inputs, outcomes)
     caveats = (
-        *(() if request.gates else (NO_GATE,)),
+        *(() if request.gates or request.paired_gates else (NO_GATE,)),
         *origin_caveats(origins, request.compat),
         *extractor_caveats(origins, _differing(outcomes)),
     )
@@ -204,6 +212,10 @@ def _exam_job(request: MetricsRequest, variants: Sequence[str]) -> ExamJob:
             "variant": judged,
             "score": request.score,
             "gates": request.gates,
+            "against": request.against,
+            "reference": request.reference,
+            "paired_gates": request.paired_gates,
+            "rules": RULES,
             "coverage_gate": request.coverage_gate,
             "bootstrap_samples": request.bootstrap_samples,
             "seed": request.seed,
@@ -220,7 +232,7 @@ def _find(request: MetricsRequest) -> _Inputs:
     if manifest_path is None:
         raise UsageError(f"{request.traces}: there is no manifest beside the traces; name one")
     manifest = read_manifest(str(manifest_path))
-    by_case = {case_of_trace_file(path.name): str(path) for path in find_traces(request.traces)}
+    by_case = cases_of_traces(find_traces(request.traces))
     logs = find_logs(request.runs, request.variants)
     configs = variant_hashes(request.configs)
     job = MetricsJob(
@@ -232,7 +244,7 @@ def _find(request: MetricsRequest) -> _Inputs:
     _refuse_strangers(logs, manifest, configs, request)
     tasks = [
         MetricsTask(
-            entry=entry, trace=by_case.get(entry.case_id) or str(folder / entry.file), logs=found
+            entry=entry, trace=str(by_case.get(entry.case_id) or folder / entry.file), logs=found
         )
         for entry in manifest.entries
         if (

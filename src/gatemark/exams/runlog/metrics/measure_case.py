@@ -222,13 +222,18 @@ def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:
     return sorted(name for name, value in stated.items() if name in ran and ran[name] != value)
 
 
+def _has_logs(folder: Path) -> bool:
+    """Whether a folder holds files that may be run logs; summaries of runs are plain JSON."""
+    return folder.is_dir() and any(one.name.endswith(RUN_LOG_ENDS) for one in folder.iterdir())
+
+
 def find_logs(folder: str, variants: tuple[str, ...]) -> dict[str, dict[str, str]]:
     """Return run-log files by variant and case: ``FOLDER/V0/case-1.jsonl.gz``."""
     place = Path(folder)
     if not place.is_dir():
         raise BadInputError(f"{folder}: expected a folder of run logs")
     found: dict[str, dict[str, str]] = {}
-    wanted = variants or tuple(sorted(path.name for path in place.glob("V*") if path.is_dir()))
+    wanted = variants or tuple(sorted(path.name for path in place.iterdir() if _has_logs(path)))
     for variant in wanted:
         for path in sorted((place / variant).glob("*.jsonl*")):
             end = next((end for end in RUN_LOG_ENDS if path.name.endswith(end)), None)

@@ -17,8 +17,7 @@ from msgspec import UNSET
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
-from gatemark.exams.runlog.metrics.case import size_of
-from gatemark.exams.runlog.records.names import ctu, tokengate_config_hash
+from gatemark.exams.runlog.records.names import tokengate_config_hash
 from gatemark.exams.runlog.records.run import RunLog
 
 SETTINGS_ENDS = ("*.yaml", "*.yml", "*.json")
@@ -71,13 +70,12 @@ _NO_EXTRACTOR: Final = "none"
 class LogOrigin(msgspec.Struct, frozen=True):
     """How one log was made.
 
-    ``extractor`` is the linker that the log names; ``other_sizes`` counts summaries whose stated
-    size is not that of their text, and ``turned_windows`` those that end before they start.
+    ``extractor`` is the linker that the log names; ``turned_windows`` counts summaries whose window
+    ends before it starts.
     """
 
     made: dict[str, object]
     extractor: str
-    other_sizes: int
     turned_windows: int
 
 
@@ -89,9 +87,6 @@ def origin_of(log: RunLog) -> LogOrigin:
     return LogOrigin(
         made={name: value for name, value in fields if value is not UNSET},
         extractor=named if isinstance(named, str) else _NO_EXTRACTOR,
-        other_sizes=sum(
-            size_of(event) != ctu(event.summary_semantics_text) for event in log.events
-        ),
         turned_windows=sum(event.start_seq > event.end_seq for event in log.events),
     )
 
@@ -129,12 +124,6 @@ def origin_caveats(origins: Origins, compat: str) -> Iterator[str]:
         made = {origin.made["compat"] for origin in cases.values() if "compat" in origin.made}
         if made - {compat}:
             yield f"the logs of {variant} were made with compat {made.pop()}, not {compat}"
-        sizes = sum(origin.other_sizes for origin in cases.values())
-        if sizes:
-            yield (
-                f"{sizes} summaries of {variant} state another size than their text has; M2 and "
-                "M7b count the stated one"
-            )
         turned = sum(origin.turned_windows for origin in cases.values())
         if turned:
             yield (

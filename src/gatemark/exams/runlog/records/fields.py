@@ -27,14 +27,15 @@ def refuse_no_moment(given: str | None, option: str) -> None:
 
 
 HASH_PATTERN: Final = r"^sha256:[a-f0-9]{64}$"
-CASE_PATTERN: Final = r"^case-[a-zA-Z0-9-]+$"
+CASE_PATTERN: Final = r"^[a-zA-Z0-9][a-zA-Z0-9_-]*$"
 VERSION_PATTERN: Final = r"^[0-9]+\.[0-9]+\.[0-9]+$"
 MAS_RUN_PATTERN: Final = r"^mas_[a-z0-9_]+$"
+OLDER_MAS_RUN_PATTERN: Final = r"^mas[-_][a-z0-9_-]+$"
 EVAL_RUN_PATTERN: Final = r"^eval-[a-f0-9]{8}-[a-f0-9]{8}$"
-EVENT_PATTERN: Final = r"^case-[a-zA-Z0-9-]+-V[0-4]-se-[0-9]{3,}$"
-DECISION_PATTERN: Final = r"^case-[a-zA-Z0-9-]+-V[0-4]-bd-[0-9]{3,}$"
+EVENT_PATTERN: Final = r"^[a-zA-Z0-9][a-zA-Z0-9_-]*-se-[0-9]{3,}$"
+DECISION_PATTERN: Final = r"^[a-zA-Z0-9][a-zA-Z0-9_-]*-bd-[0-9]{3,}$"
 DATASET_PATTERN: Final = r"^exaid_traces_[a-z0-9_]+$"
-VARIANT_PATTERN: Final = r"^V[0-9]+$"
+VARIANT_PATTERN: Final = r"^[a-zA-Z][a-zA-Z0-9_]*$"
 URI_PATTERN: Final = r"^[A-Za-z][A-Za-z0-9+.-]*:[^\s]+$"
 MOMENT_PATTERN: Final = (
     r"^[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
@@ -71,6 +72,7 @@ _PLAIN: Final[dict[str, Callable[[str], Any]]] = {
         CASE_PATTERN,
         VERSION_PATTERN,
         MAS_RUN_PATTERN,
+        OLDER_MAS_RUN_PATTERN,
         EVAL_RUN_PATTERN,
         EVENT_PATTERN,
         DATASET_PATTERN,

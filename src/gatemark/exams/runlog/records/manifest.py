@@ -20,9 +20,9 @@ MANIFEST_VERSION: Final = "2.0.0"
 
 
 class ManifestDecoding(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """How the model was sampled."""
+    """How the model was sampled; null where the traces do not say."""
 
-    temperature: float
+    temperature: float | None
     top_p: float | UnsetType | None = UNSET
     max_tokens: int | UnsetType | None = UNSET
     seed: int | UnsetType | None = UNSET

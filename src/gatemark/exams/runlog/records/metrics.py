@@ -6,11 +6,11 @@ A rate that could not be computed is null. Keys beside the known ones are allowe
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from gatemark.exams.runlog.records.fields import CaseId, Count, Moment, Share, VariantName, Version
+from gatemark.exams.runlog.records.fields import Count, Moment, Share, VariantName, Version
 
 METRICS_VERSION: Final = "2.2.0"
 BUDGETS: Final = (250, 500, 1000, 2000)
@@ -60,7 +60,7 @@ class PerCaseMetrics(
 
     schema_name: Literal["exaid.metrics"]
     schema_version: Version
-    case_id: CaseId
+    case_id: Annotated[str, Meta(min_length=1)]
     variant_id: VariantName
     m1_update_count: Count
     m2_output_ctu: Count

@@ -10,7 +10,6 @@ from msgspec import UNSET
 
 from gatemark.core.record import FileRules, Grade, Problem, Remark
 from gatemark.exams.runlog.records.fields import (
-    CASE_PATTERN,
     VARIANT_PATTERN,
     VERSION_PATTERN,
     fits,
@@ -21,21 +20,27 @@ from gatemark.exams.runlog.records.fields import (
 from gatemark.exams.runlog.records.metrics import AggregateMetrics, MetricsRecord, PerCaseMetrics
 
 _PER_CASE: Final = (
-    must_fit("case_id", CASE_PATTERN),
     must_fit("variant_id", VARIANT_PATTERN),
     must_fit("schema_version", VERSION_PATTERN),
 )
+_KNOWN_VERSIONS: Final = ("2.0.", "2.1.", "2.2.")
 _AGGREGATE: Final = (must_be_moment("computed_at"), must_fit("schema_version", VERSION_PATTERN))
 
 
 def per_case_problems(record: PerCaseMetrics) -> Sequence[Problem]:
     """Return the problems of one per-case record."""
-    return list(text_problems(record, _PER_CASE))
+    return [*text_problems(record, _PER_CASE), *_version_problems(record.schema_version)]
+
+
+def _version_problems(version: str) -> Iterator[Problem]:
+    if fits(VERSION_PATTERN, version) and not version.startswith(_KNOWN_VERSIONS):
+        message = f"unknown version {version!r} (known: 2.0 to 2.2)"
+        yield Problem("$.schema_version", message)
 
 
 def aggregate_problems(record: AggregateMetrics) -> Sequence[Problem]:
     """Return the problems of an aggregate."""
-    found = list(text_problems(record, _AGGREGATE))
+    found = [*text_problems(record, _AGGREGATE), *_version_problems(record.schema_version)]
     found.extend(
         Problem("$.variants", f"{name[:80]!r} is not a variant")
         for name in record.variants

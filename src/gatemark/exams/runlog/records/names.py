@@ -23,7 +23,7 @@ TRACE_SUFFIX: Final = ".trace"
 TRACE_FILE_ENDS: Final = (".trace.jsonl.gz", ".trace.jsonl")
 _NO_COMMIT: Final = "0" * SHORT
 _SLUG_LENGTH: Final = 12
-_FILE_STRANGERS: Final = re.compile(r"[^a-zA-Z0-9-]")
+_FILE_STRANGERS: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _HEX: Final = re.compile(r"[0-9a-f]{8}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MINUTE_MS: Final = 60_000

@@ -1,22 +1,26 @@
 """Run logs before 1.5.0: the same types, with fields optional that those versions lacked.
 
-1.3.0 and 1.4.x have one record per line and lack the fields that 1.5.0 added. 1.2.x and before
-keep a whole run in one object with lists of events; all but the names of case and variant may be
-missing there. Missing fields are listed in notes and stay unset.
+1.3.0 and 1.4.x have one record per line and lack the fields that 1.5.0 added; a run may be named
+``mas-…``, and a flush may have the reason ``threshold`` or ``timeout``. 1.2.x and before keep a
+whole run in one object with lists of events, or, in 1.0.0, with ``summaries`` that have no window;
+all but the names of case and variant may be missing there. Missing fields are listed in notes and
+stay unset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeVar, get_type_hints
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from gatemark.core.record import FileRules, Problem, Remark
+from gatemark.core.record import FileRules, Form, Problem, RecordSchema, Remark
 from gatemark.exams.runlog.records.fields import (
     CASE_PATTERN,
+    VARIANT_PATTERN,
     VERSION_PATTERN,
+    Count,
     TextCheck,
     must_be_moment,
     must_fit,
@@ -24,9 +28,13 @@ from gatemark.exams.runlog.records.fields import (
 )
 from gatemark.exams.runlog.records.names import TRACE_SUFFIX, plain_case_id
 from gatemark.exams.runlog.records.run import (
+    SEMANTIC_FIELDS,
     BufferDecision,
+    FilterResults,
+    OlderTriggerReason,
     RunLog,
     RunMeta,
+    SummaryContent,
     SummaryEvent,
     TokengateFlush,
     VersionedRecord,
@@ -53,6 +61,8 @@ SINCE_1_5: Final[Mapping[type[Struct], tuple[str, ...]]] = {
     ),
 }
 """The required fields that 1.5.0 added."""
+LEFTOVERS: Final = 1
+"""Versions before 1.5 summarize what is left at the end without a decision or a flush."""
 _FIRST_MULTI_RECORD: Final = (1, 3)
 _FIRST_CURRENT: Final = (1, 5)
 _ALWAYS: Final[Mapping[type[Struct], frozenset[str]]] = {
@@ -105,8 +115,30 @@ def _loose(record_type: type[Struct], **changes: object) -> type[Struct]:
 
 
 RunMeta13: Final = relaxed(RunMeta, SINCE_1_5[RunMeta], eval_run_id=str)
+TokengateFlush13: Final = relaxed(TokengateFlush, (), trigger_reason=OlderTriggerReason)
 SummaryEvent13: Final = relaxed(SummaryEvent, SINCE_1_5[SummaryEvent])
 _META_12: Final = _loose(RunMeta)
+
+
+class SingleSummary(Struct, frozen=True, gc=False):
+    """A summary as 1.0.0 wrote it: a number and its fields, without a window."""
+
+    content: SummaryContent
+    summary_idx: Count | UnsetType = UNSET
+
+
+class SummarizerSettings(Struct, frozen=True, gc=False):
+    """The settings of the summarizer in a run of 1.0.0."""
+
+    history_k: Annotated[int, msgspec.Meta(ge=1)] | UnsetType = UNSET
+
+
+class SingleMeta(Struct, frozen=True, gc=False):
+    """``run_meta`` inside a run of 1.0.0. Its extractor has other settings and is not read."""
+
+    summarizer_config: SummarizerSettings = SummarizerSettings()
+
+
 SingleRun: Final[type[Struct]] = msgspec.defstruct(
     "SingleRun",
     [
@@ -119,6 +151,9 @@ SingleRun: Final[type[Struct]] = msgspec.defstruct(
         ("tokengate_flushes", list[_loose(TokengateFlush)] | UnsetType, UNSET),  # type: ignore[misc]
         ("buffer_decisions", list[_loose(BufferDecision)] | UnsetType, UNSET),  # type: ignore[misc]
         ("summary_events", list[_loose(SummaryEvent)] | UnsetType, UNSET),  # type: ignore[misc]
+        ("summaries", list[SingleSummary] | UnsetType, UNSET),
+        ("run_meta", SingleMeta | UnsetType, UNSET),
+        ("timestamp", str | UnsetType, UNSET),
     ],
     frozen=True,
     gc=False,
@@ -163,6 +198,8 @@ REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 class OlderRunRules(RunRules):
     """The rules of a run log, with notes on fields that 1.3.0 and 1.4.x lack."""
 
+    _contributions = True
+
     def __init__(self) -> None:
         super().__init__()
         self._missing = _Missing()
@@ -178,9 +215,10 @@ class OlderRunRules(RunRules):
 
     def _incomplete(self, meta: VersionedRecord) -> Iterator[Remark]:
         _, flushes, decisions, summaries = self._counts
-        # These versions may log no decisions at all.
+        # These versions may log no decisions at all, and may summarize the rest at the end.
         wanted = self._to_summarize if decisions else summaries
-        return cut_off(meta, self._meta_line, (flushes, decisions, summaries), wanted)
+        counts = (flushes, decisions, summaries)
+        return cut_off(meta, self._meta_line, counts, wanted, LEFTOVERS)
 
 
 class SingleRunRules(FileRules):
@@ -201,7 +239,8 @@ class SingleRunRules(FileRules):
                 self._missing.check(part)
             counts = (len(log.flushes), len(log.decisions), len(log.events))
             wanted = sum(one.decision == "summarize" for one in log.decisions)
-            yield from cut_off(log.meta, line, counts, wanted if log.decisions else counts[2])
+            wanted = wanted if log.decisions else counts[2]
+            yield from cut_off(log.meta, line, counts, wanted, LEFTOVERS)
 
     def lost(self) -> None:
         """Do nothing; a file of one record is whole or refused."""
@@ -236,6 +275,7 @@ class _Missing:
 
 _SINGLE_TEXTS: Final = (
     must_fit("case_id", CASE_PATTERN),
+    must_fit("variant_id", VARIANT_PATTERN),
     must_fit("schema_version", VERSION_PATTERN),
     must_be_moment("created_at"),
 )
@@ -268,17 +308,46 @@ def as_current(record: Struct, current: type[T]) -> T:
 
 def as_run_log(single: Struct) -> RunLog:
     """Convert a run in one object to a run log."""
-    meta = as_current(single, RunMeta)
+    meta = _single_meta(single)
     log = RunLog(
         meta=meta,
         flushes=_parts(single, "tokengate_flushes", TokengateFlush, meta),
         decisions=_parts(single, "buffer_decisions", BufferDecision, meta),
-        events=_parts(single, "summary_events", SummaryEvent, meta),
+        events=(*_parts(single, "summary_events", SummaryEvent, meta), *_summaries(single, meta)),
     )
     missing = _Missing()
     for record in log.records():
         missing.check(record)
     return msgspec.structs.replace(log, missing=missing.words())
+
+
+def _single_meta(single: VersionedRecord) -> RunMeta:
+    """Return the ``run_meta`` of a run in one object, wherever the run keeps its parts."""
+    meta: VersionedRecord = as_current(single, RunMeta)
+    changes: dict[str, object] = {}
+    if meta.created_at is UNSET:
+        changes["created_at"] = single.timestamp
+    if meta.history_k is UNSET and single.run_meta is not UNSET:
+        changes["history_k"] = single.run_meta.summarizer_config.history_k
+    found: RunMeta = msgspec.structs.replace(meta, **changes)
+    return found
+
+
+def _summaries(single: VersionedRecord, meta: RunMeta) -> Iterator[SummaryEvent]:
+    """Yield the ``summaries`` of 1.0.0 as events; only their text can be told from them."""
+    found: Sequence[SingleSummary] = () if single.summaries is UNSET else single.summaries
+    unset = dict.fromkeys(SummaryEvent.__struct_fields__, UNSET)
+    for place, summary in enumerate(found):
+        fields = (getattr(summary.content, name) for name in SEMANTIC_FIELDS)
+        index = place if summary.summary_idx is UNSET else summary.summary_idx
+        told: dict[str, object] = {
+            "event_index": index,
+            "case_id": meta.case_id,
+            "variant_id": meta.variant_id,
+            "summary_content": summary.content,
+            "summary_semantics_text": " ".join(field for field in fields if field),
+        }
+        yield SummaryEvent(**{**unset, **told})  # type: ignore[arg-type]
 
 
 def _parts(single: Struct, name: str, current: type[T], meta: RunMeta) -> tuple[T, ...]:
@@ -298,21 +367,52 @@ def _parts(single: Struct, name: str, current: type[T], meta: RunMeta) -> tuple[
     return tuple(parts)
 
 
-LENIENT: Final[tuple[type[Struct], ...]] = (
-    relaxed(RunMeta, (), eval_run_id=str),
-    TokengateFlush,
-    relaxed(BufferDecision, (), filter_results=Any),
-    relaxed(SummaryEvent, SINCE_1_5[SummaryEvent]),
-)
-"""Types for published logs, which have suffixes in case ids and nulls for filters."""
+class OpenFilters(Struct, frozen=True, gc=False):
+    """Findings of the buffer agent as the source writes them: null when the model failed."""
+
+    completeness_passed: bool | UnsetType | None = UNSET
+    value_passed: bool | UnsetType | None = UNSET
+    novelty_passed: bool | UnsetType | None = UNSET
+
+
+_SUFFIXED: Final[Mapping[str, object]] = {
+    "case_id": str,
+    "event_id": str,
+    "decision_id": str,
+    "latest_summary_event_id": str | None,
+    "summary_history_event_ids": list[str],
+}
+"""Fields whose patterns a suffix breaks; the rules check them without it."""
+
+
+def lenient(schema: RecordSchema) -> RecordSchema:
+    """Return the same schema for files that the source wrote.
+
+    Case ids may end with ``.trace``, and filters may be null. Every other rule holds as usual.
+    """
+
+    def form_of(form: Form) -> Form:
+        kind = form.type
+        if schema.tag is not None:
+            kind = relaxed(kind, (), tagged=True, filter_results=OpenFilters, **_SUFFIXED)
+        rules = tuple(_of_plain(rule) for rule in form.rules)
+        return msgspec.structs.replace(form, type=kind, rules=rules, proof=None)
+
+    return msgspec.structs.replace(schema, forms=tuple(map(form_of, schema.forms)))
+
+
+def _of_plain(
+    rule: Callable[[VersionedRecord], Sequence[Problem]],
+) -> Callable[[VersionedRecord], Sequence[Problem]]:
+    return lambda record: rule(plain(record))
 
 
 def run_log_of(records: Iterable[VersionedRecord], notes: Iterable[Remark] = ()) -> RunLog:
-    """Return a log from its records; remove the ``.trace`` suffix from every name."""
+    """Return a log from its records, without what only the source writes."""
     parts: dict[str, list[VersionedRecord]] = {kind: [] for kind in REQUIRED}
     for record in records:
         kind = str(record.__struct_config__.tag)
-        parts[kind].append(_without_suffix(as_current(record, _CURRENT[kind])))
+        parts[kind].append(plain(as_current(record, _CURRENT[kind])))
     (meta,) = parts["run_meta"]
     return RunLog(
         meta=meta,
@@ -330,18 +430,40 @@ _CURRENT: Final[Mapping[str, type[Struct]]] = {
 _NAMES: Final = ("event_id", "decision_id", "latest_summary_event_id")
 
 
-def _without_suffix(record: VersionedRecord) -> VersionedRecord:
+def plain(record: VersionedRecord) -> VersionedRecord:
+    """Return a record without ``.trace`` in its names and without filters that are null."""
+    found = getattr(record, "filter_results", UNSET)
+    if isinstance(found, OpenFilters):
+        record = msgspec.structs.replace(record, filter_results=_told_filters(found))
     if not record.case_id.endswith(TRACE_SUFFIX):
         return record
-    forgotten, plain = record.case_id, plain_case_id(record.case_id)
-    changes: dict[str, object] = {"case_id": plain}
+    forgotten, kept = record.case_id, plain_case_id(record.case_id)
+    changes: dict[str, object] = {"case_id": kept}
     for name in _NAMES:
         text = getattr(record, name, None)
         if isinstance(text, str):
-            changes[name] = text.replace(forgotten, plain, 1)
+            changes[name] = text.replace(forgotten, kept, 1)
     history = getattr(record, "summary_history_event_ids", UNSET)
     if history is not UNSET:
         changes["summary_history_event_ids"] = [
-            name.replace(forgotten, plain, 1) for name in history
+            name.replace(forgotten, kept, 1) for name in history
         ]
     return msgspec.structs.replace(record, **changes)
+
+
+def has_null_filters(record: VersionedRecord) -> bool:
+    """Whether a decision of the source has null where its filters should be."""
+    found = getattr(record, "filter_results", UNSET)
+    return isinstance(found, OpenFilters) and _told_filters(found) is UNSET
+
+
+def _told_filters(found: OpenFilters) -> FilterResults | UnsetType:
+    """Return the filters that were told; unset if the model failed and none was."""
+    complete, value = found.completeness_passed, found.value_passed
+    if complete is None and value is None:
+        return UNSET
+    return FilterResults(
+        completeness_passed=UNSET if complete is None else complete,
+        value_passed=UNSET if value is None else value,
+        novelty_passed=found.novelty_passed,
+    )

@@ -19,16 +19,17 @@ from gatemark.exams.runlog.records.fields import (
     MasRunId,
     Misplaced,
     Moment,
+    VariantName,
     Version,
 )
 
 RUN_VERSION: Final = "1.5.0"
 
-Variant = Literal["V0", "V1", "V2", "V3", "V4"]
 TriggerPolicy = Literal["full_exaid", "turn_end", "no_buffer", "no_tokengate", "no_novelty"]
 TriggerReason = Literal[
     "max_words", "boundary_cue", "silence_timer", "max_wait_timeout", "end_of_trace", "turn_end"
 ]
+OlderTriggerReason = Literal[TriggerReason, "threshold", "timeout"]
 TriggerType = Literal["turn_end", "tokengate_flush", "buffer_agent"]
 DecisionWord = Literal["summarize", "buffer", "discard"]
 Compat = Literal["gatemark", "source"]
@@ -141,7 +142,7 @@ class RunMeta(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_typ
     schema_version: Version
     created_at: Moment
     case_id: CaseId
-    variant_id: Variant
+    variant_id: VariantName
     mas_run_id: MasRunId
     eval_run_id: EvalRunId
     history_k: Annotated[int, Meta(ge=1)]
@@ -182,7 +183,7 @@ class TokengateFlush(
 
     flush_index: Count
     case_id: CaseId
-    variant_id: Variant
+    variant_id: VariantName
     timestamp: Moment
     start_seq: Count
     end_seq: Count
@@ -207,7 +208,7 @@ class BufferDecision(
     decision_index: Count
     decision_id: DecisionId
     case_id: CaseId
-    variant_id: Variant
+    variant_id: VariantName
     timestamp: Moment
     input_ctu: Count
     decision: DecisionWord
@@ -235,7 +236,7 @@ class SummaryEvent(
     event_index: Count
     event_id: EventId
     case_id: CaseId
-    variant_id: Variant
+    variant_id: VariantName
     timestamp: Moment
     start_seq: Count
     end_seq: Count

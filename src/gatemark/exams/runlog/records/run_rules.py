@@ -15,6 +15,8 @@ from gatemark.exams.runlog.records.fields import (
     EVAL_RUN_PATTERN,
     EVENT_PATTERN,
     MAS_RUN_PATTERN,
+    OLDER_MAS_RUN_PATTERN,
+    VARIANT_PATTERN,
     VERSION_PATTERN,
     TextCheck,
     are_hashes,
@@ -25,11 +27,14 @@ from gatemark.exams.runlog.records.fields import (
     must_fit,
     text_problems,
 )
-from gatemark.exams.runlog.records.names import decision_id, event_id
+from gatemark.exams.runlog.records.names import ctu, decision_id, event_id
 from gatemark.exams.runlog.records.run import (
+    SEMANTIC_FIELDS,
+    SUMMARY_LIMITS,
     BufferDecision,
     RunMeta,
     TokengateFlush,
+    TriggerPolicy,
     VersionedRecord,
 )
 
@@ -47,6 +52,7 @@ PROVENANCE_KEYS: Final = (
 _META: Final = (
     must_be_moment("created_at"),
     must_fit("case_id", CASE_PATTERN),
+    must_fit("variant_id", VARIANT_PATTERN),
     must_fit("schema_version", VERSION_PATTERN),
     must_fit("mas_run_id", MAS_RUN_PATTERN),
     must_fit("eval_run_id", EVAL_RUN_PATTERN),
@@ -62,28 +68,42 @@ _STOPLISTS: Final = (
 )
 _EVENT: Final = (
     must_fit("case_id", CASE_PATTERN),
+    must_fit("variant_id", VARIANT_PATTERN),
     must_be_moment("timestamp"),
     must_be_hash("text_hash"),
     must_be_hash("summarizer_input_hash"),
     must_be_hash("new_buffer_text_hash"),
 )
 _BY_FIELD: Final = {check.field: check for check in _EVENT}
-FLUSH_TEXTS: Final = tuple(_BY_FIELD[name] for name in ("case_id", "timestamp", "text_hash"))
-DECISION_TEXTS: Final = tuple(_BY_FIELD[name] for name in ("case_id", "timestamp"))
+FLUSH_TEXTS: Final = tuple(
+    _BY_FIELD[name] for name in ("case_id", "variant_id", "timestamp", "text_hash")
+)
+DECISION_TEXTS: Final = tuple(_BY_FIELD[name] for name in ("case_id", "variant_id", "timestamp"))
 SUMMARY_TEXTS: Final = tuple(check for check in _EVENT if check.field != "text_hash")
 
 
 def meta_problems(meta: RunMeta) -> Sequence[Problem]:
     """Return the problems of a ``run_meta`` record."""
-    return _meta_problems(meta, _META)
+    found = _meta_problems(meta, _META)
+    if fits(VERSION_PATTERN, meta.schema_version) and not meta.schema_version.startswith("1.5."):
+        known = "1.0 to 1.2 in one object, 1.3 to 1.5 with a record per line"
+        message = f"unknown version {meta.schema_version!r} (known: {known})"
+        found.append(Problem("$.schema_version", message))
+    return found
+
+
+_OLDER_META: Final = (
+    *(check for check in _META if check.field not in {"eval_run_id", "mas_run_id"}),
+    must_fit("mas_run_id", OLDER_MAS_RUN_PATTERN),
+)
 
 
 def older_meta_problems(meta: VersionedRecord) -> Sequence[Problem]:
-    """Return the problems of an older ``run_meta``, with free evaluation ids."""
-    return _meta_problems(meta, tuple(check for check in _META if check.field != "eval_run_id"))
+    """Return the problems of an older ``run_meta``, whose ids are freer."""
+    return _meta_problems(meta, _OLDER_META)
 
 
-def _meta_problems(meta: VersionedRecord, checks: tuple[TextCheck, ...]) -> Sequence[Problem]:
+def _meta_problems(meta: VersionedRecord, checks: tuple[TextCheck, ...]) -> list[Problem]:
     found = list(text_problems(meta, checks))
     stoplists = meta.stoplists_provenance
     if isinstance(stoplists, Struct):
@@ -174,6 +194,7 @@ def _texts_hold(records: Sequence[Struct]) -> bool:
     """Whether case ids and timestamps are valid and provenance is only in ``run_meta``."""
     return (
         all(fits(CASE_PATTERN, name) for name in set(map(_case_of, records)))
+        and all(fits(VARIANT_PATTERN, name) for name in set(map(_variant_of, records)))
         and are_moments(list(map(_moment_of, records)))
         and all(found == _NO_PROVENANCE for found in map(_provenance_of, records))
     )
@@ -185,6 +206,7 @@ def _id_problems(field: str, found: str | UnsetType, expected: str) -> Iterator[
 
 
 _case_of: Final = attrgetter("case_id")
+_variant_of: Final = attrgetter("variant_id")
 _moment_of: Final = attrgetter("timestamp")
 _provenance_of: Final = attrgetter(*PROVENANCE_KEYS)
 _NO_PROVENANCE: Final = (UNSET,) * len(PROVENANCE_KEYS)
@@ -216,26 +238,47 @@ _COUNTERS: Final = {
 }
 _LAST: Final = len(RECORD_ORDER) - 1
 _FLUSH, _DECISION = 1, 2
-_VARIANTS: Final[dict[str, tuple[frozenset[int], str]]] = {
-    "V0": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
-    "V1": (frozenset(), "turn_end"),
-    "V2": (frozenset({_FLUSH}), "tokengate_flush"),
-    "V3": (frozenset({_DECISION}), "buffer_agent"),
-    "V4": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
+_POLICIES: Final[dict[str, tuple[frozenset[int], str]]] = {
+    "full_exaid": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
+    "turn_end": (frozenset(), "turn_end"),
+    "no_buffer": (frozenset({_FLUSH}), "tokengate_flush"),
+    "no_tokengate": (frozenset({_DECISION}), "buffer_agent"),
+    "no_novelty": (frozenset({_FLUSH, _DECISION}), "buffer_agent"),
 }
-"""The kinds of records beside summaries, and what triggers a summary, by variant."""
+"""The kinds of records beside summaries, and what triggers a summary, by policy."""
+SOURCE_VARIANTS: Final[dict[str, TriggerPolicy]] = {
+    "V0": "full_exaid",
+    "V1": "turn_end",
+    "V2": "no_buffer",
+    "V3": "no_tokengate",
+    "V4": "no_novelty",
+}
+"""The policies of the built-in variants; other variants name one of these policies."""
+
+
+def policy_of(meta: VersionedRecord) -> str | None:
+    """Return the trigger policy of a log; None if it neither says nor implies one."""
+    stated = meta.trigger_policy
+    return SOURCE_VARIANTS.get(meta.variant_id) or (stated if isinstance(stated, str) else None)
 
 
 def cut_off(
-    meta: VersionedRecord, line: int, counts: Sequence[int], to_summarize: int
+    meta: VersionedRecord,
+    line: int,
+    counts: Sequence[int],
+    to_summarize: int,
+    leftovers: int = 0,
 ) -> Iterator[Remark]:
-    """Yield counts of flushes, decisions and summaries that do not fit each other."""
+    """Yield counts of flushes, decisions and summaries that do not fit each other.
+
+    Versions before 1.5 may summarize ``leftovers`` at the end without a decision or a flush.
+    """
     flushes, _, summaries = counts
-    kinds, _ = _VARIANTS[meta.variant_id]
+    kinds, _ = _POLICIES.get(policy_of(meta) or "", (frozenset(), ""))
     found = []
-    if _DECISION in kinds and to_summarize != summaries:
+    if _DECISION in kinds and not 0 <= summaries - to_summarize <= leftovers:
         found.append(f"{to_summarize} decisions to summarize, but {summaries} summaries")
-    if kinds == {_FLUSH} and flushes != summaries:
+    if kinds == {_FLUSH} and not 0 <= summaries - flushes <= leftovers:
         found.append(f"{flushes} flushes, but {summaries} summaries")
     names = ("derived_from_t_emitted", "derived_from_fallback")
     times = meta.timestamp_derivation
@@ -246,15 +289,63 @@ def cut_off(
         yield Remark(line, "complete", "$", f"the log is incomplete: {message}")
 
 
+def _policy_remarks(line: int, meta: VersionedRecord) -> Iterator[Remark]:
+    """Yield a trigger policy that does not belong to the variant, or is missing."""
+    stated, implied = meta.trigger_policy, SOURCE_VARIANTS.get(meta.variant_id)
+    if not isinstance(stated, str):
+        if implied is None:
+            message = (
+                f"trigger_policy is missing; a variant of your own, such as {meta.variant_id}, "
+                f"must have one of {', '.join(_POLICIES)}"
+            )
+            yield Remark(line, "variant_policy", "$.trigger_policy", message)
+    elif implied not in (None, stated):
+        message = f"must be {implied} under {meta.variant_id}, got {stated}"
+        yield Remark(line, "variant_policy", "$.trigger_policy", message)
+
+
+def text_remarks(line: int, event: VersionedRecord, contributions: bool) -> Iterator[Remark]:
+    """Yield a summary's size that does not fit its text, and a text that does not fit its fields.
+
+    With ``contributions``, the text may end with the sixth field, as it did before 1.5.
+    """
+    text, size = event.summary_semantics_text, event.summary_ctu
+    if size is not UNSET and size != ctu(text):
+        message = f"must be {ctu(text)}, the size of summary_semantics_text, got {size}"
+        yield Remark(line, "summary_size", "$.summary_ctu", message)
+    content = event.summary_content
+    if content is UNSET:
+        return
+    fields = [getattr(content, name) for name in SEMANTIC_FIELDS]
+    if any(field is UNSET for field in fields) or text.strip() == " ".join(fields).strip():
+        return
+    last = getattr(content, _LAST_FIELD)
+    if (
+        contributions
+        and isinstance(last, str)
+        and text.strip() == " ".join((*fields, last)).strip()
+    ):
+        return
+    message = f"must be the first {len(fields)} fields of summary_content, joined by spaces"
+    yield Remark(line, "semantics_text", "$.summary_semantics_text", message)
+
+
+_LAST_FIELD: Final = tuple(SUMMARY_LIMITS)[-1]
+
+
 class RunRules(FileRules):
     """One ``run_meta`` first, kinds in order, indices from 0 without gaps, history that exists.
 
-    A variant has its own kinds of records, and nothing may be cut off: every decision to
+    A trigger policy has its own kinds of records, and nothing may be cut off: every decision to
     summarize (V0, V3, V4) or flush (V2) has its summary, and every record its derived timestamp.
+    The size of a summary is that of its text, and the text is made of its fields.
 
     A window that ends before it starts is a warning: where agents take turns, logs that follow
     the source hold such windows.
     """
+
+    _contributions = False
+    """Whether the text of a summary may end with ``agent_contributions``."""
 
     def __init__(self) -> None:
         self._meta: VersionedRecord = None
@@ -284,6 +375,7 @@ class RunRules(FileRules):
                 if place == _LAST:
                     for line, event in zip(lines[start:end], run, strict=True):
                         yield from self._history(line, event)
+                        yield from text_remarks(line, event, self._contributions)
             start = end
 
     def _as_expected(self, run: Sequence[VersionedRecord], place: int, indices: list[int]) -> bool:
@@ -319,6 +411,7 @@ class RunRules(FileRules):
                 following[place] = index + 1
             if place == _LAST:
                 yield from self._history(line, record)
+                yield from text_remarks(line, record, self._contributions)
 
     def _kind_of(self, found: type) -> tuple[int, Callable[[Struct], int]]:
         """Return the place of a kind of record in the order, and its counter."""
@@ -347,8 +440,13 @@ class RunRules(FileRules):
         self, lines: Sequence[int], records: Sequence[VersionedRecord], place: int
     ) -> Iterator[Remark]:
         """Yield records that the variant does not write, and count decisions to summarize."""
-        variant = self._meta.variant_id
-        kinds, trigger = _VARIANTS[variant]
+        variant, policy = self._meta.variant_id, policy_of(self._meta)
+        if policy is None:
+            self._to_summarize += place == _DECISION and sum(
+                one.decision == "summarize" for one in records
+            )
+            return
+        kinds, trigger = _POLICIES[policy]
         if place != _LAST and place not in kinds:
             message = f"{variant} has no {RECORD_ORDER[place]} records"
             yield Remark(lines[0], "variant_records", "$.record_type", message)
@@ -356,10 +454,15 @@ class RunRules(FileRules):
             if place == _DECISION:
                 self._to_summarize += record.decision == "summarize"
                 novelty = getattr(record.filter_results, "novelty_passed", None)
-                if variant == "V4" and isinstance(novelty, bool):
+                if policy == "no_novelty" and isinstance(novelty, bool):
                     path = "$.filter_results.novelty_passed"
-                    message = f"must be null under V4, which does not check novelty, got {novelty}"
+                    message = (
+                        f"must be null under {variant}, which does not check novelty, got {novelty}"
+                    )
                     yield Remark(line, "variant_records", path, message)
+            elif place == _FLUSH and record.trigger_reason == "turn_end":
+                message = f"turns end no flush of {variant}; only V1 waits for the end of turns"
+                yield Remark(line, "variant_records", "$.trigger_reason", message)
             elif place == _LAST and record.trigger_type not in (UNSET, trigger):
                 message = f"must be {trigger} under {variant}, got {record.trigger_type}"
                 yield Remark(line, "variant_records", "$.trigger_type", message)
@@ -373,6 +476,7 @@ class RunRules(FileRules):
             message = "run_meta must be the first record of its file"
             yield Remark(line, "run_meta_first", "$.record_type", message)
         self._meta, self._meta_line = meta, line
+        yield from _policy_remarks(line, meta)
 
     def _odd(self, line: int, record: VersionedRecord, place: int, index: int) -> Iterator[Remark]:
         """Yield remarks on a record's place, index, names or window."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -15,6 +16,7 @@ from gatemark.exams.runlog.records.older_run import (
     SingleRun,
     SingleRunRules,
     SummaryEvent13,
+    TokengateFlush13,
     is_before_1_5,
     is_single_record,
     single_run_problems,
@@ -191,6 +193,13 @@ _EMPTY: Final = META | {
 }
 
 
+_OWN_VARIANT: Final = tuple(
+    json.loads(json.dumps(record).replace("V0", "terse").replace(CASE, "ticket_7"))
+    for record in _FILE
+)
+"""The same log under another name of the variant and of the case."""
+
+
 def _form(
     kind: type[Struct],
     rule: Callable[[VersionedRecord], Sequence[Problem]],
@@ -212,10 +221,11 @@ def _form(
 
 _META_BAD: Final = (
     BadExample("a suffix", META | {"case_id": f"{CASE}.trace"}, "$.case_id"),
-    BadExample("an unknown variant", META | {"variant_id": "V5"}, "$.variant_id"),
+    BadExample("no name of a variant", META | {"variant_id": "V 5"}, "$.variant_id"),
     BadExample("no history", META | {"history_k": 0}, "$.history_k"),
     BadExample("another schema", META | {"schema_name": "exaid.trace"}, "$.schema_name"),
     BadExample("half a version", META | {"schema_version": "1.5"}, "$.schema_version"),
+    BadExample("a version to come", META | {"schema_version": "1.6.0"}, "$.schema_version"),
     BadExample("a policy nobody has", META | {"trigger_policy": "always"}, "$.trigger_policy"),
     BadExample("a bare hash", META | {"trace_file_hash": "0" * 64}, "$.trace_file_hash"),
     BadExample("no data set", _without(META, "trace_dataset_hash"), "$"),
@@ -240,22 +250,23 @@ _EVAL_BAD: Final = BadExample(
     META | {"eval_run_id": "eval-V0-b2c3d4e5-8d45cbb1"},
     "$.eval_run_id",
 )
+_FLUSH_BAD: Final = (
+    BadExample("a negative index", FLUSH | {"flush_index": -1}, "$.flush_index"),
+    BadExample("a reason nobody knows", FLUSH | {"trigger_reason": "full"}, "$.trigger_reason"),
+    BadExample("a window turned round", FLUSH | {"start_seq": 65}, "$.end_seq"),
+    BadExample(
+        "a time without an offset", FLUSH | {"timestamp": "2023-11-14T22:13:24"}, "$.timestamp"
+    ),
+    BadExample("a suffix", FLUSH | {"case_id": f"{CASE}.trace"}, "$.case_id"),
+    BadExample("provenance again", FLUSH | {"trace_file_hash": HASH}, "$.trace_file_hash"),
+    BadExample("no size", _without(FLUSH, "accumulated_ctu"), "$"),
+    BadExample("a size below zero", FLUSH | {"accumulated_ctu": -1}, "$.accumulated_ctu"),
+)
 _FLUSH_FORM: Final = _form(
     TokengateFlush,
     flush_problems,
     (FLUSH, _without(FLUSH, "trigger_reason", "text_hash"), FLUSH | {"note": "seen"}),
-    (
-        BadExample("a negative index", FLUSH | {"flush_index": -1}, "$.flush_index"),
-        BadExample("a reason nobody knows", FLUSH | {"trigger_reason": "full"}, "$.trigger_reason"),
-        BadExample("a window turned round", FLUSH | {"start_seq": 65}, "$.end_seq"),
-        BadExample(
-            "a time without an offset", FLUSH | {"timestamp": "2023-11-14T22:13:24"}, "$.timestamp"
-        ),
-        BadExample("a suffix", FLUSH | {"case_id": f"{CASE}.trace"}, "$.case_id"),
-        BadExample("provenance again", FLUSH | {"trace_file_hash": HASH}, "$.trace_file_hash"),
-        BadExample("no size", _without(FLUSH, "accumulated_ctu"), "$"),
-        BadExample("a size below zero", FLUSH | {"accumulated_ctu": -1}, "$.accumulated_ctu"),
-    ),
+    _FLUSH_BAD,
     flushes_hold,
 )
 _DECISION_FORM: Final = _form(
@@ -347,6 +358,17 @@ _SINGLE: Final[dict[str, object]] = {
     ],
 }
 
+_FIRST_SINGLE: Final[dict[str, object]] = {
+    "schema_name": "exaid.run",
+    "schema_version": "1.0.0",
+    "run_id": "run-v1-synth-000",
+    "case_id": CASE,
+    "variant_id": "V1",
+    "timestamp": "2023-11-14T22:14:02.000000+00:00",
+    "summaries": [{"summary_idx": 0, "content": EVENT["summary_content"], "token_count": 50}],
+    "run_meta": {"summarizer_config": {"history_k": 3}},
+}
+
 _BEFORE_1_5: Final = RecordSchema(
     name="exaid.run",
     summary="A run log of 1.3.0 or 1.4.x.",
@@ -359,11 +381,20 @@ _BEFORE_1_5: Final = RecordSchema(
             (_META_13, _META_13 | {"trace_file_hash": HASH}),
             _META_BAD[:4],
         ),
-        _FLUSH_FORM,
+        _form(
+            TokengateFlush13,
+            flush_problems,
+            (FLUSH, FLUSH | {"trigger_reason": "threshold"}, FLUSH | {"trigger_reason": "timeout"}),
+            _FLUSH_BAD,
+            flushes_hold,
+        ),
         _DECISION_FORM,
         _form(SummaryEvent13, summary_problems, (_EVENT_13, EVENT), _EVENT_BAD, summaries_hold),
     ),
-    good_files=((_META_13, *_FILE[1:]),),
+    good_files=(
+        (_META_13, *_FILE[1:]),
+        (_META_13 | {"mas_run_id": "mas-unknown"}, *_FILE[1:]),
+    ),
     bad_files=(BadFile("two metas", (_META_13, _META_13, _EVENT_13), 2, "one_run_meta"),),
 )
 _BEFORE_1_3: Final = RecordSchema(
@@ -376,10 +407,10 @@ _BEFORE_1_3: Final = RecordSchema(
             type=SingleRun,
             marks=frozenset({"schema_version", "case_id"}),
             identity="case_id",
-            good=(_SINGLE,),
+            good=(_SINGLE, _FIRST_SINGLE),
             bad=(
                 BadExample("no case", _without(_SINGLE, "case_id"), "$"),
-                BadExample("an unknown variant", _SINGLE | {"variant_id": "V7"}, "$.variant_id"),
+                BadExample("no name of a variant", _SINGLE | {"variant_id": "7"}, "$.variant_id"),
                 BadExample("a suffix", _SINGLE | {"case_id": "case-1.trace"}, "$.case_id"),
                 BadExample(
                     "events that are none", _SINGLE | {"summary_events": 3}, "$.summary_events"
@@ -393,7 +424,7 @@ _BEFORE_1_3: Final = RecordSchema(
             rules=(single_run_problems,),
         ),
     ),
-    good_files=((_SINGLE,),),
+    good_files=((_SINGLE,), (_FIRST_SINGLE,)),
     bad_files=(BadFile("two runs", (_SINGLE, _SINGLE), 2, "one_run"),),
 )
 
@@ -419,9 +450,24 @@ SCHEMA: Final = RecordSchema(
             summaries_hold,
         ),
     ),
-    good_files=(_FILE, (_EMPTY,)),
+    good_files=(_FILE, (_EMPTY,), _OWN_VARIANT),
     bad_files=(
         BadFile("summaries cut off", _FILE[:-1], 1, "complete"),
+        BadFile("no policy", (_without(_OWN_VARIANT[0], "trigger_policy"),), 1, "variant_policy"),
+        BadFile("the policy of V1", (META | {"trigger_policy": "turn_end"},), 1, "variant_policy"),
+        BadFile(
+            "a flush at the end of a turn",
+            (META, FLUSH | {"trigger_reason": "turn_end"}, *_FILE[2:]),
+            2,
+            "variant_records",
+        ),
+        BadFile("another size", (*_FILE[:-1], THIRD | {"summary_ctu": 16}), 8, "summary_size"),
+        BadFile(
+            "another text",
+            (*_FILE[:-1], THIRD | {"summary_semantics_text": "Well.", "summary_ctu": 2}),
+            8,
+            "semantics_text",
+        ),
         BadFile(
             "a turn under V0",
             (*_FILE[:-1], THIRD | {"trigger_type": "turn_end"}),

@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
-from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT
+from gatemark.exams.runlog.records.names import UNKNOWN_COMMIT, plain_case_id
 from gatemark.exams.runlog.records.run import RunLog, TokengateFlush
-from gatemark.exams.runlog.replay.config import LoadedVariant, load_variants
+from gatemark.exams.runlog.replay.config import CalibrationConfig, LoadedVariant, load_variants
 from gatemark.exams.runlog.traces.files import plain_json, read_run_log
 
 SUBSET_COUNT: Final = 40
@@ -25,10 +25,10 @@ EXCLUDED_REASONS: Final = ("end_of_trace", "turn_end")
 
 
 class CaseChunks(Struct, frozen=True):
-    """The flushes of one case that count, and the median of their sizes."""
+    """The number of flushes of one case that count, if known, and the median of their sizes."""
 
     case_id: str
-    flush_count: int
+    flush_count: int | None
     median_ctu: float | None
 
 
@@ -43,6 +43,42 @@ class ChunkReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     tokengate_config_hash: str
     code_commit: str = UNKNOWN_COMMIT
     cases: tuple[CaseChunks, ...] = ()
+
+
+class SourceReport(Struct, frozen=True, kw_only=True):
+    """The calibration report of the source, as far as it is read."""
+
+    chunk_size_ctu: Annotated[int, Meta(ge=1)]
+    overall_median_ctu: float
+    per_case_median_ctu: dict[str, float | None]
+    trace_dataset_hash: str
+    tokengate_config_hash: str
+    exaid_commit: str = UNKNOWN_COMMIT
+    excluded_flush_reasons: tuple[str, ...] = ()
+
+
+def _of_source(report: SourceReport) -> ChunkReport:
+    """Convert a report of the source; refuse one whose numbers contradict each other."""
+    medians = report.per_case_median_ctu
+    known = [value for value in medians.values() if value is not None]
+    middle = median(known) if known else None
+    if middle != report.overall_median_ctu or report.chunk_size_ctu != math.ceil(middle):
+        raise BadInputError(
+            f"the report says chunk_size_ctu {report.chunk_size_ctu} and overall_median_ctu "
+            f"{report.overall_median_ctu:g}, but the median of its cases is {middle}"
+        )
+    return ChunkReport(
+        chunk_size_ctu=report.chunk_size_ctu,
+        median_ctu=report.overall_median_ctu,
+        subset_count=len(medians),
+        excluded_reasons=report.excluded_flush_reasons,
+        trace_dataset_hash=report.trace_dataset_hash,
+        tokengate_config_hash=report.tokengate_config_hash,
+        code_commit=report.exaid_commit,
+        cases=tuple(
+            CaseChunks(plain_case_id(case), None, value) for case, value in medians.items()
+        ),
+    )
 
 
 def calibrate_chunks(
@@ -156,9 +192,12 @@ def write_chunk_report(
 
 
 def read_chunk_report(path: str) -> ChunkReport:
-    """A report that was written before."""
+    """Return a report that Gatemark or the source wrote."""
+    raw = read_settings(path)
     try:
-        return msgspec.convert(read_settings(path), ChunkReport)
+        if isinstance(raw, dict) and "overall_median_ctu" in raw:
+            return _of_source(msgspec.convert(raw, SourceReport))
+        return msgspec.convert(raw, ChunkReport)
     except msgspec.ValidationError as error:
         raise BadInputError(f"{path}: {error}") from error
 
@@ -175,11 +214,11 @@ def chunk_sizes(
     sizes: dict[str, int] = {}
     for variant in variants:
         config = variant.config
-        if config.variant_id != "V3":
+        if config.trigger_policy != "no_tokengate":
             continue
         size = config.fixed_trigger.chunk_size_ctu
         if size is None or report is not None:
-            path = report or _configured(config.v3_calibration.report, configs)
+            path = report or _configured(config.v3_calibration, configs)
             found = read_chunk_report(path)
             (gate,) = load_variants(configs, ("V0",))
             refuse_mismatch(
@@ -193,7 +232,8 @@ def chunk_sizes(
     return sizes
 
 
-def _configured(path: str | None, configs: str | None) -> str:
+def _configured(calibration: CalibrationConfig, configs: str | None) -> str:
+    path = calibration.report or calibration.calibration_report
     if path is None:
         raise BadInputError(
             "V3 has no chunk size: set fixed_trigger.chunk_size_ctu, or name a report with "

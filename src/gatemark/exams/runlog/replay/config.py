@@ -12,29 +12,31 @@ from msgspec import Meta, Struct
 
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.evidence.settings_file import parse_settings, read_settings
+from gatemark.exams.runlog.records.fields import VARIANT_PATTERN, VariantName, fits
 from gatemark.exams.runlog.records.names import tokengate_config_hash
-from gatemark.exams.runlog.records.run import Compat, TriggerPolicy, Variant
+from gatemark.exams.runlog.records.run import Compat, TriggerPolicy
+from gatemark.exams.runlog.records.run_rules import SOURCE_VARIANTS
 from gatemark.exams.runlog.replay.token_gate import GateSettings
 
-VARIANTS: Final[tuple[Variant, ...]] = ("V0", "V1", "V2", "V3", "V4")
+VARIANTS: Final = tuple(SOURCE_VARIANTS)
+"""The built-in variants."""
 Seconds = Annotated[float, Meta(gt=0)]
 
 
 class Parts(Struct, frozen=True):
-    """Which parts a variant has, and by which name its policy goes."""
+    """Which parts a trigger policy uses."""
 
-    policy: TriggerPolicy
     gate: bool
     buffer: bool
     novelty: bool
 
 
-PARTS: Final[Mapping[Variant, Parts]] = {
-    "V0": Parts("full_exaid", gate=True, buffer=True, novelty=True),
-    "V1": Parts("turn_end", gate=False, buffer=False, novelty=False),
-    "V2": Parts("no_buffer", gate=True, buffer=False, novelty=False),
-    "V3": Parts("no_tokengate", gate=False, buffer=True, novelty=True),
-    "V4": Parts("no_novelty", gate=True, buffer=True, novelty=False),
+PARTS: Final[Mapping[TriggerPolicy, Parts]] = {
+    "full_exaid": Parts(gate=True, buffer=True, novelty=True),
+    "turn_end": Parts(gate=False, buffer=False, novelty=False),
+    "no_buffer": Parts(gate=True, buffer=False, novelty=False),
+    "no_tokengate": Parts(gate=False, buffer=True, novelty=True),
+    "no_novelty": Parts(gate=True, buffer=True, novelty=False),
 }
 
 
@@ -91,15 +93,19 @@ class FixedTriggerConfig(Struct, frozen=True):
 
 
 class CalibrationConfig(Struct, frozen=True):
-    """``v3_calibration``; where the report lies, seen from the configuration file."""
+    """``v3_calibration``: the path of the report, relative to the folder of configurations.
+
+    The source calls it ``calibration_report``.
+    """
 
     report: str | None = None
+    calibration_report: str | None = None
 
 
 class VariantConfig(Struct, frozen=True):
     """A variant's file. Keys that are not read here are other tools' business."""
 
-    variant_id: Variant
+    variant_id: VariantName
     trigger_policy: TriggerPolicy
     components: ComponentsConfig
     summarizer: SummarizerConfig
@@ -110,10 +116,13 @@ class VariantConfig(Struct, frozen=True):
     compat: Compat = "gatemark"
 
     def __post_init__(self) -> None:
-        parts = PARTS[self.variant_id]
+        parts = PARTS[self.trigger_policy]
         found = self.components
-        switches = {
-            "trigger_policy": (self.trigger_policy, parts.policy),
+        switches: dict[str, tuple[object, object]] = {
+            "trigger_policy": (
+                self.trigger_policy,
+                SOURCE_VARIANTS.get(self.variant_id, self.trigger_policy),
+            ),
             "components.token_gate.enabled": (found.token_gate.enabled, parts.gate),
             "components.buffer_agent.enabled": (found.buffer_agent.enabled, parts.buffer),
             "components.summarizer.enabled": (found.summarizer.enabled, True),
@@ -136,8 +145,8 @@ class LoadedVariant(Struct, frozen=True):
     tokengate_config_hash: str
 
     @property
-    def variant_id(self) -> Variant:
-        """V0 to V4."""
+    def variant_id(self) -> str:
+        """V0 to V4, or the name of a variant of your own."""
         return self.config.variant_id
 
 
@@ -145,9 +154,12 @@ def load_variant(raw: object, place: str) -> LoadedVariant:
     """A variant from plain values; every complaint names the place and the key."""
     if not isinstance(raw, dict):
         raise BadInputError(f"{place}: expected a mapping of settings")
-    known = raw.get("variant_id")
-    if known is not None and known not in VARIANTS:
-        raise BadInputError(f"{place}: unknown variant {known!r} (known: {', '.join(VARIANTS)})")
+    name = raw.get("variant_id")
+    if isinstance(name, str) and not fits(VARIANT_PATTERN, name):
+        raise BadInputError(
+            f"{place}: variant_id must be a letter and then letters, digits or underscores, "
+            f"got {name!r}"
+        )
     try:
         config = msgspec.convert(raw, VariantConfig)
     except msgspec.ValidationError as error:
@@ -163,13 +175,16 @@ _ENDS: Final = (".yaml", ".yml", ".json")
 
 
 def load_variants(folder: str | None, wanted: Sequence[str] = ()) -> tuple[LoadedVariant, ...]:
-    """The wanted variants in order; all there are when none is named."""
-    unknown = [name for name in wanted if name not in VARIANTS]
+    """Return the wanted variants, or all of them: V0 to V4 first, then your own by name."""
+    own = () if folder is None else _own_variants(Path(folder))
+    known = (*VARIANTS, *own)
+    unknown = [name for name in wanted if name not in known]
     if unknown:
-        raise UsageError(f"unknown variant {unknown[0]!r} (known: {', '.join(VARIANTS)})")
+        hint = "" if folder else "; --configs names a folder with your own variants"
+        raise UsageError(f"unknown variant {unknown[0]!r} (known: {', '.join(known)}){hint}")
     found = [
         variant
-        for name in VARIANTS
+        for name in known
         if not wanted or name in wanted
         if (variant := _load(folder, name, must_exist=bool(wanted))) is not None
     ]
@@ -178,7 +193,19 @@ def load_variants(folder: str | None, wanted: Sequence[str] = ()) -> tuple[Loade
     return tuple(found)
 
 
-def _load(folder: str | None, name: Variant, *, must_exist: bool) -> LoadedVariant | None:
+def _own_variants(folder: Path) -> tuple[str, ...]:
+    """Return the names of files that configure a variant other than V0 to V4."""
+    found = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.suffix not in _ENDS or path.stem in VARIANTS or not path.is_file():
+            continue
+        raw = read_settings(str(path))
+        if isinstance(raw, dict) and "variant_id" in raw:
+            found.append(path.stem)
+    return tuple(dict.fromkeys(found))
+
+
+def _load(folder: str | None, name: str, *, must_exist: bool) -> LoadedVariant | None:
     raw: object
     if folder is None:
         text = (

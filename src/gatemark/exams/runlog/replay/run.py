@@ -19,10 +19,8 @@ from gatemark.exams.runlog.concepts.registry import extractors
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.names import (
     UNKNOWN_COMMIT,
-    case_of_trace_file,
     eval_run_id,
     moment_text,
-    plain_case_id,
 )
 from gatemark.exams.runlog.records.run import Compat, StoplistsProvenance
 from gatemark.exams.runlog.records.trace_rules import Mode
@@ -40,7 +38,13 @@ from gatemark.exams.runlog.replay.model import recording_bytes
 from gatemark.exams.runlog.replay.models import ModelChoice, open_model
 from gatemark.exams.runlog.replay.run_meta import RunFacts, extractor_from
 from gatemark.exams.runlog.traces.dataset import manifest_dataset_hash
-from gatemark.exams.runlog.traces.files import find_manifest, find_traces, plain_json, read_manifest
+from gatemark.exams.runlog.traces.files import (
+    cases_of_traces,
+    find_manifest,
+    find_traces,
+    plain_json,
+    read_manifest,
+)
 
 SUMMARIES = "run_summaries"
 
@@ -159,13 +163,13 @@ def _tasks(
     paths: Iterable[Path], manifest: RunManifest, request: RunRequest
 ) -> tuple[list[ReplayTask], list[str]]:
     """One task per case of the manifest; other files are reported and left out."""
-    files = {plain_case_id(case_of_trace_file(path.name) or path.stem): path for path in paths}
+    files = cases_of_traces(paths)
     entries = [entry for entry in manifest.entries if request.case in entry.case_id]
     if not entries:
         raise BadInputError(f"no case id of the manifest contains {request.case!r} in its name")
     named = {path.name: path for path in files.values()}
     by_case = {
-        entry.case_id: named.get(Path(entry.file).name) or files.get(entry.case_id)
+        entry.case_id: files.get(entry.case_id) or named.get(Path(entry.file).name)
         for entry in entries
     }
     if not any(by_case.values()):

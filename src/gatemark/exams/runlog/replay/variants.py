@@ -74,7 +74,7 @@ class CaseRecorder:
         self._keep_inputs = keep_inputs
         self.moments = CaptureMoments(trace, compat)
         self.buffer = BufferAgent(
-            models.buffer, novelty=PARTS[config.variant_id].novelty, history_k=self._history_k
+            models.buffer, novelty=PARTS[config.trigger_policy].novelty, history_k=self._history_k
         )
         self._merge_windows = compat != "source"
         self._window = (0, 0)
@@ -221,7 +221,7 @@ def run_variant(
 ) -> CaseRecords:
     """One case through one variant."""
     recorder = CaseRecorder(trace, config, models, compat, keep_inputs=keep_inputs)
-    parts = PARTS[config.variant_id]
+    parts = PARTS[config.trigger_policy]
     if parts.gate:
         gate = TokenGate(config.components.token_gate.settings(), compat)
         _through_gate(trace, gate, recorder, with_buffer=parts.buffer)

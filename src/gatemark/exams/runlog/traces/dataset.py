@@ -108,7 +108,7 @@ def make_manifest(
             mac_commit=origin.mac_commit,
             exaid_commit=origin.exaid_commit,
             model=origin.model,
-            decoding=msgspec.convert(decoding, ManifestDecoding),
+            decoding=msgspec.convert({"temperature": None, **decoding}, ManifestDecoding),
             case_list_hash=cases.hash,
             config_hash=config_hash,
             trace_dataset_hash=dataset_hash_of(entries, cases.hash, origin.mas_run_id),

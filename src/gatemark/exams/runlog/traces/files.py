@@ -16,14 +16,34 @@ import msgspec
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError
-from gatemark.core.record import FileRules, Form, RecordSchema, Remark
+from gatemark.core.record import FileRules, Remark
 from gatemark.evidence.exam import schemas
 from gatemark.evidence.source import ReadingChoices, digest_source, inspect_source
-from gatemark.evidence.whole_file import OpenedFile, TaggedReading, open_records, read_tagged
+from gatemark.evidence.whole_file import (
+    OpenedFile,
+    TaggedReading,
+    open_records,
+    read_tagged,
+    remark_words,
+)
 from gatemark.exams.runlog.records.manifest import RunManifest
 from gatemark.exams.runlog.records.manifest_rules import ManifestRules
-from gatemark.exams.runlog.records.names import TRACE_FILE_ENDS, TRACE_SUFFIX
-from gatemark.exams.runlog.records.older_run import LENIENT, SingleRunRules, as_run_log, run_log_of
+from gatemark.exams.runlog.records.names import (
+    TRACE_FILE_ENDS,
+    TRACE_SUFFIX,
+    case_of_trace_file,
+    plain_case_id,
+)
+from gatemark.exams.runlog.records.older_run import (
+    SingleRunRules,
+    as_run_log,
+    has_null_filters,
+    is_single_record,
+    lenient,
+    plain,
+    run_log_of,
+)
+from gatemark.exams.runlog.records.raw_run import RawRunRules, gzip_mtime
 from gatemark.exams.runlog.records.run import Compat, RunLog, VersionedRecord
 from gatemark.exams.runlog.records.run_rules import RunRules
 from gatemark.exams.runlog.records.trace_rules import Mode, TraceRules
@@ -46,6 +66,14 @@ def json_lines(records: Iterable[object], *, ascii_only: bool = False) -> bytes:
     return b"".join(line + b"\n" for line in lines)
 
 
+def compact_lines(records: Iterable[object]) -> bytes:
+    """Return decoded JSON as the lines of a run log: keys sorted at every depth, no spaces."""
+    return b"".join(
+        json.dumps(one, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+        for one in records
+    )
+
+
 def packed(data: bytes) -> bytes:
     """Bytes as gzip without a time and without a name."""
     target = io.BytesIO()
@@ -59,6 +87,7 @@ def plain_json(value: object) -> bytes:
     return msgspec.json.format(_encoder.encode(value), indent=2) + b"\n"
 
 
+JSONL_ENDS = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 MANIFEST_END = ".manifest.jsonl"
 CASE_LIST_END = ".case_list.jsonl"
 
@@ -136,47 +165,143 @@ def read_manifest(path: str, choices: ReadingChoices | None = None) -> RunManife
     return manifest
 
 
-def read_run_log(
-    path: str, *, compat: Compat = "gatemark", choices: ReadingChoices | None = None
-) -> RunLog:
-    """A run log of any version; what an older one does not tell is listed in ``missing``.
+class RunReading(msgspec.Struct, frozen=True):
+    """A run log that was looked at; ``log`` is None unless it is usable.
 
-    ``source`` also reads logs whose case ids kept the ``.trace`` suffix, and takes it off.
+    ``warnings`` are what does not make it invalid, with the line of each.
+    """
+
+    log: RunLog | None
+    problems: tuple[str, ...]
+    unlisted: int
+    warnings: tuple[str, ...]
+
+
+def look_at_run_log(
+    path: str,
+    *,
+    compat: Compat = "gatemark",
+    choices: ReadingChoices | None = None,
+    check_bytes: bool = True,
+) -> RunReading:
+    """Read a run log of any version, and keep what is wrong with it instead of refusing it.
+
+    ``source`` also reads logs whose case ids end with ``.trace`` or whose filters are null.
+    ``check_bytes`` compares the bytes with what the log says in ``determinism``.
     """
     choices = choices or ReadingChoices()
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         opened = open_records(inspect_source(path), choices, Path(folder))
-        return _run_log(opened, compat, choices)
+        return _run_reading(opened, compat, choices, check_bytes=check_bytes)
 
 
-def _run_log(opened: OpenedFile, compat: Compat, choices: ReadingChoices) -> RunLog:
-    source, first, _ = opened
+def read_run_log(
+    path: str, *, compat: Compat = "gatemark", choices: ReadingChoices | None = None
+) -> RunLog:
+    """Return a run log of any version; raise with every problem it has.
+
+    ``missing`` of the log lists the fields that an older version lacks.
+    """
+    looked = look_at_run_log(path, compat=compat, choices=choices, check_bytes=False)
+    if looked.log is None:
+        raise BadInputError(looked.problems, unlisted_count=looked.unlisted)
+    return looked.log
+
+
+def _run_reading(
+    opened: OpenedFile, compat: Compat, choices: ReadingChoices, *, check_bytes: bool
+) -> RunReading:
+    source, first, why_empty = opened
+    if why_empty is not None:
+        between = ":" if why_empty[0].isdigit() else ": "
+        return RunReading(None, (f"{source.name}{between}{why_empty}",), 0, ())
+    has_suffix = str(first.get("case_id", "")).endswith(TRACE_SUFFIX)
+    if has_suffix and compat != "source":
+        problem = (
+            f"{source.name}:1: case ids end with {TRACE_SUFFIX!r}, as the source writes them; read "
+            "the log with --compat source, or convert it with gatemark runlog migrate"
+        )
+        return RunReading(None, (problem,), 0, ())
     schema = schemas().get("exaid.run").version_of(first)
-    if compat == "source" and str(first.get("case_id", "")).endswith(TRACE_SUFFIX):
-        schema = _lenient(schema)
+    schema = lenient(schema) if compat == "source" else schema
     rules = _Keeping(schema.across() if schema.across is not None else RunRules())
-    reading = read_tagged(source, schema, rules, choices)
-    if not reading.is_valid:
-        raise BadInputError(reading.problems, unlisted_count=reading.unlisted)
-    if isinstance(rules.inner, SingleRunRules):
-        return as_run_log(rules.records[0])
-    notes = [remark for remark in reading.remarks if remark.grade == "note"]
-    return run_log_of(rules.records, notes)
+    with Path(source.path).open("rb") as stream:
+        raw = RawRunRules(gzip_mtime(stream.read(8)), check_bytes=check_bytes)
+    expected = schema if schema.tag is not None else schema.forms[0]
+    reading = read_tagged(source, expected, rules, choices, raw.update)
+    found = raw.remarks()
+    problems = [*reading.problems]
+    problems += [remark_words(source.name, one) for one in found if one.grade == "error"]
+    warnings = [
+        remark_words(source.name, one) for one in (*reading.remarks, *found) if one.grade != "error"
+    ]
+    failed = sum(has_null_filters(record) for record in rules.records)
+    if failed:
+        warnings.append(f"{source.name}: warning: {failed} decisions have no filters, only nulls")
+    log = None
+    if not problems and isinstance(rules.inner, SingleRunRules):
+        log = as_run_log(plain(rules.records[0]))
+    elif not problems:
+        notes = [remark for remark in reading.remarks if remark.grade == "note"]
+        log = run_log_of(rules.records, notes)
+    return RunReading(log, tuple(problems), reading.unlisted, tuple(warnings))
+
+
+def first_record(path: Path) -> dict[str, object]:
+    """Return the first record of a file; empty if it cannot be read."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        try:
+            return open_records(inspect_source(str(path)), ReadingChoices(), Path(folder)).first
+        except BadInputError:
+            return {}
+
+
+TRACE_KINDS: Final = frozenset({"trace_meta", "stream_delta", "turn_boundary"})
+RUN_KINDS: Final = frozenset({"run_meta", "tokengate_flush", "buffer_decision", "summary_event"})
+
+
+def kind_of_file(path: Path) -> str | None:
+    """Return the schema of a trace, a manifest or a run log by its first record."""
+    first = first_record(path)
+    kind = first.get("record_type")
+    if kind in TRACE_KINDS:
+        return "exaid.trace"
+    if kind in RUN_KINDS or first.get("schema_name") == "exaid.run" or is_single_record(first):
+        return "exaid.run"
+    return "exaid.manifest" if kind == "manifest_meta" else None
 
 
 def find_traces(folder: str) -> tuple[Path, ...]:
-    """The trace files of a folder, sorted by name; a single file stands for itself."""
+    """Return the traces of a folder, sorted by name; a single file stands for itself.
+
+    Files are recognised by their first record, whatever they are called.
+    """
     place = Path(folder)
     if place.is_file():
         return (place,)
     if not place.is_dir():
         raise BadInputError(f"{folder}: expected a folder of traces")
-    found = sorted(
-        path for path in place.iterdir() if path.is_file() and path.name.endswith(TRACE_FILE_ENDS)
-    )
+    found = sorted(path for path in place.iterdir() if path.is_file() and _is_trace(path))
     if not found:
-        raise BadInputError(f"{folder}: holds no {' or '.join(TRACE_FILE_ENDS)} files")
+        raise BadInputError(f"{folder}: holds no traces (such as case-1{TRACE_FILE_ENDS[0]})")
     return tuple(found)
+
+
+def cases_of_traces(paths: Iterable[Path]) -> dict[str, Path]:
+    """Return traces by the case that their first record names, else by their file name."""
+    found: dict[str, Path] = {}
+    for path in paths:
+        named = case_of_trace_file(path.name) or path.stem
+        found[plain_case_id(str(first_record(path).get("case_id") or named))] = path
+    return found
+
+
+def _is_trace(path: Path) -> bool:
+    """Whether a file is a trace, or is called one and cannot be read."""
+    if not path.name.endswith(JSONL_ENDS):
+        return False
+    kind = kind_of_file(path)
+    return kind == "exaid.trace" or (kind is None and path.name.endswith(TRACE_FILE_ENDS))
 
 
 def find_manifest(given: str | None, *folders: Path) -> Path | None:
@@ -209,19 +334,3 @@ class _Keeping(FileRules):
 
     def end(self) -> Iterable[Remark]:
         return self.inner.end()
-
-
-def _lenient(schema: RecordSchema) -> RecordSchema:
-    """The same schema without rules on single records, and with types that forgive."""
-    forms = tuple(
-        Form(
-            name=str(kind.__struct_config__.tag),
-            type=kind,
-            marks=frozenset({"record_type"}),
-            identity="case_id",
-            good=(),
-            bad=(),
-        )
-        for kind in LENIENT
-    )
-    return msgspec.structs.replace(schema, forms=forms, tag="record_type", across=RunRules)

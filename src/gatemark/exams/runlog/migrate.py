@@ -1,0 +1,176 @@
+"""``gatemark runlog migrate``: write run logs of the source again, without their known faults.
+
+``.trace`` is removed from ids, filters that are null are left out, older names of runs get
+underscores, and a whole run in one object becomes one record per line. Keys that Gatemark does not
+know are kept. Nothing is made up: a log that lacks what its version requires is refused, with the
+list of what it lacks.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.atomic import write_whole
+from gatemark.core.errors import BadInputError, GatemarkError, UsageError
+from gatemark.evidence.source import Limits, inspect_source, parse_strictly, read_blocks, whole_file
+from gatemark.exams.runlog.records.names import TRACE_SUFFIX, plain_case_id, run_file_name
+from gatemark.exams.runlog.traces.files import (
+    JSONL_ENDS,
+    compact_lines,
+    kind_of_file,
+    look_at_run_log,
+    packed,
+)
+
+_IDS: Final = ("event_id", "decision_id", "latest_summary_event_id")
+_LISTS: Final = {
+    "tokengate_flushes": "tokengate_flush",
+    "buffer_decisions": "buffer_decision",
+    "summary_events": "summary_event",
+}
+MULTI_RECORD: Final = "1.3.0"
+"""The first version with one record per line."""
+
+
+class MigratedLog(msgspec.Struct, frozen=True):
+    """One log: what was changed and where it was written, or why it was not."""
+
+    file: str
+    output: str | None
+    changes: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+
+
+def migrate_logs(paths: Sequence[str], output: str) -> Iterator[MigratedLog]:
+    """Convert run logs, each by itself; one that cannot be converted does not stop the others."""
+    found = list(_found(paths))
+    if not found:
+        raise BadInputError(f"{', '.join(paths)}: there are no run logs")
+    for path, folder in found:
+        if Path(output).resolve() == path.parent.resolve():
+            raise UsageError(f"{output}: the logs are in this folder; choose another one")
+        yield _migrate(path, Path(output) / folder)
+
+
+def _found(paths: Sequence[str]) -> Iterator[tuple[Path, Path]]:
+    """Yield run logs, and the folder of each below the given one."""
+    for text in paths:
+        place = Path(text)
+        if not place.is_dir():
+            yield place, Path()
+            continue
+        for path in sorted(place.rglob("*")):
+            if path.name.endswith(JSONL_ENDS) and kind_of_file(path) == "exaid.run":
+                yield path, path.parent.relative_to(place)
+
+
+def _migrate(path: Path, folder: Path) -> MigratedLog:
+    try:
+        records = list(_records(path))
+        changes: dict[str, int] = {}
+        lines = [_plain(record, changes) for record in _lifted(records, changes)]
+        case_id = str(lines[0].get("case_id", path.name))
+        target = folder / run_file_name(case_id)
+        if target.exists():
+            raise BadInputError(f"{target}: exists; choose another folder")
+        data = packed(compact_lines(lines))
+        _check(data, str(path))
+        write_whole(target, [data])
+    except GatemarkError as error:
+        return MigratedLog(str(path), None, (), error.lines())
+    words = tuple(f"{name} ({count})" for name, count in changes.items())
+    return MigratedLog(str(path), str(target), words)
+
+
+def _check(data: bytes, name: str) -> None:
+    """Refuse what would not be a valid log."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        trial = Path(folder) / "log.jsonl.gz"
+        trial.write_bytes(data)
+        problems = look_at_run_log(str(trial)).problems
+        if problems:
+            raise BadInputError(tuple(problem.replace(str(trial), name) for problem in problems))
+
+
+def _records(path: Path) -> Iterator[dict[str, Any]]:
+    limits = Limits()
+    data = b"".join(
+        block.data for block in read_blocks(whole_file(inspect_source(str(path))), limits)
+    )
+    whole, problems = parse_strictly(data.strip(), max_depth=limits.depth)
+    if not problems and isinstance(whole, dict):
+        yield whole
+        return
+    for number, line in enumerate(data.splitlines(), start=1):
+        if line.strip():
+            record, problems = parse_strictly(line, max_depth=limits.depth)
+            if problems or not isinstance(record, dict):
+                message = problems[0].message if problems else "expected an object"
+                raise BadInputError(f"{path}:{number}: {message}")
+            yield record
+
+
+def _lifted(
+    records: Sequence[dict[str, Any]], changes: dict[str, int]
+) -> Iterator[Mapping[str, Any]]:
+    """Yield records one by one, also where a run is one object."""
+    first = records[0] if records else {}
+    if len(records) != 1 or "record_type" in first:
+        yield from records
+        return
+    changes["one record per line"] = 1
+    names: dict[str, Any] = {
+        name: first[name] for name in ("case_id", "variant_id") if name in first
+    }
+    meta = {key: value for key, value in first.items() if key not in _LISTS}
+    yield meta | {"record_type": "run_meta", "schema_version": MULTI_RECORD}
+    for name, kind in _LISTS.items():
+        for part in first.get(name, ()):
+            yield {**names, **part, "record_type": kind}
+
+
+def _plain(record: Mapping[str, Any], changes: dict[str, int]) -> dict[str, Any]:
+    """Return a record without what only the source writes, and count what was changed."""
+    plain = dict(record)
+
+    def note(what: str) -> None:
+        changes[what] = changes.get(what, 0) + 1
+
+    case_id = plain.get("case_id")
+    if isinstance(case_id, str) and case_id.endswith(TRACE_SUFFIX):
+        note("ids without .trace")
+        kept = plain_case_id(case_id)
+        plain["case_id"] = kept
+        for name in _IDS:
+            if isinstance(plain.get(name), str):
+                plain[name] = plain[name].replace(case_id, kept, 1)
+        history = plain.get("summary_history_event_ids")
+        if isinstance(history, list):
+            plain["summary_history_event_ids"] = [
+                str(one).replace(case_id, kept, 1) for one in history
+            ]
+    filters = plain.get("filter_results")
+    if isinstance(filters, dict) and filters.get("completeness_passed", 0) is None:
+        note("decisions without null filters")
+        told = {key: value for key, value in filters.items() if value is not None}
+        plain.pop("filter_results")
+        plain |= {"filter_results": told} if told else {}
+    run = plain.get("mas_run_id")
+    if isinstance(run, str) and run.startswith("mas-"):
+        note("mas_run_id with underscores")
+        plain["mas_run_id"] = run.replace("-", "_")
+    return plain
+
+
+def report_lines(logs: Sequence[MigratedLog]) -> Iterator[str]:
+    """Yield what was done, for people."""
+    for log in logs:
+        if log.output is not None:
+            yield f"{log.file} -> {log.output}: {', '.join(log.changes) or 'nothing to change'}"
+    done = sum(log.output is not None for log in logs)
+    yield f"{done} of {len(logs)} run logs written"
