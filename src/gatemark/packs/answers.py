@@ -23,9 +23,11 @@ from gatemark.core.policy import Rule
 from gatemark.core.result import Cell, Figure, Table
 from gatemark.evidence.rows import Row
 from gatemark.packs.pack import Pack, SuiteSpec
+from gatemark.scorers.scorer import Score
 from gatemark.statistics.quantiles import percentile_disc
 from gatemark.targets.journal import UNSCORED
-from gatemark.targets.port import ANSWER_FIELDS, Call, TargetError
+from gatemark.targets.port import ANSWER_FIELDS, Call, CallError, TargetError
+from gatemark.targets.runner import CallOutcome, tokens_of
 from gatemark.targets.template import Template
 
 
@@ -49,6 +51,60 @@ class Answer(msgspec.Struct, frozen=True):
     parts: dict[str, float] = {}
     """The scores that a combined one is made of."""
     answered_at: datetime | None = None
+
+
+def unjudged_answer(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
+    """An answer whose judge could not be asked."""
+    return Answer(
+        id=row.id,
+        epoch=outcome.epoch,
+        output=None if outcome.reply is None else outcome.reply.output,
+        score=None,
+        reason=f"the model that grades could not be asked: {why.message}",
+        error=why.kind,
+        answered_at=None if outcome.reply is None else outcome.reply.answered_at,
+        cluster=row.cluster,
+        tags=row.tags,
+    )
+
+
+def scored_answer(
+    row: Row, outcome: CallOutcome, found: Score | None, *, scored_by: str | None, has_parts: bool
+) -> Answer:
+    """An answer with its score; one without a reply has the error in its place.
+
+    ``scored_by`` is the tool that scored, where it was not Gatemark.
+    """
+    if outcome.reply is None or found is None:
+        error = outcome.error
+        kind, message = (error.kind, error.message) if error else ("missing", "no reply")
+        return Answer(
+            id=row.id,
+            epoch=outcome.epoch,
+            output=None,
+            score=None,
+            reason=message,
+            error=kind,
+            cluster=row.cluster,
+            tags=row.tags,
+        )
+    reply = outcome.reply
+    return Answer(
+        id=row.id,
+        epoch=outcome.epoch,
+        output=reply.output,
+        score=found.value,
+        reason=found.reason,
+        confidence=reply.confidence,
+        latency_ms=reply.latency_ms,
+        cluster=row.cluster,
+        tags=row.tags,
+        scored_by=None if found.value is None else scored_by,
+        cost=reply.cost,
+        tokens=tokens_of(reply.usage),
+        parts=found.parts if has_parts else {},
+        answered_at=reply.answered_at,
+    )
 
 
 class ItemScore(NamedTuple):

@@ -13,8 +13,9 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -36,10 +37,12 @@ from gatemark.packs.answers import (
     read_sample_lines,
     sample_line,
     sample_of,
+    scored_answer,
+    unjudged_answer,
 )
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
-from gatemark.packs.pack import Pack
+from gatemark.packs.pack import Pack, SuiteSpec
 from gatemark.packs.pack_file import (
     BUILTIN,
     OpenPack,
@@ -61,8 +64,15 @@ from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
 from gatemark.targets.journal import Journal, RecordedTarget, Reuse, recording_from_samples
 from gatemark.targets.port import CallError, Reply, Target
 from gatemark.targets.python_worker import PythonWorkerTarget
-from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls, tokens_of
-from gatemark.targets.spec import TargetSpec, build, changed_files, parse_spec, target_identity
+from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
+from gatemark.targets.spec import (
+    RunOptions,
+    TargetSpec,
+    build,
+    changed_files,
+    parse_spec,
+    target_identity,
+)
 from gatemark.workspace import Workspace
 
 ARM_MARK: Final = "#"
@@ -407,6 +417,120 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     embedded: dict[str, Embedded] = {}
 
 
+class _Asking(NamedTuple):
+    """How one arm is asked, whatever the suite."""
+
+    source: ArmSource
+    journal: Journal | None
+    options: RunOptions
+    clock: Callable[[], float]
+    now: Callable[[], datetime] | None
+    on_progress: OnProgress | None
+    spent: Spending
+
+
+class _AskedSuite(msgspec.Struct):
+    """What came of asking the items of one suite, and the scores as they come in."""
+
+    rows: Mapping[str, Row]
+    score: ScoreFunction
+    scorer: str
+    recorded: Mapping[ItemKey, RecordedScores]
+    outcomes: tuple[CallOutcome, ...] = ()
+    found: dict[ItemKey, Score] = {}
+    unasked: dict[ItemKey, CallError] = {}
+    """Answers whose judge or embedding model could not be asked, and why."""
+
+    @property
+    def items(self) -> dict[ItemKey, Scorable]:
+        """What was answered, for whoever grades it."""
+        return {
+            outcome.key: _scorable(self.rows[outcome.id], outcome.reply.output)
+            for outcome in self.outcomes
+            if outcome.reply is not None
+        }
+
+    def passes(self, outcome: CallOutcome) -> bool:
+        """Score a reply as it comes in and keep the score; tell whether it is a full one."""
+        if outcome.reply is None:
+            return False
+        item = _scorable(self.rows[outcome.id], outcome.reply.output)
+        scored = self.score(with_recorded(item, self.recorded.get(outcome.key)))
+        self.found[outcome.key] = scored
+        return scored.value == 1.0
+
+    def score_by_vectors(self, vectors: Embedded) -> None:
+        """Score every answer by what an embedding model made of it."""
+        for key, item in self.items.items():
+            if (lost := vectors.outage(item)) is not None:
+                self.unasked[key] = lost
+            else:
+                self.found[key] = self.score(vectors.recorded(item))
+
+    def score_by_replies(self, graded: Graded) -> None:
+        """Score every answer by what its judge replied."""
+        self.unasked = graded.outages()
+        for key, item in self.items.items():
+            if key not in self.unasked:
+                self.found[key] = self.score(with_replies(item, graded, key))
+
+    def answers(self) -> tuple[Answer, ...]:
+        """Return every outcome with its score, or with the reason why there is none."""
+        return tuple(map(self._answer, self.outcomes))
+
+    def _answer(self, outcome: CallOutcome) -> Answer:
+        row = self.rows[outcome.id]
+        if outcome.key in self.unasked:
+            return unjudged_answer(row, outcome, self.unasked[outcome.key])
+        kept = self.recorded.get(outcome.key)
+        return scored_answer(
+            row,
+            outcome,
+            self.found.get(outcome.key),
+            scored_by=None if kept is None else kept.scored_by,
+            has_parts=self.scorer == COMBINED,
+        )
+
+    def line(self, answer: Answer) -> bytes:
+        """Return an answer as it is kept with the result."""
+        kept = self.recorded.get((answer.id, answer.epoch))
+        row = self.rows[answer.id]
+        if kept is None:
+            return sample_line(row, answer, self.scorer)
+        origin = None if kept.origin is None else msgspec.to_builtins(kept.origin)
+        return sample_line(row, answer, self.scorer, kept.scores, origin)
+
+
+async def _ask_suite(
+    asking: _Asking, opened: OpenPack, suite: SuiteSpec, pinned: Sequence[Row]
+) -> _AskedSuite:
+    """Put the items of a suite to its target; score the replies unless somebody grades them."""
+    score, identity = opened.scorer(suite)
+    source, on_progress = asking.source, asking.on_progress
+    is_recorded = identity["scorer"] == RECORDED_SCORER
+    asked = _AskedSuite(
+        rows={row.id: row for row in asked_rows(suite.kind, pinned)},
+        score=score,
+        scorer=identity["scorer"],
+        recorded=source.scores_for(suite.id) if is_recorded else {},
+    )
+    asked.outcomes = await run_calls(
+        source.target_for(suite.id),
+        # What production said is the reference of a replay, and no business of a target.
+        calls_of(suite, pinned),
+        asking.options,
+        asking.journal,
+        clock=asking.clock,
+        sleep=asyncio.sleep,
+        rng=random.Random(0),  # noqa: S311 - spreads retries, guards nothing
+        on_progress=None if on_progress is None else partial(on_progress, suite.id),
+        spent=asking.spent,
+        passes=None if suite.is_graded else asked.passes,
+        now=asking.now,
+    )
+    return asked
+
+
 async def answer_all(
     opened: OpenPack,
     source: ArmSource,
@@ -426,75 +550,36 @@ async def answer_all(
 
     ``due`` names the items of each suite to ask for, when they are not all.
     """
-    stamp = now if source.spec.recorded is None else None
+    asking = _Asking(
+        source=source,
+        journal=journal,
+        options=source.spec.options(concurrency=jobs, reuse=reuse),
+        clock=clock,
+        now=now if source.spec.recorded is None else None,
+        on_progress=on_progress,
+        spent=Spending(),
+    )
     graded: dict[str, Graded] = {}
     embedded: dict[str, Embedded] = {}
     answers: dict[str, tuple[Answer, ...]] = {}
     lines: dict[str, bytes] = {}
     outcomes: list[CallOutcome] = []
-    spent = Spending()
     for suite in opened.pack.suites:
         if suite.dataset is None:
             continue
         pinned = opened.snapshots[suite.id].rows[:limit]
         if due is not None:
             pinned = tuple(row for row in pinned if row.id in due[suite.id])
-        rows = asked_rows(suite.kind, pinned)
-        by_id = {row.id: row for row in rows}
-        score, identity = opened.scorer(suite)
-        found: dict[ItemKey, Score] = {}
-        recorded = source.scores_for(suite.id) if identity["scorer"] == RECORDED_SCORER else {}
-        # What production said is the reference of a replay, and no business of a target.
-        calls = calls_of(suite, pinned)
-        done = await run_calls(
-            source.target_for(suite.id),
-            calls,
-            source.spec.options(concurrency=jobs, reuse=reuse),
-            journal,
-            clock=clock,
-            sleep=asyncio.sleep,
-            rng=random.Random(0),  # noqa: S311 - spreads retries, guards nothing
-            on_progress=None if on_progress is None else _named(on_progress, suite.id),
-            spent=spent,
-            passes=None if suite.is_graded else _keeping(found, score, by_id, recorded),
-            now=stamp,
-        )
-        outcomes.extend(done)
-        unasked: dict[ItemKey, CallError] = {}
-        items = {
-            outcome.key: _scorable(by_id[outcome.id], outcome.reply.output)
-            for outcome in done
-            if outcome.reply is not None and suite.is_graded
-        }
+        asked = await _ask_suite(asking, opened, suite, pinned)
+        outcomes.extend(asked.outcomes)
         if suite.is_embedded:
-            vectors = embedded[suite.id] = await graders.embed(suite, arm, items)
-            for key, item in items.items():
-                if (lost := vectors.outage(item)) is not None:
-                    unasked[key] = lost
-                else:
-                    found[key] = score(vectors.recorded(item))
+            embedded[suite.id] = await graders.embed(suite, arm, asked.items)
+            asked.score_by_vectors(embedded[suite.id])
         elif suite.judge is not None:
-            graded[suite.id] = await graders.grade(suite, arm, items)
-            unasked = graded[suite.id].outages()
-            for key, item in items.items():
-                if key not in unasked:
-                    found[key] = score(with_replies(item, graded[suite.id], key))
-        told = [
-            _unjudged(by_id[done_one.id], done_one, unasked[done_one.key])
-            if done_one.key in unasked
-            else _scored(
-                by_id[done_one.id],
-                done_one,
-                found.get(done_one.key),
-                recorded,
-                identity["scorer"],
-            )
-            for done_one in done
-        ]
-        answers[suite.id] = tuple(told)
-        lines[suite.id] = b"".join(
-            _line(by_id[answer.id], answer, identity["scorer"], recorded) for answer in told
-        )
+            graded[suite.id] = await graders.grade(suite, arm, asked.items)
+            asked.score_by_replies(graded[suite.id])
+        answers[suite.id] = told = asked.answers()
+        lines[suite.id] = b"".join(map(asked.line, told))
     for suite in opened.pack.suites:
         if suite.source is not None:
             answers[suite.id] = answers[suite.source]
@@ -527,38 +612,6 @@ def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
     return None if None in costs else float(sum(cost or 0.0 for cost in costs))
 
 
-def _line(
-    row: Row, answer: Answer, scorer_name: str, recorded: Mapping[ItemKey, RecordedScores]
-) -> bytes:
-    kept = recorded.get((answer.id, answer.epoch))
-    if kept is None:
-        return sample_line(row, answer, scorer_name)
-    origin = None if kept.origin is None else msgspec.to_builtins(kept.origin)
-    return sample_line(row, answer, scorer_name, kept.scores, origin)
-
-
-def _keeping(
-    found: dict[ItemKey, Score],
-    score: ScoreFunction,
-    rows: Mapping[str, Row],
-    recorded: Mapping[ItemKey, RecordedScores],
-) -> Callable[[CallOutcome], bool]:
-    """Scores each reply as it comes in and keeps the score; tells whether it is a full one."""
-
-    def passes(outcome: CallOutcome) -> bool:
-        if outcome.reply is None:
-            return False
-        item = _scorable(rows[outcome.id], outcome.reply.output)
-        found[outcome.key] = score(with_recorded(item, recorded.get(outcome.key)))
-        return found[outcome.key].value == 1.0
-
-    return passes
-
-
-def _named(on_progress: OnProgress, suite_id: str) -> Callable[[RunProgress], None]:
-    return lambda progress: on_progress(suite_id, progress)
-
-
 def _scorable(row: Row, output: object) -> Scorable:
     return Scorable(row.id, row.input, row.target, output, sample_of(row))
 
@@ -574,58 +627,3 @@ def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
     """An item with what its judge replied, as the judge's scorer reads it."""
     recorded = {"replies": msgspec.to_builtins(graded.replies[key])}
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})
-
-
-def _unjudged(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
-    """An answer whose judge could not be asked."""
-    return Answer(
-        id=row.id,
-        epoch=outcome.epoch,
-        output=None if outcome.reply is None else outcome.reply.output,
-        score=None,
-        reason=f"the model that grades could not be asked: {why.message}",
-        error=why.kind,
-        answered_at=None if outcome.reply is None else outcome.reply.answered_at,
-        cluster=row.cluster,
-        tags=row.tags,
-    )
-
-
-def _scored(
-    row: Row,
-    outcome: CallOutcome,
-    found: Score | None,
-    recorded: Mapping[ItemKey, RecordedScores],
-    scorer_name: str,
-) -> Answer:
-    if outcome.reply is None or found is None:
-        error = outcome.error
-        kind, message = (error.kind, error.message) if error else ("missing", "no reply")
-        return Answer(
-            id=row.id,
-            epoch=outcome.epoch,
-            output=None,
-            score=None,
-            reason=message,
-            error=kind,
-            cluster=row.cluster,
-            tags=row.tags,
-        )
-    reply = outcome.reply
-    kept = recorded.get(outcome.key)
-    return Answer(
-        id=row.id,
-        epoch=outcome.epoch,
-        output=reply.output,
-        score=found.value,
-        reason=found.reason,
-        confidence=reply.confidence,
-        latency_ms=reply.latency_ms,
-        cluster=row.cluster,
-        tags=row.tags,
-        scored_by=None if kept is None or found.value is None else kept.scored_by,
-        cost=reply.cost,
-        tokens=tokens_of(reply.usage),
-        parts=found.parts if scorer_name == COMBINED else {},
-        answered_at=reply.answered_at,
-    )

@@ -7,11 +7,13 @@ that never lost keeps a finite strength. Intervals come from drawing whole items
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from gatemark.core.errors import InvalidValueError
 
@@ -19,6 +21,7 @@ PSEUDO_WINS: Final = 0.5
 RESAMPLES: Final = 1_000
 MAX_STEPS: Final = 2_000
 TOLERANCE: Final = 1e-10
+DRAWN_AT_ONCE: Final = 100
 
 Floats = NDArray[np.float64]
 
@@ -112,3 +115,51 @@ def _is_connected(met: Floats) -> bool:
         reached |= fresh
         border.extend(fresh)
     return len(reached) == len(met)
+
+
+class Match(NamedTuple):
+    """Comparisons of two sides on one item: how often the first and the second won; ties half."""
+
+    item: int
+    first: int
+    second: int
+    first_wins: float
+    second_wins: float
+
+
+class Draws(NamedTuple):
+    """Strengths fitted to all items, and to items drawn again.
+
+    ``group`` numbers the sides that have beaten each other in a circle. Between groups no finite
+    difference fits best: one side won everything.
+    """
+
+    best: Floats
+    spread: Floats
+    wins: Floats
+    group: NDArray[np.int32]
+
+
+def draw_strengths(
+    count: int, matches: Sequence[Match], *, items: int, seed: int, resamples: int
+) -> Draws | None:
+    """Fit strengths to matches and to draws of whole items; None when some sides never met."""
+    table = np.asarray(matches, dtype=np.float64)
+    rows, first, second = (table[:, at].astype(np.int64) for at in range(3))
+    shape = (items, count * count)
+    places = (np.tile(rows, 2), np.concatenate([first * count + second, second * count + first]))
+    sparse = csr_array((np.concatenate([table[:, 3], table[:, 4]]), places), shape=shape)
+    total = np.asarray(sparse.sum(axis=0)).reshape(count, count)
+    met = (total + total.T) > 0
+    if not _is_connected(met.astype(np.float64)):
+        return None
+    _, group = connected_components(csr_array(total > 0), directed=True, connection="strong")
+    rng = np.random.default_rng(seed)
+    spread = []
+    for start in range(0, resamples, DRAWN_AT_ONCE):
+        size = min(DRAWN_AT_ONCE, resamples - start)
+        weights = rng.multinomial(items, np.full(items, 1 / items), size=size)
+        drawn = np.asarray(weights @ sparse).reshape(size, count, count)
+        # A pair that met keeps a trace in every draw, or a draw could fall apart.
+        spread.append(fit_strengths(drawn + 1e-9 * met))
+    return Draws(fit_strengths(total), np.concatenate(spread), total, group)

@@ -1,4 +1,4 @@
-"""``gatemark score preference``: whether blind reviewers prefer the candidate."""
+"""``gatemark score preference``: whether reviewers prefer the candidate, or a ranking of models."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from gatemark.core.errors import UsageError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.policy import Outcome
 from gatemark.core.progress import Progress
 from gatemark.evidence.exam import EvidenceRole, ExamRun, option
 from gatemark.evidence.run_exam import run_exam
-from gatemark.evidence.source import ReadingChoices
+from gatemark.evidence.source import STDIN, ReadingChoices
+from gatemark.exams.preference.ranking import (
+    RankingRequest,
+    compares_models,
+    rank_models,
+    ranking_text,
+)
 from gatemark.exams.score import ScoreReport, ScoreRequest, ScoreVerb, one_path
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, number
 from gatemark.workspace import Workspace
@@ -33,6 +40,15 @@ class PreferenceParameters(msgspec.Struct, frozen=True, kw_only=True):
     min_decisive: Annotated[int, option("Minimum number of items that are not ties.", low=1)] = (
         MIN_DECISIVE
     )
+    candidate: Annotated[
+        str | None,
+        option("Model to judge, in votes between several models."),
+    ] = None
+    baseline: Annotated[
+        str | None,
+        option("Model to judge it against (default: every other one)."),
+    ] = None
+    seed: Annotated[int, option("Random seed of the intervals of a ranking.", low=0)] = 0
 
 
 class PreferenceScore(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +144,29 @@ def preference_text(scored: PreferenceScore) -> str:
 
 
 def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
+    path, asked = one_path(request), request.parameters
+    if path != STDIN and compares_models(path, request.reading):
+        if asked.peeking:
+            raise UsageError("--peeking is for votes between candidate and baseline")
+        ranked = rank_models(
+            path,
+            RankingRequest(
+                alpha=asked.alpha,
+                min_decisive=asked.min_decisive,
+                candidate=asked.candidate,
+                baseline=asked.baseline,
+                seed=asked.seed,
+            ),
+            request.reading,
+        )
+        return ScoreReport(
+            document=ranked, verdict=ranked.verdict, text=lambda _color: ranking_text(ranked)
+        )
+    if asked.candidate is not None or asked.baseline is not None:
+        raise UsageError(
+            f"{path}: --candidate and --baseline name models; these votes are between candidate "
+            "and baseline"
+        )
     found = score_preference(
         one_path(request), request.parameters, workspace, request.reading, request.on_progress
     )
@@ -145,13 +184,18 @@ FILE holds gatemark.vote/1: lines of item, reviewer, choice (candidate, baseline
 first (the side shown first); plain, gzip or zstd, '-' is standard input. The votes on an item
 count as one, by majority; a reviewer votes once per item. Ties decide nothing.
 
-Exit 0 when the candidate is preferred, 1 when the baseline is, 3 when neither is shown, 2 bad
-input.
+Lines of item, reviewer, model_a, model_b and winner (model_a, model_b or tie) are votes between
+several models. They give a ranking by Bradley and Terry's model with intervals; --candidate
+judges one model against --baseline, or against every other.
+
+Exit 0 when the candidate is preferred or only a ranking was asked for, 1 when the baseline is
+preferred, 3 when neither is shown, 2 bad input.
 
 \b
 Examples:
   gatemark score preference votes.jsonl
-  gatemark score preference votes.jsonl --peeking --json""",
+  gatemark score preference votes.jsonl --peeking --json
+  gatemark score preference arena.jsonl --candidate small-4 --baseline small-3""",
     roles=(EvidenceRole("file", "Votes, one per line.", positional=True),),
     parameters=PreferenceParameters,
     score=_score,

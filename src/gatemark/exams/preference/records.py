@@ -1,4 +1,4 @@
-"""One blind vote between candidate and baseline: `gatemark.vote/1`."""
+"""One vote between two answers: `gatemark.vote/1`, between candidate and baseline or two models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,25 @@ class Vote(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     schema: Literal["gatemark.vote/1"] | UnsetType = UNSET
 
 
-def reviewer_is_one_line(vote: Vote) -> list[Problem]:
+class ModelVote(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """What one reviewer preferred between two of several models; ``model_a`` was shown first."""
+
+    item: Name
+    reviewer: Name
+    model_a: Name
+    model_b: Name
+    winner: Literal["model_a", "model_b", "tie", "tie (bothbad)"]
+    schema: Literal["gatemark.vote/1"] | UnsetType = UNSET
+
+
+def models_differ(vote: ModelVote) -> list[Problem]:
+    """A vote compares two models."""
+    if vote.model_a != vote.model_b:
+        return []
+    return [Problem("$.model_b", f"a vote compares two models, got {vote.model_b!r} twice")]
+
+
+def reviewer_is_one_line(vote: Vote | ModelVote) -> list[Problem]:
     """A reviewer is named like an item: in one line."""
     if is_one_line(vote.reviewer):
         return []
@@ -38,9 +56,18 @@ _VOTE: Final = {
     "first": "baseline",
 }
 
+_MODEL_VOTE: Final = {
+    "item": "letter-07",
+    "reviewer": "r2",
+    "model_a": "small-3",
+    "model_b": "large-1",
+    "winner": "model_b",
+}
+
 SCHEMA: Final = RecordSchema(
     name=NAME,
-    summary="One reviewer's blind choice between the candidate's and the baseline's answer.",
+    summary="One reviewer's blind choice between two answers: of candidate and baseline, "
+    "or of two models.",
     forms=(
         Form(
             name="vote",
@@ -62,6 +89,28 @@ SCHEMA: Final = RecordSchema(
                 BadExample("another schema", _VOTE | {"schema": "gatemark.pair/1"}, "$.schema"),
             ),
             rules=(reviewer_is_one_line,),
+        ),
+        Form(
+            name="models",
+            type=ModelVote,
+            marks=frozenset({"model_a", "model_b", "winner"}),
+            identity="item",
+            unique=("item", "reviewer", "model_a", "model_b"),
+            good=(
+                _MODEL_VOTE,
+                _MODEL_VOTE | {"schema": NAME, "winner": "tie"},
+                _MODEL_VOTE | {"winner": "tie (bothbad)"},
+            ),
+            bad=(
+                BadExample("a model's name", _MODEL_VOTE | {"winner": "large-1"}, "$.winner"),
+                BadExample("one model", _MODEL_VOTE | {"model_b": "small-3"}, "$.model_b"),
+                BadExample("a blank model", _MODEL_VOTE | {"model_a": " "}, "$.model_a"),
+                BadExample(
+                    "a reviewer on two lines", _MODEL_VOTE | {"reviewer": "a\nb"}, "$.reviewer"
+                ),
+                BadExample("a misspelled field", _MODEL_VOTE | {"model_c": "x"}, "$"),
+            ),
+            rules=(models_differ, reviewer_is_one_line),
         ),
     ),
 )

@@ -124,7 +124,7 @@ SCHEMA: Final = RecordSchema(
             identity="case_id",
             good=(_PER_CASE, _EMPTY),
             bad=(
-                BadExample("a suffix", _PER_CASE | {"case_id": "case-1.trace"}, "$.case_id"),
+                BadExample("an empty case", _PER_CASE | {"case_id": ""}, "$.case_id"),
                 BadExample("no variant", _PER_CASE | {"variant_id": "full"}, "$.variant_id"),
                 BadExample(
                     "a share above 1", _PER_CASE | {"m4_trace_coverage": 1.2}, "$.m4_trace_coverage"

@@ -1,0 +1,368 @@
+"""Ranking of several models by votes between two of them: Bradley and Terry's model.
+
+A tie counts half for each side. Votes on one item are not independent, so intervals come from
+drawing whole items again. Models that never met, even through others, have no ranking. Where one
+model or group won every comparison with the rest, no finite strengths fit: the order stands, the
+intervals are missing, and the direct votes decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
+from gatemark.core.measurement import EvidenceFile
+from gatemark.core.policy import Outcome
+from gatemark.core.text import did_you_mean
+from gatemark.evidence.record_reader import RecordReader
+from gatemark.evidence.source import (
+    ReadingChoices,
+    Source,
+    digest_source,
+    inspect_source,
+    read_blocks,
+    refuse,
+    whole_file,
+)
+from gatemark.exams.preference.records import SCHEMA, ModelVote
+from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, clean, number
+from gatemark.statistics.bradley_terry import Draws, Match, draw_strengths
+from gatemark.statistics.preference import judge_preference, position_bias
+
+MAX_MODELS: Final = 30
+MAX_VOTES: Final = 1_000_000
+MIN_RESAMPLES: Final = 1_000
+DRAWS_PER_TAIL: Final = 20
+NEVER_MET: Final = "some models never met, not even through others, so they have no common scale"
+
+
+class RankingRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """How sure to be, and which model to judge, if any."""
+
+    alpha: float = 0.05
+    min_decisive: int = 20
+    candidate: str | None = None
+    baseline: str | None = None
+    seed: int = 0
+
+
+class RankedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """One model; strengths are on the log scale with mean zero over all models.
+
+    ``beats_average`` is the chance to be preferred to a model of strength zero. ``interval`` is
+    null where the model won or lost everything against a group of others.
+    """
+
+    name: str
+    rank: int
+    log_strength: float
+    interval: tuple[float, float] | None
+    beats_average: float
+    wins: float
+    losses: float
+
+
+class ModelComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidate against one other model; a positive difference is in its favour."""
+
+    model: str
+    difference: float
+    interval: tuple[float, float] | None
+    items: int
+    outcome: Outcome
+    reason: str
+
+
+class PreferenceRanking(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that votes between several models say; the fields are keys of the document.
+
+    ``verdict`` is null when no candidate was named and a ranking exists.
+    """
+
+    models: tuple[RankedModel, ...]
+    comparisons: tuple[ModelComparison, ...]
+    verdict: Outcome | None
+    reason: str
+    blockers: tuple[str, ...]
+    caveats: tuple[str, ...]
+    items: int
+    votes: int
+    reviewers: int
+    candidate: str | None
+    baseline: str | None
+    alpha: float
+    level: float
+    min_decisive: int
+    seed: int
+    resamples: int
+    file: EvidenceFile
+
+
+class _Counted(NamedTuple):
+    """Votes by item and pair: how often each side of the pair won, a tie half each."""
+
+    names: tuple[str, ...]
+    pairs: dict[tuple[str, int, int], list[float]]
+    votes: int
+    reviewers: int
+    first_wins: int
+    decisive: int
+
+
+def compares_models(path: str, choices: ReadingChoices) -> bool:
+    """Whether the first line of a file is a vote between two models."""
+    first = next(read_blocks(whole_file(inspect_source(path)), choices.limits), None)
+    if first is None:
+        return False
+    line = next((one for one in first.data.splitlines() if one.strip()), b"")
+    try:
+        keys = msgspec.json.decode(line, type=dict[str, msgspec.Raw]).keys()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return bool(keys & {"model_a", "model_b", "winner"}) and "choice" not in keys
+
+
+def rank_models(path: str, request: RankingRequest, choices: ReadingChoices) -> PreferenceRanking:
+    """Count the votes, rank the models, and judge the candidate where one is named."""
+    if not 0 < request.alpha < 0.5:
+        raise InvalidValueError(f"alpha must be inside (0, 0.5), got {request.alpha}")
+    source = inspect_source(path)
+    counted = _counted(source, choices)
+    _check_names(counted.names, request, source.name)
+    items = {
+        item: place for place, item in enumerate(dict.fromkeys(key[0] for key in counted.pairs))
+    }
+    matches = [
+        Match(items[item], first, second, *won)
+        for (item, first, second), won in counted.pairs.items()
+    ]
+    rivals = _rivals(counted.names, request)
+    # Enough draws that the smallest tail that is asked for holds some.
+    tail = request.alpha / max(1, len(rivals))
+    resamples = max(MIN_RESAMPLES, math.ceil(DRAWS_PER_TAIL / tail))
+    draws = draw_strengths(
+        len(counted.names), matches, items=len(items), seed=request.seed, resamples=resamples
+    )
+    comparisons = (
+        ()
+        if draws is None
+        else tuple(_compared(request, counted, draws, rival, tail) for rival in rivals)
+    )
+    verdict, reason = _verdict(request, draws, comparisons)
+    return PreferenceRanking(
+        models=() if draws is None else _models(counted.names, draws, request.alpha),
+        comparisons=comparisons,
+        verdict=verdict,
+        reason=reason,
+        blockers=(reason,) if verdict in {"fail", "inconclusive"} else (),
+        caveats=tuple(_caveats(counted, draws)),
+        items=len(items),
+        votes=counted.votes,
+        reviewers=counted.reviewers,
+        candidate=request.candidate,
+        baseline=request.baseline,
+        alpha=request.alpha,
+        level=1 - request.alpha,
+        min_decisive=request.min_decisive,
+        seed=request.seed,
+        resamples=resamples,
+        file=digest_source(source),
+    )
+
+
+def _counted(source: Source, choices: ReadingChoices) -> _Counted:
+    reader = RecordReader(SCHEMA.form("models"), choices)
+    numbers: dict[str, int] = {}
+    pairs: dict[tuple[str, int, int], list[float]] = {}
+    seen: dict[tuple[str, str, frozenset[str]], int] = {}
+    repeated: list[str] = []
+    first_wins = decisive = 0
+    for batch in reader.records(read_blocks(whole_file(source), choices.limits)):
+        for line, vote in zip(reader.batch_lines, batch, strict=True):
+            key = (vote.item, vote.reviewer, frozenset({vote.model_a, vote.model_b}))
+            if key in seen:
+                repeated.append(
+                    f"{source.name}:{line}: {vote.reviewer} voted on item {vote.item} between "
+                    f"these models in line {seen[key]} too; a reviewer votes once"
+                )
+                continue
+            seen[key] = line
+            first, second = (
+                numbers.setdefault(n, len(numbers)) for n in (vote.model_a, vote.model_b)
+            )
+            _add(pairs, vote, first, second)
+            first_wins += vote.winner == "model_a"
+            decisive += vote.winner in {"model_a", "model_b"}
+        if len(numbers) > MAX_MODELS or len(seen) > MAX_VOTES:
+            raise BadInputError(
+                f"{source.name}: has {len(numbers)} models and {len(seen)} votes or more; at most "
+                f"{MAX_MODELS} models and {MAX_VOTES} votes can be ranked"
+            )
+    refuse(reader.problems(source.name) + repeated, choices, total=reader.rejected + len(repeated))
+    if not seen:
+        raise BadInputError(f"{source.name}: contains no votes")
+    reviewers = len({reviewer for _, reviewer, _ in seen})
+    return _Counted(tuple(numbers), pairs, len(seen), reviewers, first_wins, decisive)
+
+
+def _add(
+    pairs: dict[tuple[str, int, int], list[float]], vote: ModelVote, first: int, second: int
+) -> None:
+    won = {"model_a": (1.0, 0.0), "model_b": (0.0, 1.0)}.get(vote.winner, (0.5, 0.5))
+    if first > second:
+        first, second, won = second, first, won[::-1]
+    sums = pairs.setdefault((vote.item, first, second), [0.0, 0.0])
+    sums[0] += won[0]
+    sums[1] += won[1]
+
+
+def _check_names(names: Sequence[str], request: RankingRequest, place: str) -> None:
+    if request.baseline is not None and request.candidate is None:
+        raise UsageError("--baseline needs --candidate: which model is judged against it?")
+    if request.candidate is not None and request.candidate == request.baseline:
+        raise UsageError("--candidate and --baseline must be two models")
+    for flag, name in (("candidate", request.candidate), ("baseline", request.baseline)):
+        if name is not None and name not in names:
+            raise UsageError(
+                f"{place}: no vote names the model {name!r} of --{flag}"
+                f"{did_you_mean(name, names)} (models: {', '.join(sorted(names)[:20])})"
+            )
+
+
+def _rivals(names: Sequence[str], request: RankingRequest) -> tuple[str, ...]:
+    if request.candidate is None:
+        return ()
+    if request.baseline is not None:
+        return (request.baseline,)
+    return tuple(name for name in names if name != request.candidate)
+
+
+def _models(names: Sequence[str], draws: Draws, alpha: float) -> tuple[RankedModel, ...]:
+    ends = np.quantile(draws.spread, [alpha / 2, 1 - alpha / 2], axis=0, method="inverted_cdf")
+    is_finite = len(set(draws.group.tolist())) == 1
+    return tuple(
+        RankedModel(
+            name=names[at],
+            rank=rank,
+            log_strength=float(draws.best[at]),
+            interval=(float(ends[0, at]), float(ends[1, at])) if is_finite else None,
+            beats_average=float(1 / (1 + np.exp(-draws.best[at]))),
+            wins=float(draws.wins[at].sum()),
+            losses=float(draws.wins[:, at].sum()),
+        )
+        for rank, at in enumerate(np.argsort(-draws.best, kind="stable").tolist(), start=1)
+    )
+
+
+def _compared(
+    request: RankingRequest, counted: _Counted, draws: Draws, rival: str, tail: float
+) -> ModelComparison:
+    """The candidate against a rival, each claim at a share of alpha, so that all hold at once."""
+    at, other = counted.names.index(request.candidate or ""), counted.names.index(rival)
+    difference = float(draws.best[at] - draws.best[other])
+    wins, losses, ties = _direct(counted.pairs, at, other)
+    if draws.group[at] != draws.group[other]:
+        direct = judge_preference(wins, losses, ties, alpha=tail, min_decisive=request.min_decisive)
+        words = {"pass": "it is preferred", "fail": f"{rival} is preferred"}
+        found = words.get(direct.outcome, "the direct votes do not decide")
+        return ModelComparison(
+            model=rival,
+            difference=difference,
+            interval=None,
+            items=wins + losses + ties,
+            outcome=direct.outcome,
+            reason=f"one side won everything, so direct votes decide: {found} "
+            f"({wins} items won, {losses} lost, {ties} tied)",
+        )
+    spread = draws.spread[:, at] - draws.spread[:, other]
+    low, high = (float(end) for end in np.quantile(spread, [tail, 1 - tail], method="inverted_cdf"))
+    shown = f"difference {difference:.3f} [{low:.3f}, {high:.3f}]"
+    items = _decisive_items(counted.pairs, at)
+    outcome: Outcome = "pass" if low > 0 else "fail" if high < 0 else "inconclusive"
+    reason = {
+        "pass": f"it is preferred, {shown}",
+        "fail": f"{rival} is preferred, {shown}",
+        "inconclusive": f"neither is clearly preferred, {shown}",
+    }[outcome]
+    fewest = min(items, _decisive_items(counted.pairs, other))
+    if fewest < request.min_decisive:
+        outcome = "inconclusive"
+        reason = f"{fewest} decisive items of one model, at least {request.min_decisive} are needed"
+    return ModelComparison(
+        model=rival,
+        difference=difference,
+        interval=(low, high),
+        items=wins + losses + ties,
+        outcome=outcome,
+        reason=reason,
+    )
+
+
+def _direct(
+    pairs: Mapping[tuple[str, int, int], Sequence[float]], at: int, other: int
+) -> tuple[int, int, int]:
+    """Items that a side won, lost and tied against another, each item once by majority."""
+    wins = losses = ties = 0
+    for (_, first, second), (for_first, for_second) in pairs.items():
+        if {first, second} == {at, other}:
+            margin = (for_first - for_second) * (1 if first == at else -1)
+            wins, losses, ties = wins + (margin > 0), losses + (margin < 0), ties + (margin == 0)
+    return wins, losses, ties
+
+
+def _decisive_items(pairs: Mapping[tuple[str, int, int], Sequence[float]], at: int) -> int:
+    return len({item for (item, *sides), won in pairs.items() if at in sides and won[0] != won[1]})
+
+
+def _verdict(
+    request: RankingRequest, draws: Draws | None, comparisons: Sequence[ModelComparison]
+) -> tuple[Outcome | None, str]:
+    """Pass when every comparison passes, fail when one fails, else inconclusive."""
+    if draws is None:
+        return "inconclusive", NEVER_MET
+    if request.candidate is None:
+        return None, "a ranking; name a model with --candidate to judge it"
+    for outcome in ("fail", "inconclusive"):
+        for one in comparisons:
+            if one.outcome == outcome:
+                return outcome, f"{request.candidate} against {one.model}: {one.reason}"
+    rivals = ", ".join(one.model for one in comparisons)
+    return "pass", f"{request.candidate} is preferred to {rivals}"
+
+
+def _caveats(counted: _Counted, draws: Draws | None) -> Iterator[str]:
+    if draws is not None and len(set(draws.group.tolist())) > 1:
+        for at, name in enumerate(counted.names):
+            if not draws.wins[:, at].any():
+                yield f"{name} won every comparison: its strength has no upper bound"
+            elif not draws.wins[at].any():
+                yield f"{name} lost every comparison: its strength has no lower bound"
+        yield "models fall into groups of which one won everything, so intervals are missing"
+    bias = position_bias(counted.first_wins, counted.decisive)
+    if bias.is_biased:
+        yield f"position bias: model_a won {bias.first_win_rate:.3f} of decisive votes"
+
+
+def ranking_text(found: PreferenceRanking) -> str:
+    """The ranking for people."""
+    word = "RANKING" if found.verdict is None else VERDICT_WORDS[found.verdict]
+    lines = [clean(f"{word}  {found.reason}"), ""]
+    lines.append(f"{'':>3} {'model':<24}{'log strength':>13}  {'interval':<20}{'won, lost'}")
+    for one in found.models:
+        ends = NOT_MEASURED
+        if one.interval is not None:
+            ends = f"[{number(one.interval[0])}, {number(one.interval[1])}]"
+        score = f"{one.wins:g}, {one.losses:g}"
+        lines.append(
+            clean(f"{one.rank:>3} {one.name:<24}{number(one.log_strength):>13}  {ends:<20}{score}")
+        )
+    lines.append("")
+    lines.append(f"{found.votes} votes on {found.items} items by {found.reviewers} reviewers")
+    lines.extend(clean(f"against {one.model}: {one.reason}") for one in found.comparisons)
+    lines.extend(clean(f"caveat: {caveat}") for caveat in found.caveats)
+    return "\n".join(lines)
