@@ -279,9 +279,9 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
                 or rule.on_unjudged != "block"
             ):
                 raise InvalidValueError(f"gates.{gate}: must block before {', '.join(stages)}")
-        for place, rule in enumerate(self.assets):
+        for place, entry in enumerate(self.assets):
             try:
-                _changed(self, rule.set)
+                _changed(self, entry.set)
             except msgspec.ValidationError as error:
                 raise InvalidValueError(f"assets[{place}].set: {error}") from error
 
