@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
@@ -12,11 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
-from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import UsageError
+from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
+from gatemark.core.errors import RefusedError, UsageError
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.engines.port import Engine
-from gatemark.ledger.event_kinds import Channel
+from gatemark.ledger.event_kinds import BLOB_ERASED, Channel
 from gatemark.ledger.port import BlobStore, LedgerStore, ResultStore
 from gatemark.ledger.stores import DATABASE
 
@@ -185,14 +186,38 @@ class Workspace:
     ) -> int:
         """Put a result, its files and its evidence into the store; return its number.
 
-        ``evidence_paths`` has the path of each evidence file by its name in the result.
+        ``evidence_paths`` has the path of each evidence file by its name in the result. What was
+        erased cannot come back.
         """
+        files = tuple(files)
+        self.refuse_erased(result, files)
         for evidence in result.evidence:
             for file in evidence.files:
                 self.blobs.put_file(Path(evidence_paths[file.name]), file.digest)
         for data in files:
             self.blobs.put(data)
         return self.results.append(result)
+
+    def refuse_erased(self, result: Result, files: Iterable[bytes] = ()) -> None:
+        """Refuse a result that would bring back what was erased."""
+        digests = {digest_bytes(data) for data in files}
+        digests.update(file.digest for evidence in result.evidence for file in evidence.files)
+        digests.update(blob.digest for blob in result.blobs)
+        for event, payload in self.events.events(kind=BLOB_ERASED):
+            if payload is not None and payload["digest"] in digests:
+                raise RefusedError(
+                    f"{payload['digest']} was erased by event {event.seq} and cannot be sealed "
+                    "again; leave out what was erased"
+                )
+
+    def delete_copies(self) -> None:
+        """Delete cached replies, cached facts and the journals of interrupted runs.
+
+        They hold what evidence holds, so they go with what is erased.
+        """
+        for folder in (self.cache_folder, self.facts_folder, self._folder / "runs"):
+            if folder.exists():
+                shutil.rmtree(folder)
 
     def store_of(self, kind: Callable[[SqlDatabase], S]) -> S:
         """Return the store of a feature; made once per workspace from its class."""

@@ -43,7 +43,9 @@ CLEAR_NAMES = {
     "--mode": {
         **dict.fromkeys(("score overhead", "overhead run"), None),
         **dict.fromkeys(("runlog validate", "runlog replay", "runlog run"), "--strictness"),
-        **dict.fromkeys(("runlog stoplists", "runlog calibrate"), "--strictness"),
+        **dict.fromkeys(
+            ("runlog stoplists", "runlog calibrate", "runlog manifest"), "--strictness"
+        ),
         "advisory run": "--service-mode",
         **dict.fromkeys(
             (f"drift {verb}" for verb in ("probe", "status", "report", "policy", "metrics")),

@@ -184,6 +184,7 @@ def seal_run(
         finished_at=finished_at,
         cost=_cost(run),
     )
+    workspace.refuse_erased(result)
     for data in (*written.values(), *definition.values()):
         workspace.blobs.put(data)
     for exam in run.exams.values():

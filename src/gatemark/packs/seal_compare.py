@@ -78,6 +78,7 @@ def seal_comparison(
     judged = _judged(sides, kept, finished_at)
     definition = canonical_bytes(kept)
     result = _result(judged, sides, definition, workspace, (started_at, finished_at))
+    workspace.refuse_erased(result)
     for data in (*sides.values(), definition):
         workspace.blobs.put(data)
     workspace.results.append(result)

@@ -488,20 +488,20 @@ def test_a_gate_on_the_interval_is_open_where_the_value_alone_would_pass() -> No
     values = np.random.default_rng(3).uniform(0.2, 0.38, 20)
     records = scaled(20, "V0", m6b_mean=values)
     assert judged(records, gates={"m6b_mean": 0.3}) == "pass"
-    assert judged(records, gates={"m6b_mean": 0.3}, against="interval") == "inconclusive"
-    assert judged(records, gates={"m6b_mean": 0.35}, against="interval") == "pass"
-    assert judged(records, gates={"m6b_mean": 0.2}, against="interval") == "fail"
+    assert judged(records, gates={"m6b_mean": 0.3}, gates_on="interval") == "inconclusive"
+    assert judged(records, gates={"m6b_mean": 0.35}, gates_on="interval") == "pass"
+    assert judged(records, gates={"m6b_mean": 0.2}, gates_on="interval") == "fail"
 
 
 def test_few_cases_and_rare_cases_do_not_slip_under_an_interval() -> None:
     alike = scaled(9, "V0", m6b_mean=[0.1] * 9)
-    assert judged(alike, gates={"m6b_mean": 0.3}, against="interval") == "inconclusive"
+    assert judged(alike, gates={"m6b_mean": 0.3}, gates_on="interval") == "inconclusive"
     calm = scaled(20, "V0", m6b_mean=[0.0] * 20)
-    assert judged(calm, gates={"m6b_mean": 0.1}, against="interval") == "inconclusive"
+    assert judged(calm, gates={"m6b_mean": 0.1}, gates_on="interval") == "inconclusive"
     many = scaled(40, "V0", m6b_mean=[0.0] * 40)
-    assert judged(many, gates={"m6b_mean": 0.1}, against="interval") == "pass"
+    assert judged(many, gates={"m6b_mean": 0.1}, gates_on="interval") == "pass"
     latency = scaled(40, "V0", m9_total_llm_ctu=[10] * 40)
-    assert judged(latency, gates={"m9_total_llm_ctu": 20}, against="interval") == "inconclusive"
+    assert judged(latency, gates={"m9_total_llm_ctu": 20}, gates_on="interval") == "inconclusive"
 
 
 def test_rare_damage_passes_a_gate_on_the_interval_in_at_most_5_percent() -> None:

@@ -158,13 +158,16 @@ def erase_command(what: str, reason: str, store: str) -> None:
     """Erase the payload of an event or a blob, and leave a tombstone.
 
     The chain, the tree and every signature stay valid. Payloads that decisions rest on cannot be
-    erased; neither can actors and subjects.
+    erased; neither can actors and subjects. Caches and the journals of interrupted runs in the
+    store's folder are deleted with it, and a result that would bring a blob back is refused.
 
     \b
     Example:
       gatemark ledger erase 12 --reason "request 4711: person asked to be forgotten"
     """
-    event = erase(Workspace(store=store), what, reason)
+    workspace = Workspace(store=store)
+    event = erase(workspace, what, reason)
+    workspace.delete_copies()
     say(f"erased {what}; recorded in event {event.seq}")
 
 

@@ -88,15 +88,15 @@ request_options = OptionGroup(
         show_default=True,
         help="Metric that becomes the score.",
     ),
-    against=click.option(
-        "--against",
+    gates_on=click.option(
+        "--gates-on",
         type=click.Choice(["value", "interval"]),
         default="value",
         show_default=True,
         help="What gates compare: the value, or its whole interval, which may leave them open.",
     ),
     reference=click.option(
-        "--reference", metavar="V", help="Variant that --paired-gate compares with."
+        "--reference", metavar="V", help="Variant that paired gates compare the judged one with."
     ),
     coverage_gate=click.option(
         "--coverage-gate",

@@ -5,6 +5,8 @@ The types are closed: a report has no other keys.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -29,6 +31,9 @@ from gatemark.exams.overhead.measure import (
 from gatemark.exams.overhead.policy import (
     LATENCY,
     MEMORY,
+    MISSING_TOKENS,
+    RULES,
+    UNSEEN,
     Mode,
     OverheadOptions,
     OverheadSettings,
@@ -242,6 +247,7 @@ class OverheadReport(_Closed, frozen=True):
     caveats: tuple[str, ...]
     checks: dict[str, str]
     result_id: str | None = None
+    remedies: tuple[str, ...] = ()
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,12 +328,92 @@ def summary_document(
         blockers=verdict.blockers,
         caveats=verdict.caveats,
         checks=evidence.checks,
+        remedies=remedies(options, facts, numbers, verdict),
     )
     report_fields: dict[str, dict[str, object]] = msgspec.to_builtins(document)
+    if not document.remedies:
+        del report_fields["remedies"]
     if facts.repeat is None:
         # Reports without a second guarded run stay as they always were.
         del report_fields["guard_overhead"]["repeat"], report_fields["meta"]["repeat"]
     return dict(report_fields)
+
+
+def remedies(
+    options: OverheadOptions, facts: Facts, numbers: Numbers, verdict: Verdict
+) -> tuple[str, ...]:
+    """Return what to do about a verdict that is not a pass, from what was measured.
+
+    Results of rules 1 and 2 have none, so that they are derived as they were sealed.
+    """
+    if verdict.outcome == "pass" or options.rules < RULES:
+        return ()
+    failed = {f.rule for f in verdict.findings if f.verdict in {"fail", "inconclusive"}}
+    found = [*_about_windows(resolve(options), facts, numbers, failed)]
+    if facts.defects:
+        found.append(
+            f"Run both arms again with the same plan, seeds, device and snapshot: "
+            f"{facts.defects[0].check} does not hold."
+        )
+    if facts.worst and failed & {"overhead.quality", "overhead.tail_p95", "overhead.tail_worst"}:
+        worst = ", ".join(f"{one.window_id} ({one.shift:+.3g})" for one in facts.worst[:3])
+        found.append(f"Look at the windows that lost most: {worst}.")
+        guards = facts.arms["guarded"].guards
+        if guards and len(guards) > 1:
+            found.append(f"Find the guard that costs most: run {', '.join(guards)} one by one.")
+    if facts.noise is None and failed & {"overhead.quality", "overhead.plausible"}:
+        found.append(
+            "Check that the bare arm is free of guards: give a second bare run with --noise."
+        )
+    for rule, text in _REMEDIES.items():
+        if rule in failed:
+            found.append(text)
+    return tuple(found)
+
+
+_REMEDIES: Final = {
+    "overhead.acts": (
+        "Check that the toggle switches the guards on. If they only observe, declare it: an "
+        "override of observer_guards with a reason, an owner and evidence."
+    ),
+    "overhead.noise": (
+        "Make the bare arm repeat: set every seed, use deterministic algorithms, and check that "
+        "the guards come off."
+    ),
+    "overhead.repeat": "Check the guards for state that one pass leaves to the next.",
+    "overhead.plausible": (
+        "Check that both arms score the same tokens: guards rarely make a model this much better."
+    ),
+    "overhead.latency": (
+        "Time on a machine without other load, or time more windows; then look at what the "
+        "guards compute per window."
+    ),
+    "overhead.memory": "Look for activations or copies of weights that the guards keep.",
+}
+
+
+def _about_windows(
+    settings: OverheadSettings, facts: Facts, numbers: Numbers, failed: set[str]
+) -> Iterator[str]:
+    """Yield how many windows or tokens would decide."""
+    wanted = [settings.min_windows] if "overhead.windows" in failed else []
+    unseen = numbers.get(UNSEEN)
+    if "overhead.unseen" in failed and unseen is not None:
+        yield from (f"Measure more windows: {caveat}." for caveat in unseen.caveats)
+    overhead, interval = numbers[OVERHEAD].value, numbers[OVERHEAD].interval
+    if "overhead.quality" in failed and overhead is not None and interval is not None:
+        distance, half = abs(settings.budget - overhead), (interval.high - interval.low) / 2
+        if interval.low <= settings.budget < interval.high and distance > 0:
+            # Intervals shrink with the square root of the number of windows.
+            wanted.append(math.ceil(facts.windows * (half / distance) ** 2))
+    if wanted and max(wanted) > facts.windows:
+        yield (
+            f"Measure about {max(wanted):,} windows instead of {facts.windows:,}, "
+            "the same ones in both arms."
+        )
+    missing = numbers.get(MISSING_TOKENS)
+    if "overhead.tokens" in failed and missing is not None and missing.value:
+        yield f"Measure {missing.value:,.0f} more tokens: use more or longer windows."
 
 
 def _guard_overhead(

@@ -30,6 +30,7 @@ from gatemark.evidence.exam import (
     ExamReport,
     ExamRun,
     ExamSuite,
+    VerdictNotes,
 )
 from gatemark.evidence.source import STDIN, ReadingChoices, digest_source, inspect_source
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline, read_arm
@@ -49,6 +50,7 @@ from gatemark.exams.overhead.document import (
     Facts,
     OverheadReport,
     WorstWindow,
+    remedies,
     summary_document,
 )
 from gatemark.exams.overhead.measure import (
@@ -276,6 +278,13 @@ class OverheadExam(Exam[OverheadExamState]):
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
     ) -> dict[str, object]:
         return summary_document(self.options, self.policy(), report, evidence, verdict)
+
+    def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> VerdictNotes:
+        """Return what to do about a verdict that is not a pass."""
+        del evidence
+        numbers = {number.name: number for number in report.measurements}
+        found = remedies(self.options, report.facts["overhead"], numbers, verdict)
+        return VerdictNotes(caveats=tuple(f"next: {text}" for text in found))
 
     def _resampling(self, seed: int | None) -> Resampling:
         return Resampling(seed or 0, self.settings.level, self.settings.resamples)

@@ -90,6 +90,7 @@ PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("blockers", "words"),
     ("caveats", "words"),
     ("checks", "words"),
+    ("remedies", "words"),
     ("schema", SCHEMA_CHECK),
 )
 """The check of each path of the report; the first matching prefix decides."""

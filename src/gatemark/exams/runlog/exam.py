@@ -71,7 +71,7 @@ class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         int, Meta(ge=1, le=1_000_000, description="Resamples for the intervals.")
     ] = 10_000
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="Random seed.")] = 42
-    against: Annotated[
+    gates_on: Annotated[
         Literal["value", "interval"],
         about("What gates compare: the value, or its whole interval, which may leave them open."),
     ] = "value"
@@ -144,8 +144,8 @@ class RunlogExam(Exam[RunlogExamState]):
                 ">=" if METRICS[name].direction == "higher_is_better" else "<=",
                 bound,
                 lane=self.options.variant,
-                against=self.options.against,
-                min_n=MIN_CASES if self.options.against == "interval" else 1,
+                against=self.options.gates_on,
+                min_n=MIN_CASES if self.options.gates_on == "interval" else 1,
             )
             for name, bound in sorted(self.options.gates.items())
         )
@@ -195,8 +195,8 @@ class RunlogExam(Exam[RunlogExamState]):
         """Return the settings that earlier builds did not have, where they are in use."""
         options = self.options
         found: dict[str, Setting] = {}
-        if options.against != "value":
-            found["against"] = options.against
+        if options.gates_on != "value":
+            found["gates_on"] = options.gates_on
         if options.paired_gates and options.reference is not None:
             found["reference"] = options.reference
         if options.rules != FIRST_RULES:
@@ -261,7 +261,7 @@ class RunlogExam(Exam[RunlogExamState]):
     def _safe(self, number: Measurement, cases: Mapping[str, list[RunRow]]) -> Measurement:
         """Return a gated metric with an interval that rare cases cannot slip under."""
         options, interval = self.options, number.interval
-        if options.against == "value" or number.name not in options.gates or interval is None:
+        if options.gates_on == "value" or number.name not in options.gates or interval is None:
             return number
         values = case_values(number.name, cases[options.variant])
         found = Spread(float(number.value or 0.0), interval.low, interval.high, number.n)
@@ -288,7 +288,7 @@ class RunlogExam(Exam[RunlogExamState]):
                 "reason": score.reason if score else None,
             },
             "gates": self.options.gates,
-            "against": self.options.against,
+            "gates_on": self.options.gates_on,
             "reference": self.options.reference,
             "paired_gates": self.options.paired_gates,
             "directions": {name: metric.direction for name, metric in METRICS.items()},

@@ -103,7 +103,13 @@ class LedgerCheck:
             names = ", ".join(missing)
             self._caveats.append(f"the database no longer prevents changes; missing: {names}")
         for digest, seq in sorted(self._scan.erased_blobs.items(), key=lambda one: one[1]):
-            self._caveats.append(f"event {seq}: blob {digest} was erased; what it held is gone")
+            if is_digest(digest) and self._store.blobs.has(digest):
+                self.unjudged.append(
+                    f"event {seq}: blob {digest} was erased, but is in the store; "
+                    f"erase it again: gatemark ledger erase {digest} --reason …"
+                )
+            else:
+                self._caveats.append(f"event {seq}: blob {digest} was erased; what it held is gone")
         if self._further is not None:
             self._caveats.extend(self._further.caveats)
             self.unjudged.extend(self._further.unjudged)

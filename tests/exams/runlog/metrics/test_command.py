@@ -781,7 +781,7 @@ def test_the_summary_of_a_command_is_the_first_line_of_its_help(
 
 
 def test_gates_compare_intervals_and_variants(world: World, metrics: Metrics) -> None:
-    ran = metrics(world, "--gate", "m6b_mean=0.9", "--against", "interval", "--json")
+    ran = metrics(world, "--gate", "m6b_mean=0.9", "--gates-on", "interval", "--json")
     assert ran.code == 3
     assert ran.json["blockers"] == ["V0.m6b_mean rests on 4 items, needs 10"]
     paired = ("--judged", "V1", "--reference", "V0", "--paired-gate", "m6b_mean=0.1", "--json")

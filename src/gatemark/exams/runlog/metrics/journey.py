@@ -85,7 +85,7 @@ class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     judged: str | None = None
     score: str = "m6b_mean"
     gates: dict[str, float] = {}
-    against: Literal["value", "interval"] = "value"
+    gates_on: Literal["value", "interval"] = "value"
     reference: str | None = None
     paired_gates: dict[str, float] = {}
     coverage_gate: float = 1.0
@@ -212,7 +212,7 @@ def _exam_job(request: MetricsRequest, variants: Sequence[str]) -> ExamJob:
             "variant": judged,
             "score": request.score,
             "gates": request.gates,
-            "against": request.against,
+            "gates_on": request.gates_on,
             "reference": request.reference,
             "paired_gates": request.paired_gates,
             "rules": RULES,

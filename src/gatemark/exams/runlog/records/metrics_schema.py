@@ -125,7 +125,7 @@ SCHEMA: Final = RecordSchema(
             good=(_PER_CASE, _EMPTY),
             bad=(
                 BadExample("an empty case", _PER_CASE | {"case_id": ""}, "$.case_id"),
-                BadExample("no variant", _PER_CASE | {"variant_id": "full"}, "$.variant_id"),
+                BadExample("no name of a variant", _PER_CASE | {"variant_id": "7"}, "$.variant_id"),
                 BadExample(
                     "a share above 1", _PER_CASE | {"m4_trace_coverage": 1.2}, "$.m4_trace_coverage"
                 ),
@@ -164,8 +164,8 @@ SCHEMA: Final = RecordSchema(
                 BadExample("no time", _without(_AGGREGATE, "computed_at"), "$"),
                 BadExample("a time in words", _AGGREGATE | {"computed_at": "now"}, "$.computed_at"),
                 BadExample(
-                    "a variant's full name",
-                    _AGGREGATE | {"variants": {"full": _VARIANT}},
+                    "no name of a variant",
+                    _AGGREGATE | {"variants": {"7": _VARIANT}},
                     "$.variants",
                 ),
                 BadExample(

@@ -133,7 +133,7 @@ class SummarizerSettings(Struct, frozen=True, gc=False):
     history_k: Annotated[int, msgspec.Meta(ge=1)] | UnsetType = UNSET
 
 
-class SingleMeta(Struct, frozen=True, gc=False):
+class SingleMeta(Struct, frozen=True, gc=False, omit_defaults=True):
     """``run_meta`` inside a run of 1.0.0. Its extractor has other settings and is not read."""
 
     summarizer_config: SummarizerSettings = SummarizerSettings()
