@@ -58,7 +58,7 @@ READ_BYTES: Final = 2**18
 
 
 # A grandchild can leave the group by starting a session of its own. It still has the environment
-# that it inherited, and there is a mark in it, by which it is found where the system has /proc (Linux).
+# that it inherited, with a mark in it, by which it is found where there is /proc (Linux).
 
 MARK: Final = "GATEMARK_TARGET_PROCESS"
 MOST_ROUNDS: Final = 100
