@@ -135,3 +135,29 @@ def test_a_sealed_attribution_that_was_tampered_with_is_found(
     words = "was changed" if harm == "changed" else "is missing from the store"
     assert f"(document of an attribution) {words}" in verified.out + verified.err
     assert judge(gatemark, sealed, "olu", "--accept", "golden_item").code == 4
+
+
+def test_what_was_accepted_lands_in_files_once_with_its_citation(
+    gatemark: Run, sealed: tuple[Path, str], tmp_path: Path
+) -> None:
+    store, name = sealed
+    data, backlog = tmp_path / "golden.jsonl", tmp_path / "rules.jsonl"
+    data.write_text('{"id": "old", "input": "a", "target": "b"}')
+    asked = ("review", "attribution", name, "--actor", "olu", "--store", store)
+    early = gatemark(*asked, "--dataset", data)
+    assert early.code == 1
+    assert "not accepted yet" in early.err
+    assert data.read_text() == '{"id": "old", "input": "a", "target": "b"}'
+    assert gatemark(*asked, "--accept", "golden_item", "--accept", "rule_gap").code == 0
+    for _ in range(2):
+        ran = gatemark(*asked, "--dataset", data, "--rule-backlog", backlog)
+        assert ran.code == 0, ran.err
+    _, added = [json.loads(line) for line in data.read_text().splitlines()]
+    assert added["tags"]["attribution"] == name
+    (gap,) = [json.loads(line) for line in backlog.read_text().splitlines()]
+    assert gap["attribution"] == name
+    data.write_text(json.dumps(added | {"target": "something else"}))
+    other = gatemark(*asked, "--dataset", data)
+    assert other.code == 1
+    assert "already has another line" in other.err
+    assert gatemark(*asked, "--dataset", tmp_path / "golden.csv").code == 2

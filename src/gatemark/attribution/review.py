@@ -7,14 +7,18 @@ accepts it who is not the one that judged the decision, so that nobody's own opi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 from msgspec import UNSET
 
 from gatemark.attribution.decision import PlannedDecision
+from gatemark.attribution.decision_files import MAX_DEPTH, read_bounded
 from gatemark.attribution.nouns import Attribution, ProposalKind, Remedy, read_attribution
+from gatemark.core.atomic import write_whole
 from gatemark.core.errors import (
+    BadInputError,
     NotAllowedError,
     RefusedError,
     UnknownNameError,
@@ -22,6 +26,7 @@ from gatemark.core.errors import (
 )
 from gatemark.core.stored import read_stored
 from gatemark.core.text import check_words
+from gatemark.evidence.source import parse_strictly
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import ATTRIBUTION_REVIEWED, ATTRIBUTION_SEALED
 from gatemark.lifecycle.decisions.decision import require_role
@@ -128,6 +133,49 @@ def accepted_items(found: ReviewedAttribution) -> bytes:
             f"no item of {found.attribution.id} is accepted yet; a pack_owner accepts it"
         )
     return b"".join(msgspec.json.encode(one.content) + b"\n" for one in items)
+
+
+def add_accepted(found: ReviewedAttribution, kind: ProposalKind, path: Path) -> int:
+    """Add an accepted proposal to a JSON Lines file, citing the attribution; return lines added.
+
+    Adding the same proposal twice changes nothing. Another line with the same id is refused.
+    """
+    if path.suffix != ".jsonl":
+        raise UsageError(f"{path}: proposals are added to JSON Lines files (.jsonl)")
+    accepted = [one for one in found.accepted if one.kind == kind]
+    if not accepted:
+        raise RefusedError(
+            f"the {kind.replace('_', ' ')} of {found.attribution.id} is not accepted yet"
+        )
+    before = read_bounded(str(path)) if path.exists() else b""
+    known = {}
+    for number, line in enumerate(before.splitlines(), start=1):
+        if line.strip():
+            value, problems = parse_strictly(line, max_depth=MAX_DEPTH)
+            if problems or not isinstance(value, dict):
+                raise BadInputError(f"{path}:{number}: expected a JSON object")
+            known[value.get("id")] = value
+    (row,) = (_cited(found.attribution, one) for one in accepted)
+    if row["id"] in known:
+        if known[row["id"]] == msgspec.json.decode(msgspec.json.encode(row)):
+            return 0
+        raise RefusedError(f"{path}: already has another line with the id {row['id']}")
+    gap = b"" if not before or before.endswith(b"\n") else b"\n"
+    write_whole(path, [before, gap, msgspec.json.encode(row) + b"\n"])
+    return 1
+
+
+def _cited(attribution: Attribution, proposal: Remedy) -> dict[str, object]:
+    """A proposal as one line: a data set's row with the citation as a tag, or a backlog entry."""
+    if proposal.kind in ITEMS:
+        tags = msgspec.convert(proposal.content.get("tags", {}), dict[str, str])
+        return {**proposal.content, "tags": {**tags, "attribution": attribution.id}}
+    return {
+        "id": f"attributed-{attribution.decision}",
+        "summary": proposal.summary,
+        **proposal.content,
+        "attribution": attribution.id,
+    }
 
 
 def _check(

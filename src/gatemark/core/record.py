@@ -106,7 +106,8 @@ class Form(msgspec.Struct, frozen=True):
     exam that looks for it can count it. ``proof`` shows of many records at once that the rules
     hold, and errs only by saying no: then the rules look at each record. ``shows_values`` is
     false where a refused value may be private and no message may repeat it. ``looks`` says in words
-    what a pattern asks for.
+    what a pattern asks for. ``published`` are JSON Schema keywords that state rules and breaches
+    in the published schema, for readers without Gatemark.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Form(msgspec.Struct, frozen=True):
     proof: Callable[[Sequence[Any]], bool] | None = None
     shows_values: bool = True
     looks: Mapping[str, str] = {}
+    published: Mapping[str, object] = {}
 
     def __post_init__(self) -> None:
         if self.unique is not None and self.identity not in self.unique:

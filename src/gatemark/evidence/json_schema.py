@@ -17,6 +17,7 @@ def schema_document(schema: RecordSchema) -> dict[str, object]:
     references, definitions = msgspec.json.schema_components(types, ref_template="#/$defs/{name}")
     for form in schema.forms:
         _constrain_identity(definitions[form.type.__name__], form)
+        definitions[form.type.__name__].update(form.published)
     return {
         "$schema": DRAFT,
         "$id": f"urn:gatemark:{schema.name}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 import click
@@ -11,6 +12,7 @@ from gatemark.attribution.review import (
     JUDGES,
     ReviewAttribution,
     accepted_items,
+    add_accepted,
     review_attribution,
     sealed_attribution,
 )
@@ -28,6 +30,12 @@ KIND: Final = click.Choice(list(JUDGES))
 @click.option("--accept", multiple=True, type=KIND, help="Proposal to accept. Repeatable.")
 @click.option("--reject", multiple=True, type=KIND, help="Proposal to reject. Repeatable.")
 @click.option("--note", default="", metavar="TEXT", help="Reason, kept in the ledger.")
+@click.option(
+    "--dataset", metavar="FILE", help="Data set (.jsonl) to add the accepted golden item to."
+)
+@click.option(
+    "--rule-backlog", metavar="FILE", help="Backlog (.jsonl) to add the accepted rule gap to."
+)
 @actor_option
 @store_option
 @output_options(".json", ".jsonl", ".html")
@@ -38,6 +46,8 @@ def attribution_command(
     accept: tuple[ProposalKind, ...],
     reject: tuple[ProposalKind, ...],
     note: str,
+    dataset: str | None,
+    rule_backlog: str | None,
     actor: str | None,
     store: str,
 ) -> None:
@@ -45,12 +55,14 @@ def attribution_command(
 
     ATTRIBUTION is the id that 'gatemark attribute --seal' printed, or the beginning of it. Items
     and rule gaps are judged by a pack_owner, routing notes by an operator too, and never by the
-    reviewer who judged the decision. A proposal is judged once.
+    reviewer who judged the decision. A proposal is judged once. --dataset and --rule-backlog add
+    what was accepted to a file, with the id of the attribution as its citation, once.
 
     \b
     Examples:
       gatemark review attribution sha256:4be0… --actor olu --accept golden_item --reject rule_gap
       gatemark review attribution sha256:4be0… -o new-golden-items.jsonl
+      gatemark review attribution sha256:4be0… --dataset data/golden.jsonl
     """
     workspace = acting_workspace(store, actor)
     if accept or reject:
@@ -60,6 +72,10 @@ def attribution_command(
         )
     else:
         found = sealed_attribution(workspace, attribution)
+    if dataset is not None:
+        add_accepted(found, "golden_item", Path(dataset))
+    if rule_backlog is not None:
+        add_accepted(found, "rule_gap", Path(rule_backlog))
     judged: dict[str, str] = {
         kind: f"{said.verdict} by {said.by}" for kind, said in found.said.items()
     }

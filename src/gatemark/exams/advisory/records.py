@@ -11,8 +11,15 @@ from typing import Any, Final
 
 from gatemark.core.record import BadExample, Form, RecordSchema
 from gatemark.exams.advisory.decision import (
+    ALLOWED_ACTIONS,
     BREACHES,
+    BUCKET_RULES,
+    BUCKETS,
+    CODES_MAX,
     CONTRADICTIONS,
+    DEFAULT_BUCKET_RULE,
+    ERROR_CATEGORIES,
+    LOCAL_WRITES,
     LOOKS,
     SCHEMA_NAME,
     AdvisoryDecision,
@@ -314,6 +321,148 @@ _BREACHING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
 )
 
 
+def _when(condition: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
+    """Return a rule: where the named fields are as in ``condition``, ``then`` holds."""
+    return {"if": _having(condition), "then": then}
+
+
+def _having(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object that has all of these fields, each as its schema says."""
+    return {"type": "object", "properties": fields, "required": list(fields)}
+
+
+def _is(*values: object) -> dict[str, Any]:
+    return {"enum": list(values)}
+
+
+def _only(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"properties": fields}
+
+
+_ABSENT: Final[dict[str, Any]] = {"type": "null"}
+_TRUE: Final[dict[str, Any]] = {"const": True}
+_FALSE: Final[dict[str, Any]] = {"const": False}
+_PRESENT: Final[dict[str, Any]] = {"not": {"type": "null"}}
+_NO_DAY: Final = "^[0-9]{4}-(?:02-3|(?:04|06|09|11)-31)"
+_ID: Final = (
+    "(?:[0-7][0-9A-HJKMNP-TV-Z]{25}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+    "|sha256:[0-9a-fA-F]{64})"
+)
+_LOCAL_WRITE: Final = {
+    "pattern": rf"^(?:{'|'.join(sorted(LOCAL_WRITES))})(?::(?:(?:run:)?{_ID}"
+    r"|[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*\.(?:jsonl?|md|txt|html?|csv|tsv|log|card)))?$",
+    "not": {"pattern": r"\.\."},
+}
+_DEFAULT_RULE: Final = {"bucket_rule": {"const": DEFAULT_BUCKET_RULE}}
+
+
+def _bucket_rules() -> Iterator[dict[str, Any]]:
+    """Each bucket of the default rule, and the scores that belong to it."""
+    edges = (0.0, *BUCKET_RULES[DEFAULT_BUCKET_RULE], 2.0)
+    for bucket, low, high in zip(BUCKETS, edges, edges[1:], strict=False):
+        score = {"type": "number", "minimum": low, "exclusiveMaximum": high}
+        yield _when({**_DEFAULT_RULE, "score": score}, _only({"bucket": {"const": bucket}}))
+    number = {"type": "number"}
+    yield _when({"score": number}, _only({"bucket": {"not": {"const": "unknown"}}}))
+    yield {
+        "if": {"not": _having({"score": number})},
+        "then": _only({"bucket": {"const": "unknown"}}),
+    }
+
+
+_PROOF_RULES: Final = (
+    _when(
+        {"proof_mode": _is("health_only", "offline_fixture", "unavailable")},
+        _only(dict.fromkeys(("proof_ok", "busy_delta_us", "service_reported_delta_us"), _ABSENT)),
+    ),
+    *(
+        _when(
+            {"proof_mode": {"const": mode}},
+            {
+                **_having({name: _PRESENT}),
+                **_when({"proof_ok": _TRUE}, _only({name: {"not": {"const": 0}}})),
+            },
+        )
+        for mode, name in (
+            ("sysfs_busy_delta", "busy_delta_us"),
+            ("service_reported_delta", "service_reported_delta_us"),
+        )
+    ),
+    _when(
+        {"proof_mode": {"const": "sysfs_busy_delta"}, "inference_ran": _TRUE},
+        _only({"proof_ok": _PRESENT}),
+    ),
+    _when(
+        {"proof_ok": _TRUE},
+        _only({"inference_ran": _TRUE, "busy_delta_us": {"not": {"const": 0}}}),
+    ),
+)
+_PUBLISHED: Final = {
+    "allOf": [
+        _only(
+            {
+                "timestamp": {"not": {"pattern": _NO_DAY}},
+                "authority_flags": _having(
+                    {
+                        **dict.fromkeys(_FLAGS, _FALSE),
+                        "requires_human_approval": _TRUE,
+                        "advisory_only": _TRUE,
+                    }
+                ),
+                "allowed_actions": {"items": _is(*sorted(ALLOWED_ACTIONS))},
+                "actual_action": _only(
+                    {"performed": _FALSE, "side_effects": {"items": _LOCAL_WRITE}}
+                ),
+                "privacy": _only({"payload_logged": _FALSE, "contains_private_payload": _FALSE}),
+                "service": _only({"endpoint": {"not": {"type": "string", "pattern": "[?#&]"}}}),
+                "recommendation": _only(
+                    {name: {"maxItems": CODES_MAX} for name in ("reasons", "evidence_refs")}
+                ),
+                "confidence": {"allOf": list(_bucket_rules())},
+                "human_or_atlas_decision": {
+                    **_only({"timestamp": {"not": {"type": "string", "pattern": _NO_DAY}}}),
+                    **_when(
+                        {"source": {"const": "missing"}},
+                        _only({"label": _ABSENT, "severity": _ABSENT}),
+                    ),
+                    "else": _having({"label": _PRESENT}),
+                },
+                "outcome": {
+                    **_only({"error_type": {"not": _is("unsafe_authority", "privacy_violation")}}),
+                    **_when(
+                        {"error_type": _is(*sorted(ERROR_CATEGORIES))},
+                        _only({"comparison": {"const": "disagree"}}),
+                    ),
+                },
+                "npu_proof": {"allOf": list(_PROOF_RULES)},
+                "fallback": {
+                    **_when(
+                        {"occurred": _TRUE},
+                        _having(
+                            {
+                                "kind": _PRESENT,
+                                "reason": {"type": "string", "pattern": "[A-Za-z0-9]"},
+                            }
+                        ),
+                    ),
+                    "else": _only({"kind": _ABSENT}),
+                },
+            }
+        ),
+        _when(
+            {"source": _having({"privacy_class": {"const": "private_disallowed"}})},
+            _only(
+                {
+                    "privacy": _only({"redaction": {"const": "blocked_private"}}),
+                    "npu_proof": _only({"inference_ran": _FALSE}),
+                }
+            ),
+        ),
+    ]
+}
+"""What the types cannot say, for the published schema."""
+
+
 def _examples() -> Iterator[BadExample]:
     for title, changes, path in (*_BAD, *_BREACHING):
         yield BadExample(title, changed(AGREEING, changes), path)
@@ -335,6 +484,7 @@ SCHEMA: Final = RecordSchema(
             proof=all_sound,
             shows_values=False,
             looks=LOOKS,
+            published=_PUBLISHED,
         ),
     ),
 )
