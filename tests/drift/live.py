@@ -17,9 +17,17 @@ from gatemark.drift.point import Pushed
 from gatemark.drift.probe import ProbeReport, probe
 from gatemark.drift.push import push_points
 from gatemark.evidence.source import ReadingChoices
-from gatemark.lifecycle.commands import AddVersion, Approve, GrantRoles, Promote, SetExam
+from gatemark.lifecycle.commands import (
+    AddVersion,
+    AdoptPolicy,
+    Approve,
+    GrantRoles,
+    Promote,
+    SetExam,
+)
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.model.nouns import Stage
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
@@ -56,6 +64,7 @@ class Live:
             self.measurements = (found,)
         for person, roles in PEOPLE.items():
             act(self.workspace, GrantRoles(actor="root", person=person, roles=roles))
+        act(self.workspace, AdoptPolicy(actor="root", policy=ReleasePolicy(name="no-wait")))
         self.to_shadow(version)
         self.do(Approve, "bob", version, stage="enabled")
         self.promote(version, "enabled")

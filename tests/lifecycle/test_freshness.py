@@ -18,6 +18,7 @@ from gatemark.ledger.journey import VerifyRequest
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.journey import (
     AddVersion,
+    AdoptPolicy,
     Approve,
     Demote,
     GrantRoles,
@@ -26,6 +27,7 @@ from gatemark.lifecycle.journey import (
     act,
 )
 from gatemark.lifecycle.model.nouns import VersionRef
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.packs.init import write_starter
 from gatemark.packs.run import RunChoices, rejudge, run_pack
 from gatemark.workspace import Workspace
@@ -132,6 +134,7 @@ def test_after_a_fall_only_new_answers_lead_back(place: Place) -> None:
 
 
 def test_the_comparison_in_shadow_needs_answers_given_in_shadow(place: Place) -> None:
+    act(place.workspace, AdoptPolicy(actor="ada", policy=ReleasePolicy(name="unmeasured")))
     place.enable_first()
     place.later(days=2)
     live = digest("1.0.0")

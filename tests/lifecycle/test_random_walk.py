@@ -14,8 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_a
 
 from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
-from gatemark.lifecycle.commands import GrantRoles
+from gatemark.lifecycle.commands import AdoptPolicy, GrantRoles
 from gatemark.lifecycle.journey import act
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.workspace import Workspace
 
 from .walker import PEOPLE, Clock, Walker
@@ -55,6 +56,8 @@ def walk_through(open_workspace: Callable[[Clock], Workspace]) -> Counter[str]:
 
     for person, roles in PEOPLE.items():
         act(ThisWalk.workspace, GrantRoles(actor="root", person=person, roles=roles))
+    # A day in shadow for every version would leave few of them to walk with.
+    act(ThisWalk.workspace, AdoptPolicy(actor="root", policy=ReleasePolicy(name="no-wait")))
     chosen = settings(
         deadline=None,
         max_examples=WALKS,

@@ -15,8 +15,9 @@ from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
 from gatemark.lifecycle.canary import canary_state
 from gatemark.lifecycle.journey import act, run_due
-from gatemark.lifecycle.model.nouns import VersionRef
+from gatemark.lifecycle.model.nouns import ShadowPairs, VersionRef
 from gatemark.lifecycle.release import ReleaseProgress, ReleaseRequest, missing_for_moves, release
+from gatemark.lifecycle.shadow import push_pairs
 
 from .test_freshness import ASSET, Place
 from .world import window
@@ -41,10 +42,20 @@ class ReleasePlace(Place):
         baseline = names["baseline"].digest if "baseline" in names else None
         self.seal(version, baseline=baseline)
 
+    def shadow_day(self) -> None:
+        """A day of measurements beside the live version, pushed by a service."""
+        start = self.now
+        self.later(hours=25)
+        pairs = ShadowPairs(
+            start=start, end=self.now, n=60, agreed=58, candidate_errors=0, live_errors=0
+        )
+        ref = VersionRef(asset=ASSET, version="2.0.0")
+        push_pairs(self.workspace, ref, [pairs], actor="ann")
+
     def clean_windows(self, count: int) -> None:
         for _ in range(count):
             start = canary_state(self.workspace, ASSET).next_window
-            self.now = start + timedelta(minutes=15)
+            self.now = start + timedelta(minutes=30)
             pushed = window(start)
             act(self.workspace, msgspec.structs.replace(pushed, actor="ann", asset=ASSET))
             run_due(self.workspace, ASSET, "production")
@@ -72,6 +83,9 @@ def test_from_draft_to_enabled_takes_four_commands_by_people(place: ReleasePlace
     assert first.next_by == ("bob",)
     assert first.next_command == f"gatemark release {ASSET}@2.0.0 --approve"
     assert [line for line in first.missing if "sign_off: 0 of 1 approvals" in line]
+    assert [line for line in first.missing if "shadow must last 24 h" in line]
+    assert [line for line in first.missing if "shadow must have 50 pairs with 1.0.0" in line]
+    place.shadow_day()
     second = place.release("bob", "2.0.0", approve=True)
     assert second.stage == "canary_1"
     assert second.missing == ("2 clean canary windows in a row, 0 so far (gatemark canary push)",)

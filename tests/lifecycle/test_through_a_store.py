@@ -28,6 +28,7 @@ from gatemark.ledger.event_kinds import SYSTEM
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import (
     AddVersion,
+    AdoptPolicy,
     Approve,
     Demote,
     GrantRoles,
@@ -39,6 +40,7 @@ from gatemark.lifecycle.commands import (
 from gatemark.lifecycle.events.fact import fold
 from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import parse_version_ref
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state, replay
 from gatemark.lifecycle.views.history import asset_history
@@ -108,6 +110,8 @@ class Site:
         return sealed
 
     def canary(self, version: str, live: str) -> None:
+        # These tests are about what follows, not about the day in shadow that is the default.
+        act(self.workspace, AdoptPolicy(actor="root", policy=ReleasePolicy(name="no-wait")))
         self.to_shadow(version)
         compared = self.seal(version, baseline=self.candidate(live))
         self.approve(version, "canary_1", compared)

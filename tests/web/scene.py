@@ -21,6 +21,7 @@ from gatemark.accounts.open_stores import people_of
 from gatemark.core.canonical import digest
 from gatemark.lifecycle.commands import (
     AddVersion,
+    AdoptPolicy,
     Approve,
     GrantRoles,
     Promote,
@@ -30,6 +31,7 @@ from gatemark.lifecycle.commands import (
 from gatemark.lifecycle.exam_identity import exam_of
 from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.nouns import ExamRef
+from gatemark.lifecycle.model.release_policy import ReleasePolicy
 from gatemark.web.app import create_app
 from gatemark.web.serving import protocol_with_limits
 from gatemark.web.settings import ServerSettings
@@ -150,6 +152,8 @@ class Scene:
         return sealed
 
     def canary(self, version: str, live: str) -> None:
+        # These tests are about what follows, not about the day in shadow that is the default.
+        act(self.workspace, AdoptPolicy(actor="root", policy=ReleasePolicy(name="no-wait")))
         self.to_shadow(version)
         compared = self.seal(version, baseline=digest(live))
         self.approve(version, "canary_1", compared)

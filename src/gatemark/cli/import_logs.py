@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -18,11 +18,13 @@ from gatemark.cli.options import (
 from gatemark.cli.screen import byte_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.evidence.source import OnBadLine, ReadingChoices
-from gatemark.exams.runlog.import_traces import TracesImported, import_traces
 from gatemark.report.words import one_line
 from gatemark.samples.import_logs import ImportSummary, arms_of_logs, import_logs
 from gatemark.samples.importer import LogExperiment
 from gatemark.samples.prepare import Preparation
+
+if TYPE_CHECKING:
+    from gatemark.exams.runlog.import_traces import TracesImported
 
 preparation_options = OptionGroup(
     Preparation,
@@ -124,6 +126,9 @@ def import_command(
         return ExitCode.PASS
     refusals: Sequence[str]
     if to == "traces":
+        # The exam may be missing; samples and decisions are imported without it.
+        from gatemark.exams.runlog.import_traces import import_traces  # noqa: PLC0415
+
         _check_other(to, prepared, arm, log.id_path)
         traces = import_traces(
             files,

@@ -20,9 +20,9 @@ from gatemark.core.result import Result
 from gatemark.demo.journey import DemoClock
 from gatemark.lifecycle.assets import NewVersion, add_version, set_exam
 from gatemark.lifecycle.canary import canary_state, push_windows
-from gatemark.lifecycle.commands import Approve, Command, GrantRoles, Promote
+from gatemark.lifecycle.commands import Approve, Command, GrantRoles, Promote, PushShadow
 from gatemark.lifecycle.journey import CommandResult, act, run_due
-from gatemark.lifecycle.model.nouns import Role, Stage, VersionRef
+from gatemark.lifecycle.model.nouns import Role, ShadowPairs, Stage, VersionRef
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.text import lines_of
 from gatemark.lifecycle.views.why import why
@@ -99,10 +99,23 @@ class Stagehand:
     def approve(self, actor: str, version: str, stage: Stage, *cites: str) -> Approve:
         return Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites)
 
+    def pairs(self, version: str, start: datetime) -> PushShadow:
+        """Answers of the shadow and the live version to the same inputs since then; synthetic."""
+        pairs = ShadowPairs(
+            start=start,
+            end=self.clock.now,
+            n=400,
+            agreed=391,
+            candidate_errors=1,
+            live_errors=2,
+        )
+        return PushShadow(actor=ANN, asset=ASSET, version=version, pairs=pairs)
+
     def window(self) -> tuple[CommandResult, ...]:
         """Fifteen minutes of quiet traffic on both arms, pushed and judged."""
         start = canary_state(self.workspace, ASSET).next_window
-        self.clock.now = start + WINDOW
+        # Late samples are waited for, one window by default.
+        self.clock.now = start + 2 * WINDOW
         lines = [_arm(start, arm, keys=400) for arm in ("canary", "baseline")]
         path = self.folder / "canary-window.jsonl"
         write_whole(path, [canonical_bytes(line) + b"\n" for line in lines])
@@ -134,7 +147,7 @@ def _arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
 def demo_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[LifecycleAct]:
     """Two versions, two people: one goes live as the first, one through shadow and canary.
 
-    Leaves two pages, ``history.html`` and ``why.html``. It takes a day and a half of its clock.
+    Leaves two pages, ``history.html`` and ``why.html``. It takes less than three days of its clock.
     """
     hand = Stagehand(folder, store, start)
     yield from _first_version(hand)
@@ -173,7 +186,9 @@ def _second_version(hand: Stagehand) -> Iterator[LifecycleAct]:
         hand.promote("1.1.0", "eligible", result.id),
         hand.promote("1.1.0", "shadow"),
     )
-    hand.clock.now += timedelta(hours=2)
+    entered = hand.clock.now
+    hand.clock.now += timedelta(hours=24, minutes=30)
+    yield hand.play("A day of answers to the same mail", hand.pairs("1.1.0", entered))
     compared = hand.examine("sorter:candidate")
     yield hand.play(
         "Ann wrote it, so that she cannot approve it",

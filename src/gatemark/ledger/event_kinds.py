@@ -181,7 +181,7 @@ DRIFT_RECORDED: Final = "drift_recorded"
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
 """What was sealed by an event that does not say so: 0.1.0 knew no other."""
 
-RULES_VERSION: Final = 4
+RULES_VERSION: Final = 5
 """The version of the lifecycle's rules that this build decides by; each decision names it."""
 
 DECIDED_BY: Final = "decided_by"

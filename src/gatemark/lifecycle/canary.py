@@ -64,7 +64,7 @@ def push_windows(
     """
     form = schemas().get(CANARY_SCHEMA).form("window")
     source = inspect_source(path)
-    rules = read_state(workspace, asset).governance.policy.canary
+    rules = read_state(workspace, asset).policy.canary
     windows: dict[tuple[str, str], list[ArmWindow]] = defaultdict(list)
     for batch in admitted_batches(source, form, ReadingChoices()):
         for _, record in batch:
@@ -162,17 +162,17 @@ def _standing(state: LifecycleState, asset: str, environment: str) -> CanaryStat
         version=rollout.version,
         baseline=rollout.baseline,
         stage=track.stage,
-        share=state.governance.policy.watch_share if is_watch else share_of(track.stage),
+        share=state.policy.watch_share if is_watch else share_of(track.stage),
         is_watch=is_watch,
         started_at=rollout.started_at,
         step_since=rollout.step_since,
         watch_until=rollout.watch_until,
         clean_in_a_row=len(rollout.streak),
-        clean_needed=state.governance.policy.canary.clean_windows,
+        clean_needed=state.policy.canary.clean_windows,
         clean_count=rollout.clean_count,
         other_count=rollout.other_count,
         pending_count=len(rollout.pending),
-        next_window=next_start(state.governance.policy.canary, rollout),
+        next_window=next_start(state.policy.canary, rollout),
         paused=None if track.paused is None else track.paused.reason,
         last=None if rollout.last is None else rollout.last[1],
     )

@@ -9,8 +9,9 @@ import yaml
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import read_settings
+from gatemark.lifecycle.default_policies import NEWEST, default_document
 from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
-from gatemark.lifecycle.model.release_policy import DEFAULT_GATES, ReleasePolicy, policy_from
+from gatemark.lifecycle.model.release_policy import ReleasePolicy, merged, policy_from
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
 
@@ -18,7 +19,7 @@ MAX_POLICY_BYTES: Final = 1024 * 1024
 
 
 def read_release_policy(path: str) -> ReleasePolicy:
-    """The policy of a file. Gates that it does not name stay as they are by default."""
+    """The policy of a file. What it does not name is as in the default policy."""
     return release_policy_from(read_settings(path, MAX_POLICY_BYTES), path)
 
 
@@ -26,11 +27,8 @@ def release_policy_from(value: object, place: str) -> ReleasePolicy:
     """The policy of a plain value, wherever it was read."""
     if not isinstance(value, dict) or value.get("gatemark_release") != 1:
         raise BadInputError(f"{place}: must start with gatemark_release: 1")
-    gates = value.get("gates", {})
-    if isinstance(gates, dict):
-        value = {**value, "gates": {**msgspec.to_builtins(DEFAULT_GATES), **gates}}
     try:
-        return policy_from(value)
+        return policy_from(merged(default_document(NEWEST), value))
     except msgspec.ValidationError as error:
         raise BadInputError(f"{place}: {error}") from error
 

@@ -250,7 +250,7 @@ def _waiting(state: LifecycleState, environment: str, version: str) -> tuple[str
     if track.stage in CANARY and place.rollout is not None:
         if track.paused is not None:
             return (f"it is paused ({track.paused.reason}); resume it",)
-        needed = state.governance.policy.canary.clean_windows
+        needed = state.policy.canary.clean_windows
         clean = len(place.rollout.streak)
         return (f"{needed} clean canary windows in a row, {clean} so far (gatemark canary push)",)
     return ()

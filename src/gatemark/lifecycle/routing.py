@@ -83,14 +83,14 @@ def route_of(
 
     primary = target(place.enabled)
     earlier = [name for name in reversed(place.lineage) if name != place.enabled]
-    reachable = earlier[: state.governance.policy.rollback_window]
+    reachable = earlier[: state.policy.rollback_window]
     fallback = next((found for found in map(target, reachable) if found is not None), None)
     if primary is None and place.enabled is not None and fallback is not None:
         warnings.append(f"{fallback.version} serves in its place")
         primary, fallback = fallback, None
     canary = None if primary is None else _split(state, place, environment, target)
     shadow = tuple(
-        Sampled(target=found, sample_rate=state.governance.policy.shadow_sample_rate)
+        Sampled(target=found, sample_rate=state.policy.shadow_sample_rate)
         for track in place.tracks.values()
         if track.stage == "shadow" and track.paused is None
         if (found := target(track.version)) is not None
@@ -148,7 +148,7 @@ def _split(
         return None
     track = state.asset.track(environment, rollout.version)
     is_watch = track.stage not in CANARY
-    share = state.governance.policy.watch_share if is_watch else share_of(track.stage)
+    share = state.policy.watch_share if is_watch else share_of(track.stage)
     candidate, baseline = target(rollout.version), target(rollout.baseline)
     if candidate is None or share == 0 or (is_watch and baseline is None):
         return None

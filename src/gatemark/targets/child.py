@@ -1,8 +1,5 @@
 """A child process in a group of its own that can always be ended, with all that it started.
 
-A grandchild can leave the group by starting a session of its own. It still has the environment that
-it inherited, and there is a mark in it, by which it is found where the system has /proc (Linux).
-
 asyncio counts a process as gone only when its pipes are closed too. A pipe does not close while
 nobody reads what is in it, nor while a grandchild in another session holds it, so the pipes are let
 go of here rather than read to their end.
@@ -13,59 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import secrets
 import signal
 from asyncio.subprocess import Process, SubprocessStreamProtocol
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from gatemark.targets.python_worker import MARK, end_marked, new_mark
+
 DEFAULT_LIMIT: Final = 2**16
 _STDIN, _STDOUT, _STDERR = 0, 1, 2
-
-
-MARK: Final = "GATEMARK_TARGET_PROCESS"
-MOST_ROUNDS: Final = 100
-MAX_ENVIRONMENT_BYTES: Final = 2**21
-
-
-def new_mark() -> str:
-    """Return a value of ``MARK`` that no other process has."""
-    return secrets.token_hex(16)
-
-
-def end_marked(mark: str) -> None:
-    """End every process that inherited a mark, also those that start meanwhile."""
-    wanted = f"{MARK}={mark}".encode()
-    for _ in range(MOST_ROUNDS):
-        found = [pid for pid in _processes() if wanted in _environment(pid).split(b"\0")]
-        if not found:
-            return
-        for pid in found:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def _processes() -> list[int]:
-    try:
-        with os.scandir("/proc") as entries:
-            return [int(entry.name) for entry in entries if entry.name.isdigit()]
-    except OSError:
-        return []
-
-
-def _environment(pid: int) -> bytes:
-    """What a process inherited; nothing when it has ended or belongs to somebody else."""
-    try:
-        opened = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
-    except OSError:
-        return b""
-    try:
-        return os.read(opened, MAX_ENVIRONMENT_BYTES)
-    except OSError:
-        return b""
-    finally:
-        os.close(opened)
 
 
 class Child:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import secrets
 import shutil
 import signal
 import subprocess
@@ -29,7 +30,6 @@ from typing import IO, Any, Final, cast
 import msgspec
 
 from gatemark.core.errors import BadInputError, GatemarkError, UsageError
-from gatemark.targets.child import MARK, end_marked, new_mark
 from gatemark.targets.isolation import landlock_version
 from gatemark.targets.port import Call, CallPart, Reply, TargetError, shared_fields
 from gatemark.targets.python_callable import (
@@ -55,6 +55,53 @@ LISTEN_GRACE_S: Final = 0.5
 POLL_S: Final = 0.005
 MAX_HELLO_BYTES: Final = 2**20
 READ_BYTES: Final = 2**18
+
+
+# A grandchild can leave the group by starting a session of its own. It still has the environment
+# that it inherited, with a mark in it, by which it is found where there is /proc (Linux).
+
+MARK: Final = "GATEMARK_TARGET_PROCESS"
+MOST_ROUNDS: Final = 100
+MAX_ENVIRONMENT_BYTES: Final = 2**21
+
+
+def new_mark() -> str:
+    """Return a value of ``MARK`` that no other process has."""
+    return secrets.token_hex(16)
+
+
+def end_marked(mark: str) -> None:
+    """End every process that inherited a mark, also those that start meanwhile."""
+    wanted = f"{MARK}={mark}".encode()
+    for _ in range(MOST_ROUNDS):
+        found = [pid for pid in _processes() if wanted in _environment(pid).split(b"\0")]
+        if not found:
+            return
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _processes() -> list[int]:
+    try:
+        with os.scandir("/proc") as entries:
+            return [int(entry.name) for entry in entries if entry.name.isdigit()]
+    except OSError:
+        return []
+
+
+def _environment(pid: int) -> bytes:
+    """What a process inherited; nothing when it has ended or belongs to somebody else."""
+    try:
+        opened = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(opened, MAX_ENVIRONMENT_BYTES)
+    except OSError:
+        return b""
+    finally:
+        os.close(opened)
 
 
 class WorkerDiedError(GatemarkError):

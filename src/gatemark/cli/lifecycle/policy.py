@@ -8,9 +8,10 @@ from gatemark.cli.lifecycle.options import Acting, acting_options
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.lifecycle.commands import AdoptPolicy
+from gatemark.lifecycle.events.fact import WORKSPACE_SUBJECT
 from gatemark.lifecycle.journey import act
 from gatemark.lifecycle.policy_file import policy_text, read_release_policy
-from gatemark.lifecycle.state_cache import read_state
+from gatemark.lifecycle.state_cache import read_state, unknown_asset
 from gatemark.workspace import Workspace
 
 
@@ -20,23 +21,29 @@ def policy_command() -> None:
 
 
 @policy_command.command("show")
+@click.option("--asset", metavar="ASSET", help="Show the policy as it applies to this asset.")
 @store_option
 @json_option
-def show_policy(store: str, json: bool) -> None:
+def show_policy(store: str, asset: str | None, json: bool) -> None:
     """Print the release policy in force, with every default written out.
 
-    A store without a policy of its own has the default one.
+    A store without a policy of its own has the default one. With --asset, the first entry of the
+    section assets that fits the asset is applied.
 
     \b
-    Example:
+    Examples:
       gatemark policy show > release.yaml
+      gatemark policy show --asset triage
     """
     workspace = Workspace(store=store)
     workspace.existing_store()
-    rules = read_state(workspace, "*").governance
+    state = read_state(workspace, asset or WORKSPACE_SUBJECT)
+    if asset is not None and not state.asset.versions:
+        raise unknown_asset(workspace, asset)
+    policy_digest = state.governance.policy_digest
     show(
-        {"policy": rules.policy, "policy_digest": rules.policy_digest},
-        lambda _: f"# {rules.policy_digest}\n{policy_text(rules.policy)}",
+        {"policy": state.policy, "policy_digest": policy_digest},
+        lambda _: f"# {policy_digest}\n{policy_text(state.policy)}",
         json=json,
     )
 

@@ -148,16 +148,14 @@ def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
     if changed:
         return f"the {' and the '.join(changed)} changed since"
     if case.rules >= 2 and vote.stage == "enabled" and case.track.stage in CANARY:
-        needed = governance.policy.canary.clean_windows
+        needed = case.state.policy.canary.clean_windows
         windows = clean_streak(case.state, case.environment) or ()
         if not windows or vote.seq < windows[needed - 1]:
             return f"it was given before the {needed} clean windows that enabling rests on"
     if not set(ApprovalGiven.declared.roles) & set(roles_of(governance, vote.actor)):
         return "the role was taken away"
-    if (
-        governance.policy.approvals.approvers
-        and vote.actor not in governance.policy.approvals.approvers
-    ):
+    named = case.state.policy.approvals.approvers
+    if named and vote.actor not in named:
         return "the policy names other approvers"
     conflict = conflict_of_interest(case.state, vote.actor, case.version, case.rules)
     if conflict is None and case.rules >= 4:
@@ -180,9 +178,9 @@ def _conflict(
     return lent_access(state.governance, actor, lenders, moment.now, NEVER)
 
 
-def expiry(governance: GovernanceState, now: datetime) -> datetime:
+def expiry(state: LifecycleState, now: datetime) -> datetime:
     """Until when an approval given now counts."""
-    return now + timedelta(hours=governance.policy.approvals.expire_hours)
+    return now + timedelta(hours=state.policy.approvals.expire_hours)
 
 
 PAUSABLE = frozenset({"eligible", "shadow", "enabled", *CANARY})
@@ -198,7 +196,7 @@ def decide_approve(
     if conflict is not None:
         raise NotAllowedError(conflict)
     require_role(state.governance, command.actor, ApprovalGiven.declared.roles, "approve")
-    named = state.governance.policy.approvals.approvers
+    named = state.policy.approvals.approvers
     if named and command.actor not in named:
         raise RefusedError(f"{command.actor} is not among the approvers: {', '.join(named)}")
     track = state.asset.track(command.environment, command.version)
@@ -222,7 +220,7 @@ def decide_approve(
             result_ids=result_ids,
             policy_digest=state.governance.policy_digest,
             decision=command.decision,
-            expires_at=expiry(state.governance, moment.now),
+            expires_at=expiry(state, moment.now),
             note=command.note,
         ),
     )
@@ -242,7 +240,7 @@ def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bo
 def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) -> tuple[Fact, ...]:
     """Decide a waiver of one gate for one version, for a limited time, with a note."""
     known_version(state, command.version)
-    policy = state.governance.policy
+    policy = state.policy
     if not policy.gates[command.gate].overridable:
         allowed = ", ".join(gate for gate, rule in policy.gates.items() if rule.overridable)
         raise RefusedError(

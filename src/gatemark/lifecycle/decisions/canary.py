@@ -51,7 +51,7 @@ def decide_push(
     """Decide on measurements; repeated ones change nothing, conflicting ones are refused."""
     require_role(state.governance, command.actor, WindowPushed.declared.roles, "push measurements")
     rollout = _running(state, command.environment)
-    rules = state.governance.policy.canary
+    rules = state.policy.canary
     _check_span(rules, rollout, command, moment)
     window = rollout.pending.get(command.start) or CanaryWindow(
         start=command.start, end=command.end
@@ -216,7 +216,7 @@ def _streak(state: LifecycleState, rollout: Rollout) -> tuple[int, ...]:
 
 
 def _is_ready(state: LifecycleState, rollout: Rollout) -> bool:
-    return len(_streak(state, rollout)) >= state.governance.policy.canary.clean_windows
+    return len(_streak(state, rollout)) >= state.policy.canary.clean_windows
 
 
 def clean_streak(state: LifecycleState, environment: str) -> tuple[int, ...] | None:
@@ -230,7 +230,7 @@ def clean_streak(state: LifecycleState, environment: str) -> tuple[int, ...] | N
 def _pause_reason(
     state: LifecycleState, place: EnvironmentState, rollout: Rollout, moment: DecisionMoment
 ) -> tuple[PauseReason, str] | None:
-    policy = state.governance.policy
+    policy = state.policy
     if rollout.last is not None and rollout.last[2]:
         return "sample_ratio", "traffic is not split as it should be"
     if rollout.last is not None and rollout.last[1] == "warn":
@@ -265,7 +265,7 @@ def _judge_next(
     which counts them at its end.
     """
     rollout = _running(state, command.environment)
-    rules = state.governance.policy.canary
+    rules = state.policy.canary
     length = timedelta(minutes=rules.window_minutes)
     cursor = next_start(rules, rollout)
     closed = moment.now - timedelta(minutes=rules.lateness_minutes)
@@ -326,7 +326,7 @@ def _judge_next(
 def _close_watch(
     state: LifecycleState, command: Tick, rollout: Rollout, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    lateness = timedelta(minutes=state.governance.policy.canary.lateness_minutes)
+    lateness = timedelta(minutes=state.policy.canary.lateness_minutes)
     if rollout.watch_until is None or moment.now < rollout.watch_until + lateness:
         return ()
     is_fed = bool(rollout.clean_count or rollout.other_count)
@@ -335,7 +335,7 @@ def _close_watch(
     if moment.rules >= 2 and is_compared and not is_fed and track.paused is None:
         note = "the watch after enabling got no measurements, so nothing shows that it does well"
         return (_pause(state, command, rollout, "inconclusive", note),)
-    length = timedelta(minutes=state.governance.policy.canary.window_minutes)
+    length = timedelta(minutes=state.policy.canary.window_minutes)
     expected = max(0, (rollout.watch_until - rollout.started_at) // length)
     return (
         WatchClosed(

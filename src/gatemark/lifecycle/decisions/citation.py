@@ -122,7 +122,7 @@ def _full_pack_problems(case: PromotionCase) -> list[str]:
 
 def _freshness_problems(case: PromotionCase, full: Cited) -> list[str]:
     """Return why a result is too old, too new, or of an unknown age."""
-    policy, made_at = case.state.governance.policy, full.made_at(case.rules)
+    policy, made_at = case.state.policy, full.made_at(case.rules)
     if made_at is None:
         return [
             f"result {short(full.id)} does not say when its answers were given, so that they may "
@@ -170,7 +170,7 @@ def _differences(found: ExamRef, wanted: ExamRef) -> list[str]:
 
 
 def _shadow_problems(case: PromotionCase) -> list[str]:
-    asset, policy = case.state.asset, case.state.governance.policy
+    asset, policy = case.state.asset, case.state.policy
     live = asset.place(case.environment).enabled
     since = case.track.since
     if live is None or since is None:

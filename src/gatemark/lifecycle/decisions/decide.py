@@ -86,6 +86,7 @@ RULE_BOOKS: Final[dict[int, RuleBook]] = {
     1: RuleBook("0.1.0", _by_rules(1)),
     2: RuleBook("0.2.0", _by_rules(2)),
     3: RuleBook("0.2.0", _by_rules(3)),
+    4: RuleBook("0.2.0", _by_rules(4)),
     RULES_VERSION: RuleBook("0.2.0", rule_on),
 }
 """Every version of the rules that a ledger may name, by its number.
@@ -101,4 +102,7 @@ together until there are enough. A policy with ``shadow`` asks for measurements 
 Rules 4: nobody is admin and author, evaluator or operator, and no admin approves. A vote does not
 count when its giver got a role, a link or a password from the author, or from whoever promotes,
 within the time of the policy. A policy with ``one_person`` lifts this where nobody else has a role.
+
+Rules 5: a new store starts with the default policy of 0.2.0, and a policy may say something else
+for some assets.
 """

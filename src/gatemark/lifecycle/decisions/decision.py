@@ -55,7 +55,7 @@ def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> Dec
     if now >= last:
         return DecisionMoment(now)
     behind = last - now
-    allowed = timedelta(seconds=state.governance.policy.clock_skew_seconds)
+    allowed = timedelta(seconds=state.policy.clock_skew_seconds)
     if behind > allowed and not must_act:
         raise RefusedError(
             f"the clock says {now:%Y-%m-%d %H:%M:%SZ}, but the last event is from "

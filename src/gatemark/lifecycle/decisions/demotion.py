@@ -124,7 +124,7 @@ def may_fall(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> bool:
     """Whether something serves after a fall, or the release policy wants nothing to."""
     if state.asset.place(fall.environment).enabled != fall.version:
         return True
-    if state.governance.policy.fallback == "none":
+    if state.policy.fallback == "none":
         return True
     return _restorable(state, fall, moment) is not None
 
@@ -187,7 +187,7 @@ def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tup
 
 
 def _restorable(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> str | None:
-    place, policy = state.asset.place(fall.environment), state.governance.policy
+    place, policy = state.asset.place(fall.environment), state.policy
     earlier = [name for name in reversed(place.lineage) if name != fall.version]
     if fall.to is not None:
         if fall.to not in earlier[: policy.rollback_window]:

@@ -86,7 +86,7 @@ def _obstacle(state: LifecycleState, command: Promote, row: Move) -> str | None:
             until = f"{place.rollout.watch_until:%Y-%m-%d %H:%M:%SZ}"
             return f"the watch over {place.rollout.version} runs until {until}"
     if row.before in CANARY and clean_streak(state, command.environment) is None:
-        needed = state.governance.policy.canary.clean_windows
+        needed = state.policy.canary.clean_windows
         return f"it needs {needed} clean windows in a row at its last share, by this policy"
     return None
 
@@ -171,7 +171,7 @@ def _enable_facts(
 ) -> tuple[Fact, ...]:
     """The facts that enable a version: the old one is superseded, and the watch begins."""
     place = state.asset.place(command.environment)
-    policy = state.governance.policy
+    policy = state.policy
     facts: list[Fact] = []
     if place.canary is not None and place.canary != command.version:
         note = f"{command.version} was enabled meanwhile"
@@ -211,7 +211,7 @@ def _break_glass(
     state: LifecycleState, command: Promote, row: Move, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
     """Break-glass: enable a version that once passed without approvals, for a limited time."""
-    policy = state.governance.policy
+    policy = state.policy
     if not command.note.strip() or not (command.incident or "").strip():
         raise RefusedError("break-glass needs an incident and a note that says why")
     case = _case(state, command, row, moment)

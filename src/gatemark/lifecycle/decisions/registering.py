@@ -103,7 +103,7 @@ def decide_adopt(
     document = plain(command.policy) if command.document is None else command.document
     policy_digest = digest(document)
     if command.actor == SYSTEM:
-        if governance.revision or not is_default(policy_digest):
+        if governance.revision or not is_default(policy_digest, moment.rules):
             raise RefusedError("the system can only adopt a default policy, as the first act")
     else:
         require_role(

@@ -48,7 +48,7 @@ class GateMatrix(msgspec.Struct, frozen=True):
 
 def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatrix:
     """Evaluate every gate that the policy puts before a stage."""
-    policy = case.state.governance.policy
+    policy = case.state.policy
     votes = tally(case, stage)
     answers: dict[Gate, Callable[[], GateAnswer]] = {
         "schema": lambda: _schema(case),
@@ -176,14 +176,14 @@ def _error_budget(case: PromotionCase) -> GateAnswer:
     spans = case.state.asset.place(case.environment).service
     if not spans:
         return GateAnswer("unjudged", "the service has reported nothing")
-    verdict = judge_burn(spans, case.state.governance.policy.error_budget, case.now)
+    verdict = judge_burn(spans, case.state.policy.error_budget, case.now)
     if verdict.is_breached is None:
         return GateAnswer("unjudged", verdict.reason)
     return GateAnswer("fail" if verdict.is_breached else "pass", verdict.reason)
 
 
 def _sign_off(case: PromotionCase, stage: Stage, votes: ApprovalTally) -> GateAnswer:
-    needed = case.state.governance.policy.approvals.needed(stage, case.state.asset.risk)
+    needed = case.state.policy.approvals.needed(stage, case.state.asset.risk)
     void = "".join(f"; {reason}" for reason in votes.void)
     if votes.rejected:
         names = ", ".join(vote.actor for vote in votes.rejected)

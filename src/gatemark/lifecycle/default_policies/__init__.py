@@ -17,9 +17,10 @@ from gatemark.core.canonical import digest
 
 FIRST: Final = "0.1.0"
 """The default of stores without an event about it."""
-NEWEST: Final = "0.1.0"
+NEWEST: Final = "0.2.0"
 """The default that a new store starts with."""
-_RELEASES: Final = ("0.1.0",)
+_RELEASES: Final = {"0.1.0": 1, "0.2.0": 5}
+"""Releases with a default of their own, and the version of the rules since which it is one."""
 
 
 @cache
@@ -36,6 +37,7 @@ def default_digest(release: str) -> str:
     return digest(default_document(release))
 
 
-def is_default(policy_digest: str) -> bool:
-    """Whether some release had this policy as its default."""
-    return policy_digest in map(default_digest, _RELEASES)
+def is_default(policy_digest: str, rules: int) -> bool:
+    """Whether some release had this policy as its default, by a version of the rules."""
+    known = [release for release, since in _RELEASES.items() if rules >= since]
+    return policy_digest in map(default_digest, known)

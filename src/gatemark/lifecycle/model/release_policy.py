@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from typing import Annotated, Final, Literal
 
 import msgspec
@@ -10,6 +12,7 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError, NewerFormatError
+from gatemark.core.result import AssetKind
 from gatemark.core.stored import convert_stored, newer_format
 from gatemark.lifecycle.model.nouns import AssetName, Gate, Noun, Stage
 
@@ -182,6 +185,53 @@ class ErrorBudget(Noun, frozen=True, kw_only=True):
     slow_short_minutes: Count = 30
 
 
+class AssetRule(Noun, frozen=True, kw_only=True):
+    """What the release policy says differently for some assets.
+
+    ``names`` are patterns of asset names (``*`` stands for any characters), ``kinds`` are kinds of
+    assets; an asset must fit both where both are given. ``set`` holds the members of the policy
+    that differ; inside a section, those that it does not name stay as they are.
+    """
+
+    names: tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...] = ()
+    kinds: tuple[AssetKind, ...] = ()
+    set: dict[str, object]
+
+    def __post_init__(self) -> None:
+        if not self.names and not self.kinds:
+            raise InvalidValueError("assets: an entry needs names or kinds")
+        if not self.set:
+            raise InvalidValueError("assets: an entry needs members to set")
+        wrong = [name for name in self.set if name not in PER_ASSET]
+        if wrong:
+            raise InvalidValueError(
+                f"assets: {wrong[0]} cannot be set for some assets only; "
+                f"possible are {', '.join(PER_ASSET)}"
+            )
+
+    def fits(self, asset: str, kind: AssetKind | None) -> bool:
+        """Whether the entry is about an asset."""
+        is_named = not self.names or any(fnmatchcase(asset, name) for name in self.names)
+        return is_named and (not self.kinds or kind in self.kinds)
+
+
+PER_ASSET: Final = (
+    "approvals",
+    "canary",
+    "error_budget",
+    "evidence_max_age_hours",
+    "fallback",
+    "gates",
+    "rollback_window",
+    "shadow",
+    "shadow_min_hours",
+    "shadow_sample_rate",
+    "watch_hours",
+    "watch_share",
+)
+"""The members of a policy that may differ from asset to asset."""
+
+
 @original_fields(
     "gatemark_release name gates approvals canary error_budget evidence_max_age_hours "
     "shadow_sample_rate shadow_min_hours watch_hours watch_share fallback rollback_window "
@@ -210,6 +260,7 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
     one_person: bool = False
     """One-person mode: one person may hold every role and approve their own versions. Only for a
     store in which nobody else ever had a role; every page and report says so."""
+    assets: tuple[AssetRule, ...] = ()
 
     def __post_init__(self) -> None:
         missing = [gate for gate in GATES if gate not in self.gates]
@@ -228,11 +279,39 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
                 or rule.on_unjudged != "block"
             ):
                 raise InvalidValueError(f"gates.{gate}: must block before {', '.join(stages)}")
+        for place, entry in enumerate(self.assets):
+            try:
+                _changed(self, entry.set)
+            except msgspec.ValidationError as error:
+                raise InvalidValueError(f"assets[{place}].set: {error}") from error
 
     @property
     def digest(self) -> str:
         """The digest of the whole policy."""
         return digest(self)
+
+
+def policy_for(policy: ReleasePolicy, asset: str, kind: AssetKind | None) -> ReleasePolicy:
+    """Return a policy as it applies to an asset: with the first entry of ``assets`` that fits."""
+    for rule in policy.assets:
+        if rule.fits(asset, kind):
+            return _changed(policy, rule.set)
+    return policy
+
+
+def merged(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
+    """Return a plain policy with other members; sections are merged by their own members."""
+    found = dict(base)
+    for name, value in changes.items():
+        known = found.get(name)
+        is_section = isinstance(known, dict) and isinstance(value, dict)
+        found[name] = {**known, **value} if is_section else value  # type: ignore[dict-item]
+    return found
+
+
+def _changed(policy: ReleasePolicy, changes: Mapping[str, object]) -> ReleasePolicy:
+    plain = msgspec.to_builtins(msgspec.structs.replace(policy, assets=()))
+    return msgspec.convert(merged(plain, changes), ReleasePolicy)
 
 
 def can_block(rule: GateRule) -> bool:

@@ -24,7 +24,7 @@ from gatemark.lifecycle.model.nouns import (
     Traffic,
     WindowState,
 )
-from gatemark.lifecycle.model.release_policy import ReleasePolicy, recorded_policy
+from gatemark.lifecycle.model.release_policy import ReleasePolicy, policy_for, recorded_policy
 
 
 class AssetVersion(msgspec.Struct, frozen=True):
@@ -257,6 +257,11 @@ class LifecycleState(msgspec.Struct):
 
     governance: GovernanceState
     asset: Asset
+
+    @property
+    def policy(self) -> ReleasePolicy:
+        """The release policy as it applies to the asset."""
+        return policy_for(self.governance.policy, self.asset.name, self.asset.kind)
 
 
 def share_of(stage: Stage) -> float:

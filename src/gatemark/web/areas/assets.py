@@ -80,7 +80,7 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
         "shown": shown,
         "others": [line for line in card.versions if line not in shown],
         "targets": {line.version: _targets(line.stage, card.enabled) for line in card.versions},
-        "gates": waivable_gates(read_state(workspace, asset).governance.policy),
+        "gates": waivable_gates(read_state(workspace, asset).policy),
     }
 
 

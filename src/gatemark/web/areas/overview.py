@@ -254,7 +254,7 @@ def _open_step(
             if vote.seq > track.seq
             and (vote.version, vote.environment, vote.stage) == (version, environment, to)
         ),
-        approvals_needed=state.governance.policy.approvals.needed(to, asset.risk),
+        approvals_needed=state.policy.approvals.needed(to, asset.risk),
         paused=None if track.paused is None else track.paused.reason,
         etag=etag_of(state),
         conflict=conflict_of_interest(state, identity.person, version),
