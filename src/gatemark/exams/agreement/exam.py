@@ -186,7 +186,7 @@ class AgreementExam(Exam[AgreementExamState]):
     def _check_reasons(self, state: AgreementExamState, rows: RowColumns) -> None:
         first = [one.reason for one in rows.scholars]
         second = [one.reason for one in rows.auditors]
-        told = [*filter(None, first), *filter(None, second)]
+        told = [one for reasons in (first, second) for one in reasons if one]
         if not told:
             return
         state.copied_count += sum(
@@ -233,7 +233,7 @@ class AgreementExam(Exam[AgreementExamState]):
 
     def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:
         for who, side in (("scholar", rows.scholars), ("auditor", rows.auditors)):
-            seeds = {one.seed for one in side} - {UNSET}
+            seeds = {seed for one in side if (seed := one.seed) is not UNSET}
             if seeds:
                 known = set(state.seeds.get(who, ())) | seeds
                 state.seeds[who] = sorted(known)[:MAX_SEEDS]
@@ -357,7 +357,10 @@ class AgreementExam(Exam[AgreementExamState]):
             numbers.extend(self._measured(name, self._counted_for(name, pairs)))
         if state.echo_count and state.echo_count == n:
             numbers = [_doubted(number) for number in numbers]
-        numbers.extend(self._measured(PANEL_MEASURE, state.panel or pairs))
+        if state.panel:
+            numbers.extend(self._measured(PANEL_MEASURE, state.panel))
+        else:
+            numbers.extend(self._measured(PANEL_MEASURE, pairs))
         counts = EARLIER_COUNTS if rules < RULES else COUNTS
         if n:
             numbers.extend(_count_measured(name, facts, n) for name in counts)
