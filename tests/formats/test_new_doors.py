@@ -86,7 +86,7 @@ def test_rules_named_by_no_decision_switch_nothing_off(check: Check, store: Path
 
 def test_the_ledger_knows_what_the_lifecycle_decides() -> None:
     decided = {kind.name for kind in event_kinds().values() if kind.is_decided}
-    assert decided == {kind.name for kind in fact_kinds()} - {"drift_signal"}
+    assert decided == {kind.name for kind in fact_kinds()} - {"drift_signal", "access_given"}
 
 
 def test_a_newer_release_policy_cannot_be_judged(gatemark: Run, check: Check, store: Path) -> None:

@@ -387,14 +387,22 @@ def of_stories(*stories_: str) -> pytest.MarkDecorator:
 
 @of_stories("erased", "minimal")
 def test_a_result_is_added_to_an_old_store(crew: Crew) -> None:
-    words = ("--pairs", "evidence/pairs.jsonl", "--seal", "--title", "sealed later")
-    crew("ben", "score", "agreement", *words)
+    pairs = (crew.place.folder / "evidence/pairs.jsonl").read_text(encoding="utf-8")
+    later = crew.write("later.jsonl", "".join(pairs.splitlines(keepends=True)[:-1]))
+    words = ("--seal", "--title", "sealed later")
+    crew("ben", "score", "agreement", "--pairs", later, *words)
     counts = crew.place.facts["counts"]
     report = crew.verified(*trusted(crew.place))
     assert report["events"] == counts["events"] + 1
     assert report["results"] == counts["results"] + 1
     listed = crew("ben", "list", "--json").json
     assert (listed[0]["title"], listed[0]["verdict"]) == ("sealed later", "pass")
+
+
+@of_stories("erased")
+def test_what_an_old_store_erased_does_not_come_back(crew: Crew) -> None:
+    words = ("score", "agreement", "--pairs", "evidence/pairs.jsonl", "--seal")
+    assert "cannot be sealed again" in crew("ben", *words, code=1).err
 
 
 @of_stories("full", "erased", "minimal")
