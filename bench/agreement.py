@@ -11,7 +11,8 @@ from pathlib import Path
 
 from bench.measure import Line, gatemark, run
 
-LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
+REFUSED = "NOT_IN_CONTEXT"
+LABELS = ("VALID", REFUSED, "REJECT", "ABSTAIN")
 
 
 def write_pairs(path: Path, count: int) -> None:
@@ -22,6 +23,7 @@ def write_pairs(path: Path, count: int) -> None:
             scholar = draw.choices(LABELS, (70, 15, 14, 1))[0]
             auditor = scholar if draw.random() < 0.95 else draw.choice(LABELS[:3])
             page, line = draw.randint(1, 40), draw.randint(1, 9)
+            claim = f"Store {page} rejects empty keys while mode {line} is on."
             row = {
                 "qid": f"A{number:07d}",
                 "scholar": {
@@ -33,7 +35,7 @@ def write_pairs(path: Path, count: int) -> None:
                     "reason": f"provenance of p{page}#{line} ok: row {number}, template {line}",
                 },
                 "answer_json": {
-                    "claim": f"Store {page} rejects empty keys while mode {line} is on.",
+                    "claim": "not in context" if scholar == auditor == REFUSED else claim,
                     "citations": [f"p{page}#{line}"],
                     "constraints_echo": [f"Store {page} rejects empty keys."],
                 },

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -19,24 +18,28 @@ from gatemark.core.record import RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import (
     EvidenceRole,
-    Exam,
     ExamOutcome,
     ExamReport,
     ExamRun,
     ExamSuite,
 )
 from gatemark.evidence.hygiene import personal_data, suspicious
-from gatemark.evidence.run_exam import examine_files
+from gatemark.evidence.run_exam import ExamJob, build_exam, examine_files
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS, label_uses
 from gatemark.exams.agreement.rules import (
+    AUDITOR,
     CLEAR,
     FIRST_RULES,
     FLAGS,
     RULES,
+    SCHOLAR,
     SOURCE_ROLES,
+    AgreementExamState,
     AgreementOptions,
     Cell,
     LabelSpace,
+    RowColumns,
+    RowExam,
     Ruling,
     agreement_policy,
     arbitrate,
@@ -56,9 +59,9 @@ from gatemark.exams.agreement.views import (
 )
 
 if TYPE_CHECKING:
-    from gatemark.exams.agreement.records import Judgement, JudgementPair, Opinion
+    from gatemark.exams.agreement.records import Judgement, JudgementPair
 
-PAIRS, SCHOLAR, AUDITOR = "pairs", "scholar", "auditor"
+PAIRS = "pairs"
 TSV_NAME = "consistency_disagreements.tsv"
 FINALS_NAME = "finals.tsv"
 PAIR_MEASURES = ("agreement", "abstention")
@@ -75,46 +78,14 @@ SLACK_CHARS: Final = 16
 K = TypeVar("K")
 
 
-class AgreementExamState(msgspec.Struct):
-    """The id and the code of every row, and what the exam found in reasons and answers.
-
-    ``names`` has a line per row, ``codes`` two bytes per row. What must keep its order is stored by
-    shard; ``hits`` is also by the kind of the check.
-    """
-
-    shard: int
-    names: dict[int, bytearray] = {}
-    codes: dict[int, bytearray] = {}
-    hits: dict[str, dict[int, list[str]]] = {}
-    copied_count: int = 0
-    voted_count: int = 0
-    seeds: dict[str, list[int]] = {}
-    panel: dict[tuple[str | None, ...], int] = {}
-    different_evidence: list[str] = []
-    unmatched: dict[str, int] = {}
-    unrated: dict[str, int] = {}
-    echo_count: int = 0
-
-
-class RowColumns(NamedTuple):
-    """Some rows by column; ``flags`` has the red flag of rows that have one, by place."""
-
-    names: Sequence[str]
-    scholars: Sequence[Opinion | Judgement]
-    auditors: Sequence[Opinion | Judgement]
-    claims: Sequence[str | UnsetType | None]
-    flags: Mapping[int, str]
-
-
 _qid, _votes = attrgetter("qid"), attrgetter("votes")
 
 
-class AgreementExam(Exam[AgreementExamState]):
+class AgreementExam(RowExam):
     """Agreement, arbitration and hygiene over rows with two opinions."""
 
     schema = "gatemark.pair/1"
     form = "pair"
-    one_sided_form = "judgement"
     state = AgreementExamState
 
     def __init__(self, options: AgreementOptions, measures: Registry[AnyMeasure]) -> None:
@@ -150,7 +121,6 @@ class AgreementExam(Exam[AgreementExamState]):
         return self.count(state, columns)
 
     def count(self, state: AgreementExamState, rows: RowColumns) -> AgreementExamState:
-        """Count some rows into ``state``."""
         if not rows.names:
             return state
         first = [one.label for one in rows.scholars]
@@ -173,7 +143,6 @@ class AgreementExam(Exam[AgreementExamState]):
         names: Sequence[str],
         rows: Iterable[tuple[str, Sequence[Judgement | None]]],
     ) -> None:
-        """Count the opinions of further validators: all labels, what is missing, and reasons."""
         for qid, opinions in rows:
             labels = tuple(None if one is None else one.label for one in opinions)
             state.panel[labels] = state.panel.get(labels, 0) + 1
@@ -509,10 +478,15 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
     if not {SCHOLAR, AUDITOR} <= set(run.roles) or PAIRS in run.roles:
         given = ", ".join(sorted(set(run.roles))) or "no file"
         raise UsageError(f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {given}")
+    job = ExamJob.of(run)
+    exam = build_exam(job)
+    if not isinstance(exam, AgreementExam):
+        raise UsageError(f"suite {job.kind} does not read one-sided records")
     # Loaded late: a file of pairs needs no joining.
-    two_files = import_module("gatemark.exams.agreement.two_files")
-    outcome: ExamOutcome = two_files.examine_joined(run)
-    return outcome
+    from gatemark.exams.agreement.two_files import examine_joined  # noqa: PLC0415
+
+    report, evidence = examine_joined(run, job, exam)
+    return ExamOutcome(exam, report, evidence)
 
 
 def _options_of(policy: Policy) -> dict[str, object]:

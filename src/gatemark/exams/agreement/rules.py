@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Policy, Rule
-from gatemark.evidence.exam import option
+from gatemark.evidence.exam import Exam, option
 from gatemark.exams.agreement.records import ABSTAIN
 
 if TYPE_CHECKING:
-    from gatemark.exams.agreement.records import JoinedRow, JudgementPair
+    from gatemark.exams.agreement.records import JoinedRow, Judgement, JudgementPair, Opinion
 
+SCHOLAR, AUDITOR = "scholar", "auditor"
 NicPolicy = Literal["strict", "accept_agreed"]
 Role = Literal["accept", "refuse", "reject", "abstain"]
 """What a label means for shipping: a good answer, a good refusal, a bad answer, no judgement."""
@@ -339,3 +341,54 @@ def agreement_policy(gates: AgreementOptions) -> Policy:
 
 def _in_words(roles: Mapping[str, Role]) -> str:
     return ", ".join(f"{label}={role}" for label, role in sorted(roles.items()))
+
+
+class AgreementExamState(msgspec.Struct):
+    """The id and the code of every row, and what the exam found in reasons and answers.
+
+    ``names`` has a line per row, ``codes`` two bytes per row. What must keep its order is stored by
+    shard; ``hits`` is also by the kind of the check.
+    """
+
+    shard: int
+    names: dict[int, bytearray] = {}
+    codes: dict[int, bytearray] = {}
+    hits: dict[str, dict[int, list[str]]] = {}
+    copied_count: int = 0
+    voted_count: int = 0
+    seeds: dict[str, list[int]] = {}
+    panel: dict[tuple[str | None, ...], int] = {}
+    different_evidence: list[str] = []
+    unmatched: dict[str, int] = {}
+    unrated: dict[str, int] = {}
+    echo_count: int = 0
+
+
+class RowColumns(NamedTuple):
+    """Some rows by column; ``flags`` has the red flag of rows that have one, by place."""
+
+    names: Sequence[str]
+    scholars: Sequence[Opinion | Judgement]
+    auditors: Sequence[Opinion | Judgement]
+    claims: Sequence[str | UnsetType | None]
+    flags: Mapping[int, str]
+
+
+class RowExam(Exam[AgreementExamState]):
+    """An exam that counts rows by column, whichever files they came from."""
+
+    one_sided_form = "judgement"
+    options: AgreementOptions
+
+    @abstractmethod
+    def count(self, state: AgreementExamState, rows: RowColumns) -> AgreementExamState:
+        """Count some rows into ``state``."""
+
+    @abstractmethod
+    def count_panel(
+        self,
+        state: AgreementExamState,
+        names: Sequence[str],
+        rows: Iterable[tuple[str, Sequence[Judgement | None]]],
+    ) -> None:
+        """Count the opinions of further validators: all labels, what is missing, and reasons."""

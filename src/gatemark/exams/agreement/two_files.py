@@ -17,8 +17,8 @@ from msgspec import UNSET, UnsetType
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.core.measurement import Evidence
-from gatemark.evidence.exam import ExamOutcome, ExamRun, schema_of
-from gatemark.evidence.run_exam import ExamJob, admission, build_exam
+from gatemark.evidence.exam import ExamReport, ExamRun, schema_of
+from gatemark.evidence.run_exam import ExamJob, admission
 from gatemark.evidence.source import (
     ReadingChoices,
     Source,
@@ -31,15 +31,17 @@ from gatemark.evidence.source import (
     repeated_lines,
     split_sources,
 )
-from gatemark.exams.agreement.exam import (
+from gatemark.exams.agreement.records import JoinedAnswer, JoinedRow
+from gatemark.exams.agreement.rules import (
     AUDITOR,
+    CLEAR,
+    RULES,
     SCHOLAR,
-    AgreementExam,
     AgreementExamState,
     RowColumns,
+    RowExam,
+    red_flag,
 )
-from gatemark.exams.agreement.records import JoinedAnswer, JoinedRow
-from gatemark.exams.agreement.rules import CLEAR, RULES, red_flag
 
 if TYPE_CHECKING:
     from gatemark.exams.agreement.records import Judgement, RedFlags
@@ -96,7 +98,7 @@ class _Side:
     """
 
     def __init__(
-        self, source: Source, job: ExamJob, exam: AgreementExam, choices: ReadingChoices
+        self, source: Source, job: ExamJob, exam: RowExam, choices: ReadingChoices
     ) -> None:
         form = schema_of(exam).form(exam.one_sided_form)
         self._name_of = form.namer()
@@ -154,14 +156,11 @@ class _Side:
         ]
 
 
-def examine_joined(run: ExamRun) -> ExamOutcome:
+def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamReport, Evidence]:
     """Run the exam over files that each hold one side of every item."""
     paths, expected_ids = dict(run.files), run.expected_ids
     _refuse_one_file_twice(paths)
-    job, choices = ExamJob.of(run), run.reading
-    exam = build_exam(job)
-    if not isinstance(exam, AgreementExam):
-        raise UsageError(f"suite {job.kind} does not read one-sided records")
+    choices = run.reading
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(list(paths.values()), choices.limits, Path(folder))
         marks = marks_of(sources)
@@ -197,7 +196,7 @@ def examine_joined(run: ExamRun) -> ExamOutcome:
         duplicates=sum(side.duplicates for side in sides.values()),
         checks=choices.checks(),
     )
-    return ExamOutcome(exam, exam.finish(state), evidence)
+    return exam.finish(state), evidence
 
 
 def _shared(first: Mapping[str, Judgement], second: Mapping[str, Judgement]) -> list[str]:
@@ -215,9 +214,7 @@ def _unmatched(
     return {name: lonely for name, side in longer.items() if (lonely := side.lonely(paired))}
 
 
-def _joined(
-    exam: AgreementExam, sides: Mapping[str, _Side], names: Sequence[str]
-) -> AgreementExamState:
+def _joined(exam: RowExam, sides: Mapping[str, _Side], names: Sequence[str]) -> AgreementExamState:
     """Count the questions that both sides judged."""
     state = exam.zero(0)
     is_plain = all(side.is_plain for side in sides.values())
