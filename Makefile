@@ -11,7 +11,7 @@ ifdef COVERAGE
 MEASURED := -m coverage run
 endif
 
-.PHONY: help setup demo test check bench lock clean
+.PHONY: help setup demo test check bench chaos lock clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -55,6 +55,9 @@ check: $(VENV)/.all ## format, lint, types, import contracts, docs, how far comm
 
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run
 	$(BIN)/python -m bench
+
+chaos: $(VENV)/.all ## kill writers, damage files, set off bombs; hours (CHAOS=--short: a minute)
+	$(BIN)/python -m tests.chaos $(CHAOS)
 
 lock: ## resolve every extra anew and write names and versions
 	$(PYTHON) locks/update.py
