@@ -31,8 +31,9 @@ def packet_command(
     packet grants nothing. Exit 0 when the lane is a candidate for discussion, 1 when not.
 
     \b
-    Example:
+    Examples:
       gatemark advisory packet voice_audio/npu_voice_audio_pipeline --result 3f2a9c01 -o packet.md
+      gatemark advisory packet LANE --result 3f2a9c01 --rollback "leave it out" -o packet.html
     """
     found = lane_packet(Workspace(store=store), lane, result, rollback)
     outputs.write(
