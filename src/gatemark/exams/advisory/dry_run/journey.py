@@ -146,6 +146,7 @@ def _judged(
             reading=reading,
             engine=workspace.engine,
             expected_ids=expected_ids,
+            now=started_at,
         )
     )
     return dated(
