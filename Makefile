@@ -59,8 +59,9 @@ bench: $(VENV)/.all ## measure speed and memory as ratios in one run
 chaos: $(VENV)/.all ## kill writers, damage files, set off bombs; hours (CHAOS=--short: a minute)
 	$(BIN)/python -m tests.chaos $(CHAOS)
 
-lock: ## resolve every extra anew and write names and versions
+lock: ## resolve every extra anew and write names, versions and hashes
 	$(PYTHON) locks/update.py
+	$(PYTHON) tools/lock_hashes.py
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist
