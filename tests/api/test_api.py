@@ -72,11 +72,10 @@ def test_run_seals_what_the_command_would_seal(
 def test_a_matrix_points_to_the_command(
     starter: Path, store: Path, candidate: dict[str, object] | None
 ) -> None:
-    pack = starter / "pack.yaml"
-    pack.write_text(pack.read_text() + "matrix: {try: {first: {}, second: {}}}\n")
+    starter.write_text(starter.read_text() + "matrix: {try: {first: {}, second: {}}}\n")
     with pytest.raises(gatemark.GatemarkError) as refused:
-        gatemark.run(pack, store=store, candidate=candidate)
-    assert f"gatemark run {pack}" in str(refused.value)
+        gatemark.run(starter, store=store, candidate=candidate)
+    assert f"gatemark run {starter}" in str(refused.value)
     assert "--cell first" in str(refused.value)
     assert refused.value.exit_code == 2
 
