@@ -11,7 +11,7 @@ ifdef COVERAGE
 MEASURED := -m coverage run
 endif
 
-.PHONY: help setup demo test check bench lock clean
+.PHONY: help setup demo test check bench chaos lock clean
 
 help: ## list what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
@@ -56,8 +56,12 @@ check: $(VENV)/.all ## format, lint, types, import contracts, docs, how far comm
 bench: $(VENV)/.all ## measure speed and memory as ratios in one run
 	$(BIN)/python -m bench
 
-lock: ## resolve every extra anew and write names and versions
+chaos: $(VENV)/.all ## kill writers, damage files, set off bombs; hours (CHAOS=--short: a minute)
+	$(BIN)/python -m tests.chaos $(CHAOS)
+
+lock: ## resolve every extra anew and write names, versions and hashes
 	$(PYTHON) locks/update.py
+	$(PYTHON) tools/lock_hashes.py
 
 clean: ## remove what make made
 	rm -rf $(VENV) build dist

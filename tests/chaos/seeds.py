@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.attribution.test_attribute_command import decision
+from tests.chaos.mutation import damaged_bytes, damaged_value, spelled
 from tests.exams.overhead.arms import losses, meta
 from tests.samples.importers import peer_shapes, table_shapes
 
@@ -177,7 +179,19 @@ def seeds() -> Iterator[Seed]:
     yield Seed("runlog validate", ("runlog", "validate", "{}"), [{"a": 1}], is_lines=True)
 
 
-def furnish(folder: Path, spelled: Any) -> None:
+def damaged(seed: Seed, draw: random.Random) -> bytes:
+    """A damaged file for a command."""
+    document = seed.document
+    if draw.random() < 0.8:
+        document = damaged_value(document, draw)
+    if seed.is_lines and isinstance(document, list):
+        data = b"".join(spelled(row) + b"\n" for row in document)
+    else:
+        data = spelled(document)
+    return data if document is not seed.document else damaged_bytes(data, draw)
+
+
+def furnish(folder: Path) -> None:
     """The good files that stand beside a damaged one."""
     advisory = [dict(one) for one in schemas().get("npu_advisory_decision_v1").forms[0].good][:2]
     beside: dict[str, list[Any]] = {

@@ -13,23 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.chaos.mutation import damaged_bytes, damaged_value, spelled
-from tests.chaos.seeds import Seed, furnish, seeds
+from tests.chaos.seeds import Seed, damaged, furnish, seeds
 
 Run = Callable[..., Any]
 TRIES = int(os.environ.get("GATEMARK_FUZZ", "12"))
 ALLOWED = {0, 1, 2, 3, 4}
-
-
-def damaged(seed: Seed, draw: random.Random) -> bytes:
-    document = seed.document
-    if draw.random() < 0.8:
-        document = damaged_value(document, draw)
-    if seed.is_lines and isinstance(document, list):
-        data = b"".join(spelled(row) + b"\n" for row in document)
-    else:
-        data = spelled(document)
-    return data if document is not seed.document else damaged_bytes(data, draw)
 
 
 @pytest.mark.parametrize("seed", tuple(seeds()), ids=lambda seed: seed.name)
@@ -40,7 +28,7 @@ def test_no_damaged_file_makes_a_bug(seed: Seed, gatemark: Run, tmp_path: Path) 
         data = damaged(seed, draw)
         folder = tmp_path / str(number)
         folder.mkdir()
-        furnish(folder, spelled)
+        furnish(folder)
         path = folder / seed.file
         path.write_bytes(data)
         given = [one.replace("{}", str(path)).replace("@", str(folder)) for one in seed.arguments]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from docs_pages.llms import llms_page
+from draw_concepts import PICTURES
 from plot_statistics import FOLDER, PLOTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,9 +24,9 @@ def test_every_page_is_in_the_menu_and_every_entry_is_a_page() -> None:
     assert set(menu) == pages | {"README.md", "architecture.md", "adr/README.md"}
 
 
-@pytest.mark.parametrize("name", PLOTS)
-def test_a_plot_is_what_the_tool_draws(name: str) -> None:
-    assert (FOLDER / name).read_text(encoding="utf-8") == PLOTS[name]()
+@pytest.mark.parametrize("name", [*PLOTS, *PICTURES])
+def test_a_picture_is_what_its_tool_draws(name: str) -> None:
+    assert (FOLDER / name).read_text(encoding="utf-8") == (PLOTS | PICTURES)[name]()
 
 
 def test_every_page_has_a_line_for_language_models() -> None:

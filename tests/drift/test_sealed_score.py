@@ -42,7 +42,7 @@ def test_a_fresh_version_is_judged_from_its_first_window(live: Live) -> None:
     push(live, 1, [0.7])
     found = live.probe(2, policy=POLICY)
     assert golden(found).level == "BREACH"
-    assert "against 0.9 of the sealed result" in golden(found).reason
+    assert "against the sealed score 0.9" in golden(found).reason
     assert live.stage() == "demoted"
     assert verify_ledger(live.workspace.store).troubles == ()
 
@@ -68,7 +68,7 @@ def test_a_fall_back_to_the_sealed_score_is_not_harm(live: Live) -> None:
     push(live, 0, [*better, *[0.905] * 8])
     found = live.probe(48, policy=POLICY)
     assert golden(found).level == "INFO"
-    assert golden(found).reason.endswith("but not below 0.9 of the sealed result")
+    assert golden(found).reason.endswith("but not below the sealed score 0.9")
     assert (found.episodes, live.stage()) == ((), "enabled")
 
 

@@ -27,3 +27,12 @@ def test_a_value_that_no_reader_can_take_is_refused_with_its_line(value: str, pr
 def test_a_file_of_too_many_values_is_refused_while_it_is_read() -> None:
     with pytest.raises(BadInputError, match=f"more than {MAX_WRITTEN} values"):
         parse_settings("\n".join(f"k{n}: 1" for n in range(MAX_WRITTEN)), "s.yaml")
+
+
+def test_numbers_with_an_exponent_are_numbers_in_json_and_texts_in_yaml() -> None:
+    assert parse_settings('{"a": 1e-2, "b": [2E3], "c": "1e-2"}', "p") == {
+        "a": 0.01,
+        "b": [2000.0],
+        "c": "1e-2",
+    }
+    assert parse_settings("commit: 12e4567", "p") == {"commit": "12e4567"}

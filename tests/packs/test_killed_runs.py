@@ -4,111 +4,23 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.chaos.killed_runs import command_of, finish, furnish_run, record, shoot_run
 
 Run = Callable[..., Any]
 
 ITEMS = 1_500
-KILLED = -9
 OCCASION = {"id", "stamp", "started_at", "finished_at"}
-PACK = """
-gatemark: 1
-name: shouting
-version: 1
-asset: {kind: prompt, name: shouting}
-score_min: 0.5
-regression_max: 0.2
-required_suites: [golden]
-suites:
-  - {id: golden, kind: golden, weight: 1.0, min: 0.5, dataset: golden.jsonl, scorer: token_f1}
-targets:
-  candidate: {command: [PYTHON, answer.py]}
-  baseline: none
-"""
-ANSWER = """
-import json, sys, time
-for line in sys.stdin:
-    asked = json.loads(line)
-    time.sleep(0.001)
-    said = {"output": asked["input"].upper(), "confidence": 0.75}
-    print(json.dumps({"id": asked["id"], **said}), flush=True)
-"""
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    (tmp_path / "pack.yaml").write_text(PACK.replace("PYTHON", json.dumps(sys.executable)))
-    (tmp_path / "answer.py").write_text(ANSWER)
-    rows = [
-        {"id": f"r{n:04d}", "input": f"say {n}", "target": f"SAY {n}" + " PLEASE" * (n % 3)}
-        for n in range(ITEMS)
-    ]
-    _write(tmp_path / "golden.jsonl", rows)
+    furnish_run(tmp_path, ITEMS)
     return tmp_path
-
-
-def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
-def _record(path: Path, seed: int) -> Path:
-    """Answers, latencies and some errors that were written down earlier."""
-    rng = random.Random(seed)
-    rows = []
-    for n in range(ITEMS):
-        row: dict[str, Any] = {"schema": "gatemark.sample/1", "id": f"r{n:04d}", "scores": {}}
-        if rng.random() < 0.02:
-            row["error"] = {"kind": "timeout", "message": "no reply within 3 s"}
-        else:
-            row |= {
-                "output": f"SAY {n}" if rng.random() < 0.9 else "no",
-                "latency_ms": rng.random(),
-            }
-        rows.append(row)
-    _write(path, rows)
-    return path
-
-
-def _journalled(store: Path) -> int:
-    """How many calls the journals of a store hold now."""
-    return sum(path.read_bytes().count(b"\n") for path in store.glob("runs/*/*") if path.is_file())
-
-
-def _shoot(command: list[str], store: Path, moments: list[int]) -> int:
-    """Start the run again and again and kill it at each moment; how many shots hit it alive.
-
-    A moment is a number of calls in the journal: 0 is before the first one. The last call may be
-    followed by the judging, which the shot then ends.
-    """
-    hits = 0
-    for moment in moments:
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=store.parent
-        )
-        while process.poll() is None and _journalled(store) < moment:
-            time.sleep(0.001)
-        process.kill()
-        hits += process.wait(timeout=60) == KILLED
-    return hits
-
-
-def _command(folder: Path, store: Path, *more: object) -> list[str]:
-    arguments = ("run", folder / "pack.yaml", "--store", store, "--resume", "--json", *more)
-    return [sys.executable, "-m", "gatemark", *map(str, arguments)]
-
-
-def _finish(command: list[str]) -> dict[str, Any]:
-    done = subprocess.run(command, capture_output=True, check=False)
-    assert done.returncode in (0, 1, 3), done.stderr.decode()
-    result: dict[str, Any] = json.loads(done.stdout)
-    return result
 
 
 @pytest.mark.slow
@@ -116,15 +28,15 @@ def test_recorded_answers_give_one_id_however_often_the_run_was_killed(
     gatemark: Run, folder: Path
 ) -> None:
     arms = (
-        *("--candidate", _record(folder / "cand.jsonl", 1)),
-        *("--baseline", _record(folder / "base.jsonl", 2)),
+        *("--candidate", record(folder / "cand.jsonl", 1, ITEMS)),
+        *("--baseline", record(folder / "base.jsonl", 2, ITEMS)),
     )
-    calm = _finish(_command(folder, folder / "calm", *arms))
+    calm = finish(command_of(folder, folder / "calm", *arms))
     shot_store = folder / "shot"
-    command = _command(folder, shot_store, *arms, "-j", 3)
+    command = command_of(folder, shot_store, *arms, "-j", 3)
     moments = [0, *sorted(random.Random(7).sample(range(1, 2 * ITEMS), 6)), 2 * ITEMS]
-    hits = _shoot(command, shot_store, moments)
-    shot = _finish(command)
+    hits = shoot_run(command, shot_store, moments)
+    shot = finish(command)
     assert hits >= len(moments) - 2
     assert shot["id"] == calm["id"]
     listed = gatemark("list", "--store", shot_store, "--json").json
@@ -150,10 +62,10 @@ def _untimed(value: Any) -> Any:
 def test_a_killed_live_run_differs_by_measured_times_only_and_is_judged_again_to_its_id(
     gatemark: Run, folder: Path
 ) -> None:
-    calm = _finish(_command(folder, folder / "calm", "-j", 2))
-    command = _command(folder, folder / "shot", "-j", 2)
-    hits = _shoot(command, folder / "shot", sorted(random.Random(8).sample(range(1, ITEMS), 4)))
-    shot = _finish(command)
+    calm = finish(command_of(folder, folder / "calm", "-j", 2))
+    command = command_of(folder, folder / "shot", "-j", 2)
+    hits = shoot_run(command, folder / "shot", sorted(random.Random(8).sample(range(1, ITEMS), 4)))
+    shot = finish(command)
     assert hits == 4
     told = calm.keys() - OCCASION - {"blobs", "evidence"}
     untimed = [{key: _untimed(result[key]) for key in told} for result in (shot, calm)]

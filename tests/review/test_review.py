@@ -19,7 +19,9 @@ from gatemark.core.errors import (
 )
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.preference.journey import PreferenceParameters, score_preference
+from gatemark.integrity import verify
 from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.review.close import (
     CloseReview,
     close_review,
@@ -65,18 +67,60 @@ def test_a_blind_review_goes_from_two_files_to_a_sealed_verdict(
     assert outcome.verdict == found.verdict == "pass"
     assert (found.numbers["wins"], found.numbers["losses"]) == (24, 0)
     assert workspace.results.get(found.result_id).verdict == "pass"
-    assert found.numbers["first"] == {"candidate": 12, "baseline": 12}
-    assert Counter(str(pair.a).split()[0] for pair in seen) == {"new": 12, "old": 12}
+    shown = Counter(str(pair.a).split()[0] for pair in seen)
+    assert found.numbers["first"] == {"candidate": shown["new"], "baseline": shown["old"]}
+    assert found.numbers["caveats"] == []
     assert kinds(workspace) == [REVIEW_CREATED, REVIEW_UNBLINDED]
 
 
-def test_positions_are_balanced_in_every_block_of_two(workspace: Workspace, tmp_path: Path) -> None:
+def firsts(workspace: Workspace, reviewer: str) -> list[str]:
+    return [str(pair.a).split()[0] for pair in vote_all(workspace, reviewer, prefers("new"))]
+
+
+def in_blocks(seen: list[str]) -> list[set[str]]:
+    return [set(seen[at : at + 2]) for at in range(0, len(seen), 2)]
+
+
+def test_a_shown_position_tells_nothing_about_the_next(
+    workspace: Workspace, tmp_path: Path
+) -> None:
     make_review(workspace, tmp_path, count=40, votes_per_pair=2)
     for reviewer in ("bob", "cyd"):
-        seen = [str(pair.a).split()[0] for pair in vote_all(workspace, reviewer, prefers("new"))]
-        blocks = [set(seen[at : at + 2]) for at in range(0, len(seen), 2)]
-        assert blocks == [{"new", "old"}] * 20
+        seen = firsts(workspace, reviewer)
+        assert set(map(frozenset, in_blocks(seen))) == {
+            frozenset({"new"}),
+            frozenset({"old"}),
+            frozenset({"new", "old"}),
+        }
+    outcome = close(workspace)
+    assert outcome.verdict == "pass"
+    assert verify(workspace, VerifyRequest()).troubles == ()
+
+
+def test_nobody_asks_for_the_guessable_positions_of_earlier_builds(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    make_review(workspace, tmp_path, position_scheme=1)
+    assert reviews_of(workspace).get("letters").plan.position_scheme == 2
+
+
+def test_a_review_of_an_earlier_build_keeps_its_positions(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("gatemark.review.create.OWN_COINS", None)
+        make_review(workspace, tmp_path, count=40, votes_per_pair=2)
+    stored = reviews_of(workspace).stored_rows("letters").review
+    assert b"position_scheme" not in bytes(stored.plan)
+    for reviewer in ("bob", "cyd"):
+        seen = firsts(workspace, reviewer)
+        assert in_blocks(seen) == [{"new", "old"}] * 20
         assert len(set(seen[::2])) == 2
+    outcome = close(workspace)
+    (found,) = outcome.candidates
+    assert (found.numbers["wins"], found.numbers["losses"]) == (40, 0)
+    assert found.numbers["first"] == {"candidate": 40, "baseline": 40}
+    assert verify(workspace, VerifyRequest()).troubles == ()
 
 
 def test_the_payload_gives_no_hint(workspace: Workspace, tmp_path: Path) -> None:

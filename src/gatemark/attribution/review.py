@@ -197,6 +197,12 @@ def _check(
         )
 
 
+def accepted_by(workspace: Workspace, name: str, kind: ProposalKind) -> str | None:
+    """Who accepted a proposal of a sealed attribution; None while nobody has."""
+    said = _said(workspace, name).get(kind)
+    return said.by if said is not None and said.verdict == "accepted" else None
+
+
 def verdicts_in(payload: Mapping[str, object]) -> dict[ProposalKind, Verdict]:
     """Return what an ``attribution_reviewed`` event says about proposals."""
     return msgspec.convert(payload["verdicts"], dict[ProposalKind, Verdict])

@@ -165,7 +165,8 @@ class ExamOutcome(msgspec.Struct, frozen=True):
 class ExamRun:
     """One run of an exam: its options, its files by role, and how to read them.
 
-    ``left_out`` counts pinned items that could not be shown to reviewers.
+    ``left_out`` counts pinned items that could not be shown to reviewers. ``now`` is for exams that
+    refuse records of the future; there is none when a sealed result is derived again.
     """
 
     kind: str
@@ -177,6 +178,7 @@ class ExamRun:
     cache: CachePolicy | None = None
     left_out: int = 0
     on_progress: Progress | None = None
+    now: datetime | None = None
 
     @property
     def roles(self) -> tuple[str, ...]:

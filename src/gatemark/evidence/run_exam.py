@@ -408,6 +408,8 @@ def examine_files(
     form = schema_of(exam).form(exam.form)
     if expected_ids is not None and form.unique is not None:
         raise UsageError(f"{job.kind}: records with compound keys cannot be pinned by id")
+    if expected_ids is not None and form.any_case:
+        expected_ids = frozenset(map(str.upper, expected_ids))
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         # Step 1.
         sources = find_sources(run.paths, choices.limits, Path(folder))

@@ -72,6 +72,18 @@ def _unique_mapping(loader: _StrictLoader, node: yaml.MappingNode) -> dict[objec
     return loader.construct_mapping(node, deep=True)
 
 
+class _JsonLoader(_StrictLoader):
+    """The same for a document in braces, where 1e-2 is a number as in JSON.
+
+    In plain YAML it stays a text: short commit hashes can look like that.
+    """
+
+
+_JsonLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?[eE][+-]?[0-9]+\Z"),
+    list("-0123456789"),
+)
 _StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _unique_mapping)
 
 
@@ -135,7 +147,7 @@ def settings_text(path: str, max_bytes: int = MAX_SETTINGS_BYTES) -> str:
 def parse_settings(text: str, place: str) -> object:
     """Return the value of settings in YAML or JSON."""
     try:
-        loader = _StrictLoader(text)
+        loader = (_JsonLoader if text.lstrip().startswith(("{", "[")) else _StrictLoader)(text)
         try:
             root = loader.get_single_node()
             if root is None:

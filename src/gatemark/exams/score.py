@@ -267,6 +267,7 @@ def score_exam(
         expected_ids=pinned,
         cache=_cache(workspace, request) if request.cache else None,
         on_progress=request.on_progress,
+        now=started_at,
     )
     outcome = run_exam(run)
     # 3. Judge it, and put in all that is needed to derive it again.

@@ -57,7 +57,7 @@ from gatemark.packs.policy import (
     CACHED,
     POOLED_RULE,
     Conditions,
-    Look,
+    PackLook,
     asked,
     bench,
     bench_delta,
@@ -180,14 +180,14 @@ def judge_pack(
     return msgspec.structs.replace(judged, figures=(*judged.figures, table), verdict=verdict)
 
 
-def pack_looks(opened: OpenPack, gathered: PackEvidence) -> tuple[Look, ...]:
+def pack_looks(opened: OpenPack, gathered: PackEvidence) -> tuple[PackLook, ...]:
     """The looks at which an adaptive pack may be decided; a limited run has none."""
     if gathered.limit is not None:
         return ()
     return looks_of(opened, _modes(opened.pack, RULES), _compared(opened.pack, gathered))
 
 
-def is_settled(opened: OpenPack, gathered: PackEvidence, look: Look, *, now: datetime) -> bool:
+def is_settled(opened: OpenPack, gathered: PackEvidence, look: PackLook, *, now: datetime) -> bool:
     """Whether nothing more is asked after a look. Waivers have no say in it.
 
     A drop beyond its margin settles it, and so does a pass in which floors hold at the lower
@@ -219,7 +219,7 @@ def _clears_floors(pack: Pack, judged: PackDecision) -> bool:
     )
 
 
-def _by(look: Look, gathered: PackEvidence) -> PackEvidence:
+def _by(look: PackLook, gathered: PackEvidence) -> PackEvidence:
     """The evidence that a look may see."""
 
     def seen(arm: Arm | None) -> Arm | None:
@@ -240,7 +240,7 @@ def _by(look: Look, gathered: PackEvidence) -> PackEvidence:
 def _judged(
     opened: OpenPack,
     gathered: PackEvidence,
-    look: Look | None,
+    look: PackLook | None,
     *,
     waivers: Sequence[Waiver],
     now: datetime,
@@ -324,7 +324,7 @@ def _policy(
     version: int,
     conditions: Conditions = MappingProxyType({}),
     *,
-    look: Look | None = None,
+    look: PackLook | None = None,
     exams: Mapping[str, SuiteOutcome] = MappingProxyType({}),
 ) -> Policy:
     rules: dict[str, tuple[Rule, ...]] = {}
@@ -449,7 +449,7 @@ def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.St
 
 
 def _account(
-    suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence, look: Look | None
+    suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence, look: PackLook | None
 ) -> Evidence:
     """Items pinned by the snapshot against items answered; a limited run is short of some.
 

@@ -414,7 +414,7 @@ def bench_delta(
 FEWEST_POOLED = 2
 
 
-class Look(msgspec.Struct, frozen=True):
+class PackLook(msgspec.Struct, frozen=True):
     """One of the rounds in which an adaptive pack is asked: the ids due by then, and its level."""
 
     number: int
@@ -435,7 +435,7 @@ class Look(msgspec.Struct, frozen=True):
 
 def looks_of(
     opened: OpenPack, modes: Mapping[str, RegressionMode], compared: frozenset[str]
-) -> tuple[Look, ...]:
+) -> tuple[PackLook, ...]:
     """The looks of an adaptive pack; none where it has nothing to compare item by item.
 
     Rounds take items of suites whose drop is judged with its noise; all other suites, and those
@@ -464,7 +464,7 @@ def looks_of(
     whole = {s.id: opened.snapshots[s.id].ids for s in pack.suites if s.dataset is not None}
     count = pack.adaptive.looks
     return tuple(
-        Look(
+        PackLook(
             number=number,
             total=count,
             alpha=alpha,

@@ -55,7 +55,7 @@ from gatemark.packs.pack_file import (
 )
 from gatemark.packs.policy import (
     ASKED,
-    Look,
+    PackLook,
     conditions_of,
     limit_of,
 )
@@ -284,7 +284,7 @@ def _finished(
             answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
         )
 
-    def settled(look: Look, arm_answers: Arms, qualifications: Qualifications) -> bool:
+    def settled(look: PackLook, arm_answers: Arms, qualifications: Qualifications) -> bool:
         evidence = gathered(arm_answers, qualifications).evidence({})
         return is_settled(session.opened, evidence, look, now=started_at)
 
@@ -487,7 +487,7 @@ def _run_key(
 def answer_session(
     session: Session,
     now: Callable[[], datetime],
-    settled: Callable[[Look, Arms, Qualifications], bool] | None = None,
+    settled: Callable[[PackLook, Arms, Qualifications], bool] | None = None,
 ) -> tuple[Arms, Qualifications]:
     """Ask every arm of an open session, and close it."""
     answered: list[tuple[Arms, Qualifications]] = []
@@ -503,7 +503,7 @@ def answer_session(
 async def _answer_session(
     session: Session,
     now: Callable[[], datetime],
-    settled: Callable[[Look, Arms, Qualifications], bool] | None,
+    settled: Callable[[PackLook, Arms, Qualifications], bool] | None,
 ) -> tuple[Arms, Qualifications]:
     """Licences first: a judge that cannot be compared with people is found out before the rest.
 
@@ -527,7 +527,7 @@ async def _answer_session(
     return arm_answers, qualifications
 
 
-def _looks(session: Session) -> tuple[Look, ...]:
+def _looks(session: Session) -> tuple[PackLook, ...]:
     nobody: dict[str, tuple[Answer, ...]] = {}
     baseline = nobody if BASELINE in session.arms else None
     return pack_looks(session.opened, PackEvidence(nobody, baseline, limit=session.choices.limit))

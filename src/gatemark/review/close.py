@@ -53,7 +53,7 @@ from gatemark.review.items import item_ids
 from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import ReviewClosing, StoredReview, read_pair
 from gatemark.review.queue import is_complete
-from gatemark.review.sealed_key import check_key
+from gatemark.review.sealed_key import BLOCKS_OF_TWO, check_key
 from gatemark.review.sealed_rows import VOTES, outcome_title
 from gatemark.review.unblind import CastVote, OpenVote, ballots_digest, gold_records, unblind
 from gatemark.workspace import Workspace
@@ -241,7 +241,7 @@ def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
     cast = reviews_of(workspace).votes(name)
     if stored.closing is not None:
         _check_ballots(workspace, name, cast)
-    votes = unblind(stored.key, cast, pairs)
+    votes = unblind(stored.key, cast, pairs, stored.plan.scheme)
     return OpenedReview(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
 
 
@@ -313,13 +313,16 @@ def _examine(
 
 def _options(opened: OpenedReview) -> dict[str, object]:
     plan = opened.stored.plan
-    return {
+    options: dict[str, object] = {
         # With several candidates one of them must not win by being one of many.
         "alpha": plan.alpha / len(plan.candidates),
         "peeking": plan.peeking,
         "min_decisive": plan.min_decisive,
         "coverage_min": plan.coverage_min,
     }
+    if plan.scheme != BLOCKS_OF_TWO:
+        options["drawn_positions"] = True
+    return options
 
 
 def _left_out(opened: OpenedReview) -> int:

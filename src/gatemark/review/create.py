@@ -47,7 +47,15 @@ from gatemark.review.plan import (
     manifest_digest,
 )
 from gatemark.review.queue import PairProgress, next_number, next_to_arbitrate
-from gatemark.review.sealed_key import KEY_BYTES, Sealed, commitment, is_swapped, places, token
+from gatemark.review.sealed_key import (
+    KEY_BYTES,
+    OWN_COINS,
+    Sealed,
+    commitment,
+    is_swapped,
+    places,
+    token,
+)
 from gatemark.review.stores.reviews import Show
 from gatemark.review.unblind import CastVote, check_answer, undecided
 from gatemark.workspace import Workspace
@@ -197,7 +205,8 @@ def create_review(
     """
     choices = choices or ReadingChoices()
     arms, known = _arms(workspace, request, choices)
-    plan = _with_assets(workspace, request, known)
+    settled = _with_assets(workspace, request, known)
+    plan = msgspec.structs.replace(settled, position_scheme=OWN_COINS)
     matched = match_arms(arms, choices, trim=plan.trim)
     gold = [] if request.gold is None else read_gold(request.gold, choices)
     pairs = [*matched.pairs, *gold]
@@ -376,7 +385,8 @@ def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
     pair = reviews_of(workspace).pair(stored.plan.name, show.number)
     first, second = pair.answers
     seen = reviews_of(workspace).shows(stored.plan.name, show.reviewer)
-    place = places(seen, reviews_of(workspace).gold_numbers(stored.plan.name))
+    gold = reviews_of(workspace).gold_numbers(stored.plan.name)
+    place = places(seen, gold, stored.plan.scheme)
     if is_swapped(stored.key, place[show.reviewer, show.ordinal]):
         first, second = second, first
     saved = reviews_of(workspace).last_vote(stored.plan.name, show)
@@ -400,4 +410,4 @@ def undecided_pairs(
     plan = stored.plan
     gold = {pair.number for pair in standings if pair.is_gold}
     cast = [vote for vote in votes if vote.reviewer != plan.arbiter]
-    return undecided(stored.key, cast, gold, plan.votes_per_pair)
+    return undecided(stored.key, cast, gold, plan)

@@ -203,7 +203,7 @@ def arbitration(opened: OpenedReview) -> Arbitration:
     plan = opened.stored.plan
     gold = {number for number, pair in opened.pairs.items() if pair.is_gold}
     cast = [vote for vote in opened.cast if vote.reviewer != plan.arbiter]
-    split = undecided(opened.stored.key, cast, gold, plan.votes_per_pair)
+    split = undecided(opened.stored.key, cast, gold, plan)
     settled = {
         vote.number
         for vote in opened.votes

@@ -14,6 +14,7 @@ from gatemark.core.result import AssetRef
 from gatemark.core.stored import read_stored
 from gatemark.core.text import MAX_REASON
 from gatemark.lifecycle.model.nouns import Actor
+from gatemark.review.sealed_key import BLOCKS_OF_TWO, PositionScheme
 from gatemark.statistics.preference import MIN_DECISIVE
 
 ReviewName = Annotated[
@@ -38,6 +39,7 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     nobody named means everybody. ``arbiter`` votes only where the others have no majority. A
     reviewer whose rate on gold pairs is below ``gold_min_rate`` is left out. ``assets`` says which
     registered versions the arms are; without it no promotion can rest on the outcome.
+    ``position_scheme`` is how positions are drawn; plans of earlier builds do not say it.
     """
 
     name: ReviewName
@@ -54,6 +56,7 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     trim: bool = False
     question: Annotated[str, Meta(min_length=1, max_length=MAX_REASON)] = "Which answer is better?"
     assets: dict[ReviewName, AssetRef] | UnsetType = UNSET
+    position_scheme: PositionScheme | None = None
 
     def __post_init__(self) -> None:
         arms = (*self.candidates, self.baseline)
@@ -83,6 +86,11 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def arms(self) -> tuple[str, ...]:
         """Everything that is compared, the baseline last."""
         return (*self.candidates, self.baseline)
+
+    @property
+    def scheme(self) -> PositionScheme:
+        """How positions are drawn."""
+        return self.position_scheme or BLOCKS_OF_TWO
 
     def asset_of(self, arm: str) -> AssetRef | None:
         """The version that an arm is, where the plan says so."""

@@ -4,9 +4,9 @@ The key is 32 random bytes. A commitment to it goes into the ledger before the f
 key itself when the review is closed: until then nobody can read the positions out of the ledger,
 and afterwards nobody can have chosen another key.
 
-Which arm a pair shows first is drawn from the key, balanced for each reviewer. Positions come in
-blocks of two, one each way. Gold pairs have blocks of their own: they would otherwise take places
-out of the blocks of the pairs that count.
+Which arm a pair shows first is a coin of its own for each reviewer and pair, drawn from the key:
+what a reviewer learns of one pair tells nothing about the next. Reviews of earlier builds keep
+their scheme, blocks of two with one each way, counted apart for gold pairs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Collection, Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,6 +23,10 @@ from gatemark.core.errors import IntegrityError, InvalidValueError
 
 KEY_BYTES: Final = 32
 TOKEN_LENGTH: Final = 32
+PositionScheme = Literal[1, 2]
+"""How positions are drawn: 1 in blocks of two, 2 by a coin of its own for each pair."""
+BLOCKS_OF_TWO: Final[PositionScheme] = 1
+OWN_COINS: Final[PositionScheme] = 2
 
 
 class Sealed(msgspec.Struct, frozen=True):
@@ -91,26 +95,36 @@ class SeenPair(Protocol):
 
 
 class PairPosition(NamedTuple):
-    """Return the position of a pair among a reviewer's gold pairs, or their others, from 1."""
+    """What decides on the position of a pair.
+
+    ``number`` is the pair's own; in blocks of two its place among the reviewer's gold pairs, or
+    among their others, from 1.
+    """
 
     reviewer: str
     number: int
     is_gold: bool
+    scheme: PositionScheme
 
 
-def places(seen: Iterable[SeenPair], gold: Collection[int]) -> dict[tuple[str, int], PairPosition]:
+def places(
+    seen: Iterable[SeenPair], gold: Collection[int], scheme: PositionScheme
+) -> dict[tuple[str, int], PairPosition]:
     """The place of each pair by reviewer and ordinal; ``seen`` must begin with the first pairs."""
     counts: dict[tuple[str, bool], int] = {}
     found = {}
     for show in sorted(seen, key=lambda one: (one.reviewer, one.ordinal)):
         is_gold = show.number in gold
-        number = counts[show.reviewer, is_gold] = counts.get((show.reviewer, is_gold), 0) + 1
-        found[show.reviewer, show.ordinal] = PairPosition(show.reviewer, number, is_gold)
+        place = counts[show.reviewer, is_gold] = counts.get((show.reviewer, is_gold), 0) + 1
+        number = place if scheme == BLOCKS_OF_TWO else show.number
+        found[show.reviewer, show.ordinal] = PairPosition(show.reviewer, number, is_gold, scheme)
     return found
 
 
 def is_swapped(key: bytes, place: PairPosition) -> bool:
     """Whether a pair shows the second arm first."""
+    if place.scheme == OWN_COINS:
+        return bool(coin(key, "own position", place.reviewer, place.number))
     block, second = divmod(place.number - 1, 2)
     purpose = "gold position" if place.is_gold else "position"
     return bool(coin(key, purpose, place.reviewer, block) ^ second)

@@ -14,9 +14,10 @@ import msgspec
 
 from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
+from gatemark.core.stored import read_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
-from gatemark.review.plan import Answered, ReviewPair
+from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
 from gatemark.review.sealed_key import Sealed, commitment, places, token
 from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
 
@@ -272,7 +273,7 @@ def sealed_vote_findings(
     key = bytes(rows.review.sealed_key)
     gold = {number for number, pair in pairs.items() if pair.is_gold}
     # By what was shown: a vote that is gone must not move the others to other places.
-    place = places(rows.shows, gold)
+    place = places(rows.shows, gold, read_stored(rows.review.plan, ReviewPlan).scheme)
     opened = set()
     for cast in cast_votes(rows):
         pair = pairs.get(cast.number)

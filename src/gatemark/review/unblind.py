@@ -9,8 +9,8 @@ import msgspec
 
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import InvalidValueError
-from gatemark.review.plan import Answered, ReviewPair
-from gatemark.review.sealed_key import PairPosition, is_swapped, places
+from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
+from gatemark.review.sealed_key import PairPosition, PositionScheme, is_swapped, places
 from gatemark.statistics.preference import Choice, majority
 
 GOLD_VOTES_MIN: Final = 3
@@ -71,10 +71,13 @@ def opened_choice(key: bytes, vote: CastVote, place: PairPosition) -> tuple[Choi
 
 
 def unblind(
-    key: bytes, votes: Sequence[CastVote], pairs: Mapping[int, ReviewPair]
+    key: bytes,
+    votes: Sequence[CastVote],
+    pairs: Mapping[int, ReviewPair],
+    scheme: PositionScheme,
 ) -> list[OpenVote]:
     """Every vote that is not a skip, by arms."""
-    place = places(votes, {number for number, pair in pairs.items() if pair.is_gold})
+    place = places(votes, {number for number, pair in pairs.items() if pair.is_gold}, scheme)
     opened = []
     for vote in votes:
         if vote.answered != "skip":
@@ -102,10 +105,10 @@ def gold_records(votes: Sequence[OpenVote], least_rate: float) -> list[GoldRecor
 
 
 def undecided(
-    key: bytes, votes: Sequence[CastVote], gold: Collection[int], votes_per_pair: int
+    key: bytes, votes: Sequence[CastVote], gold: Collection[int], plan: ReviewPlan
 ) -> frozenset[int]:
     """Pairs that have all their votes, and no choice with most of them."""
-    place = places(votes, gold)
+    place = places(votes, gold, plan.scheme)
     by_pair: dict[int, list[Choice]] = {}
     for vote in votes:
         if vote.answered != "skip" and vote.number not in gold:
@@ -114,7 +117,7 @@ def undecided(
     return frozenset(
         number
         for number, choices in by_pair.items()
-        if len(choices) >= max(2, votes_per_pair)
+        if len(choices) >= max(2, plan.votes_per_pair)
         and majority(choices) == "tie"
         and choices.count("tie") <= max(choices.count("candidate"), choices.count("baseline"))
     )

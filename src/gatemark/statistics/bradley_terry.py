@@ -127,7 +127,7 @@ class Match(NamedTuple):
     second_wins: float
 
 
-class Draws(NamedTuple):
+class RedrawnStrengths(NamedTuple):
     """Strengths fitted to all items, and to items drawn again.
 
     ``group`` numbers the sides that have beaten each other in a circle. Between groups no finite
@@ -142,7 +142,7 @@ class Draws(NamedTuple):
 
 def draw_strengths(
     count: int, matches: Sequence[Match], *, items: int, seed: int, resamples: int
-) -> Draws | None:
+) -> RedrawnStrengths | None:
     """Fit strengths to matches and to draws of whole items; None when some sides never met."""
     table = np.asarray(matches, dtype=np.float64)
     rows, first, second = (table[:, at].astype(np.int64) for at in range(3))
@@ -162,4 +162,4 @@ def draw_strengths(
         drawn = np.asarray(weights @ sparse).reshape(size, count, count)
         # A pair that met keeps a trace in every draw, or a draw could fall apart.
         spread.append(fit_strengths(drawn + 1e-9 * met))
-    return Draws(fit_strengths(total), np.concatenate(spread), total, group)
+    return RedrawnStrengths(fit_strengths(total), np.concatenate(spread), total, group)

@@ -32,7 +32,7 @@ OUTLIER: Final = 4.0
 _MAD_TO_SD: Final = 1.4826
 
 
-class Shifts(NamedTuple):
+class LastingShifts(NamedTuple):
     """The best cut of each series; NaN where a series cannot be cut.
 
     ``z`` is the signed normal score of ``p_value``. ``before`` is the mean before the cut,
@@ -61,7 +61,7 @@ class _Cuts(NamedTuple):
 
 def shifts_each(
     values: Floats, present: Flags, floor: Floats | None = None, *, parameters: int = 0
-) -> Shifts:
+) -> LastingShifts:
     """The best cut of each row of ``values``, the latest value last.
 
     Values that are present stand together at the end of their row. ``floor`` is the least standard
@@ -102,7 +102,7 @@ def shifts_each(
     z, p_value = corrected_for_cuts(
         np.where(known, t, np.nan), freedom, cuts.is_possible.sum(axis=0)
     )
-    return Shifts(
+    return LastingShifts(
         z=z,
         p_value=p_value,
         before=np.where(has_cut, first[:, 0] + shift + best.before, np.nan),

@@ -13,6 +13,7 @@ import pytest
 
 from gatemark.core.policy import Waiver, decide
 from gatemark.exams.advisory.dry_run.reply import Advice, read_reply
+from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
 from gatemark.exams.advisory.points import moment_of
 from gatemark.exams.advisory.policy import DEFAULT_TAXONOMY
 from gatemark.exams.advisory.records import SCHEMA
@@ -253,3 +254,46 @@ def test_capital_digits_are_the_same_content() -> None:
             "sha256:" + record["source"]["content_hash"].removeprefix("sha256:").upper()
         )
     assert summary_of(records, named())["promotion"]["candidate_lanes"] == [LANE]
+
+
+def test_one_uuid_in_two_spellings_is_one_id(gatemark: Run, tmp_path: Path) -> None:
+    small = "0197a3c2-5b1e-7cc0-8d3f-6f1de20a4b11"
+    twice = [
+        decision(number, NORMAL, {"decision_id": name})
+        for number, name in enumerate((small, small.upper()))
+    ]
+    place = write(tmp_path, "twice.jsonl", twice)
+    for command in (("score", "advisory", place), ("validate", place)):
+        ran = gatemark(*command)
+        assert ran.code == 2, command
+        assert f"id '{small.upper()}' was seen before" in ran.err
+    pinned = tmp_path / "ids.txt"
+    pinned.write_text(small.upper() + "\n")
+    place = write(tmp_path, "once.jsonl", twice[:1])
+    ran = gatemark("score", "advisory", place, "--expected-ids", pinned)
+    assert ran.code != 2, ran.err
+
+
+@pytest.mark.parametrize("field", ["timestamp", "human_or_atlas_decision.timestamp"])
+def test_a_time_far_in_the_future_is_refused_by_name(
+    gatemark: Run, tmp_path: Path, field: str
+) -> None:
+    now = datetime.now(UTC)
+    for hours, code in ((20, 1), (26, 2)):
+        moment = (now + timedelta(hours=hours)).isoformat(timespec="seconds")
+        late = decision(1, NORMAL, {field: moment.replace("+00:00", "z").replace("T", "t")})
+        place = write(tmp_path, "late.jsonl", [decision(0, NORMAL), late])
+        ran = gatemark("score", "advisory", place)
+        assert ran.code == code, ran.err
+        told = f"decision {late['decision_id']}: its time" in ran.err
+        assert told == (code == 2)
+    history = tmp_path / "history"
+    history.mkdir()
+    write(history, "late.jsonl", [late])
+    place = write(tmp_path, "now.jsonl", [decision(7, NORMAL)])
+    assert gatemark("score", "advisory", place, "--history", history).code == 2
+
+
+def test_version_1_knew_ids_by_their_spelling() -> None:
+    assert AdvisoryExam(AdvisoryOptions()).own_schema() != SCHEMA
+    assert exam_of().own_schema() is None

@@ -12,6 +12,9 @@ from scipy import stats
 from scipy.special import betaln
 from statsmodels.stats.proportion import proportion_confint
 
+from gatemark.exams.preference.exam import PreferenceOptions, _caveats
+from gatemark.statistics.preference import position_bias
+
 Run = Callable[..., Any]
 Write = Callable[..., Path]
 
@@ -114,6 +117,15 @@ def test_position_bias_and_unbalanced_positions_are_told(score: Run) -> None:
     assert found["position"]["is_biased"] is True
     assert any("positions are not balanced" in caveat for caveat in found["caveats"])
     assert any("position bias" in caveat for caveat in found["caveats"])
+
+
+@pytest.mark.parametrize(
+    ("drawn", "first_count", "is_told"), [(False, 65, True), (True, 65, False), (True, 69, True)]
+)
+def test_coins_may_differ_by_chance_only(drawn: bool, first_count: int, is_told: bool) -> None:
+    position = position_bias(50, 100)
+    first = {"candidate": first_count, "baseline": 100 - first_count}
+    assert bool(_caveats(position, first, PreferenceOptions(drawn_positions=drawn))) is is_told
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,24 @@ from typing import get_args
 import click
 import msgspec
 
-from gatemark.cli.options import FiniteRange, OptionGroup, busy_counter_option, json_option
+from gatemark.cli.options import (
+    FiniteRange,
+    OptionGroup,
+    actor_option,
+    busy_counter_option,
+    json_option,
+    output_option,
+    store_option,
+)
 from gatemark.cli.screen import logged_progress, say, show
 from gatemark.core.errors import ExitCode
 from gatemark.core.policy import EXIT_BY_OUTCOME
 from gatemark.exams.advisory.decision import FallbackKind, Mode
-from gatemark.exams.advisory.dry_run.journey import dry_run
+from gatemark.exams.advisory.dry_run.journey import DryRunOutcome, dry_run
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices
 from gatemark.exams.advisory.fixtures.files import open_fixtures
 from gatemark.exams.advisory.journey import render_markdown
+from gatemark.report.outputs import check_formats, write_reports
 from gatemark.workspace import Workspace
 
 choice_options = OptionGroup(
@@ -89,13 +98,21 @@ choice_options = OptionGroup(
     help="Fallback to expect in this run. Repeatable.",
 )
 @click.option("--out", required=True, metavar="DIR", help="Folder for records and summaries.")
+@click.option("--seal", is_flag=True, help="Keep the result of every run in the store.")
+@actor_option
+@store_option
 @json_option
+@output_option
 def run_command(
     choices: AdvisoryChoices,
     *,
     expect_fallback: tuple[FallbackKind, ...],
     out: str,
+    seal: bool,
+    actor: str | None,
+    store: str,
     json: bool,
+    output: tuple[str, ...],
 ) -> int:
     """Ask advisory services about fixtures and record every answer.
 
@@ -105,25 +122,46 @@ def run_command(
 
     Exit 0 pass, 1 fail, 2 bad input and nothing asked, 3 could not be judged. A pass makes lanes
     candidates for discussion and grants nothing. Ctrl-C while asking writes nothing.
+    With --mode health_only: exit 0 when every service is healthy, else 1.
 
     \b
     Examples:
       gatemark advisory run --service all=gateway --out dry-run
+      gatemark advisory run --service all=gateway --out dry-run --seal -o report.html
       gatemark advisory run --service cron_n8n_event=script:./advise.sh --runs 1 --out dry-run
     """
     choices = msgspec.structs.replace(choices, expected_fallbacks=frozenset(expect_fallback))
+    check_formats(output, inputs=[choices.policy, choices.labels, choices.fixtures], folder=out)
+    workspace = Workspace(store=store, jobs=1, actor=actor)
     # What a Python service prints must not get between a script and the JSON document.
     with logged_progress("asking") as progress, redirect_stdout(sys.stderr):
         judged = dry_run(
-            Workspace(jobs=1),
+            workspace,
             choices,
             Path(out),
             random_bytes=secrets.token_bytes,
             on_progress=progress,
+            seal=seal,
         )
     say(f"records and summaries are in {out}", err=True)
+    for result in judged.results if seal else ():
+        say(f"sealed {result.id}: {result.verdict}", err=True)
+    if output:
+        write_reports(judged.worst, output, summary=judged.summary)
+    if choices.mode == "health_only":
+        return _show_health(judged, json=json)
     show(judged.summary, lambda summary: render_markdown(summary).decode(), json=json)
     return EXIT_BY_OUTCOME[judged.outcome]
+
+
+def _show_health(judged: DryRunOutcome, *, json: bool) -> int:
+    """Print which services are healthy; a health check is no evidence, so there is no verdict."""
+    lines = [
+        f"{lane}: {'healthy' if is_well else 'not healthy'}"
+        for lane, is_well in judged.services.items()
+    ]
+    show(judged.summary, lambda _: lines, json=json)
+    return ExitCode.PASS if all(judged.services.values()) else ExitCode.FAIL
 
 
 @click.command("lint")

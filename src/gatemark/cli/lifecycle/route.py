@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import click
 
+from gatemark.attribution.routing_notes import NotedRoute, noted_route
 from gatemark.cli.lifecycle.options import environment_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ExitCode
-from gatemark.lifecycle.routing import Route, route
 from gatemark.workspace import Workspace
 
 
@@ -22,21 +22,22 @@ from gatemark.workspace import Workspace
 def route_command(*, asset: str, environment: str, store: str, json: bool) -> int:
     """Show what to use now: primary, canary, shadow, fallback.
 
-    A version whose results are missing, changed or not passed is left out. Exit 1 when nothing
-    may serve.
+    A version whose results are missing, changed or not passed is left out. Accepted routing notes
+    of attributions that concern a routed version are shown with the id of the attribution; they
+    change nothing by themselves. Exit 1 when nothing may serve.
 
     \b
     Example:
       gatemark route triage --json
     """
-    found = route(Workspace(store=store), asset, environment)
+    found = noted_route(Workspace(store=store), asset, environment)
     show(found, _lines, json=json)
     for warning in () if json else found.warnings:
         say(f"warning: {warning}", err=True)
     return ExitCode.PASS if found.primary is not None else ExitCode.FAIL
 
 
-def _lines(found: Route) -> Iterator[str]:
+def _lines(found: NotedRoute) -> Iterator[str]:
     primary = found.primary
     yield f"primary   {'none: ' + str(found.reason) if primary is None else primary.version}"
     if primary is not None:
@@ -51,3 +52,7 @@ def _lines(found: Route) -> Iterator[str]:
     for sampled in found.shadow:
         yield f"shadow    {sampled.target.version} at {sampled.sample_rate:.0%}"
     yield f"fallback  {found.fallback.version if found.fallback else 'none'}"
+    for note in found.notes:
+        avoid = ", ".join(f"{name} {version}" for name, version in note.avoid.items())
+        yield f"note      avoid {avoid}: {note.summary}"
+        yield f"  cites   {note.attribution}, accepted by {note.accepted_by}"

@@ -138,7 +138,7 @@ def run_command(
     show(done, _lines, json=json)
     if done.failed_count or done.model_failure_count:
         return ExitCode.FAIL
-    return ExitCode.INCONCLUSIVE if done.doubts else ExitCode.PASS
+    return ExitCode.INCONCLUSIVE if done.caveats else ExitCode.PASS
 
 
 def _checked(request: RunRequest) -> RunRequest:
@@ -166,8 +166,8 @@ def _print_problems(done: RunDone) -> None:
                 err=True,
             )
 
-    for doubt in done.doubts:
-        say(f"gatemark: {doubt}", err=True)
+    for caveat in done.caveats:
+        say(f"gatemark: {caveat}", err=True)
 
 
 def _lines(done: RunDone) -> Iterator[str]:

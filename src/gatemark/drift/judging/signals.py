@@ -234,7 +234,7 @@ def _reason(
 def _compared(cohort: Cohort, found: Readings, at: int) -> str:
     """What a window was compared with."""
     if cohort.detector.needs_reference:
-        return f"{found.mu[at]:.4g} of the sealed result"
+        return f"the sealed score {found.mu[at]:.4g}"
     return "the baseline"
 
 
@@ -257,7 +257,7 @@ def _harmless(
     if not judgement.scores.harm[at]:
         sealed = float(cohort.reference[judgement.rows[at], 0])
         if score < 0 and judgement.readings.value[at] >= sealed:
-            return f"{name} {score:+.2f}, but not below {sealed:.4g} of the sealed result"
+            return f"{name} {score:+.2f}, but not below the sealed score {sealed:.4g}"
         return f"{name} {score:+.2f} is in the harmless direction"
     return f"|{name}| {abs(score):.2f}, but {_rare(judgement.rarity, at, policy)}"
 

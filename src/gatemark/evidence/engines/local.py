@@ -48,4 +48,5 @@ class LocalEngine:
                     "nothing was judged. Use -j 1 to run without workers"
                 ) from error
             finally:
-                pool.shutdown(wait=False, cancel_futures=True)
+                # Waiting matters: a pool that is still closing when Python ends prints a traceback.
+                pool.shutdown(cancel_futures=True)

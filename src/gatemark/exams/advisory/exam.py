@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, NamedTuple, cast
 
 import msgspec
@@ -26,7 +27,7 @@ from gatemark.core.measurement import (
     unmeasured,
 )
 from gatemark.core.policy import Policy, Rule, Setting, Verdict
-from gatemark.core.record import Problem
+from gatemark.core.record import Problem, RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import (
     EvidenceRole,
@@ -36,6 +37,7 @@ from gatemark.evidence.exam import (
     ExamRun,
     ExamSuite,
     VerdictNotes,
+    schemas,
 )
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.evidence.run_exam import (
@@ -55,7 +57,12 @@ from gatemark.exams.advisory.findings import (
     find,
 )
 from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.measure import AdvisoryExamState, Collector, merged, needs_strict_pass
+from gatemark.exams.advisory.measure import (
+    AdvisoryExamState,
+    Collector,
+    merged,
+    needs_strict_pass,
+)
 from gatemark.exams.advisory.policy import (
     FIRST_RULES,
     LANES_MAX,
@@ -74,10 +81,12 @@ from gatemark.exams.advisory.views import (
     wrong_records_note,
 )
 
-FACTS_VERSION: Final = 7
+FACTS_VERSION: Final = 8
 """Changes whenever a state of the same records would hold something else."""
 
 
+FUTURE_HOURS_MAX: Final = 24
+"""How far a record's time may lie ahead of the clock that it is scored by."""
 DECISIONS: Final = "decisions"
 HISTORY: Final = "history"
 
@@ -130,9 +139,18 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
     def __init__(self, options: AdvisoryOptions) -> None:
         self.options = options
         self.earlier: tuple[EarlierFile, ...] = ()
+        self.now: datetime | None = None
         self._ids: bytes = b""
         self._scan = PrivateTextScan(options.policy.privacy, first=options.rules == FIRST_RULES)
         self._collector = Collector(self._scan, options.rules)
+
+    def own_schema(self) -> RecordSchema | None:
+        """By version 1, ids that differ in case only were two ids."""
+        if self.options.rules != FIRST_RULES:
+            return None
+        known = schemas().get(self.schema)
+        forms = tuple(msgspec.structs.replace(form, any_case=False) for form in known.forms)
+        return msgspec.structs.replace(known, forms=forms)
 
     @property
     def facts_key(self) -> str:
@@ -166,6 +184,22 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
     def needs_strict_pass(self, state: AdvisoryExamState) -> bool:
         fixed = frozenset(AdvisoryPolicy().bucket_rules)
         return needs_strict_pass(self.finalize_shard(state), self.options.policy, fixed)
+
+    def refuse_future(self, state: AdvisoryExamState) -> None:
+        """Refuse a time that has not come yet.
+
+        What is sealed was not of the future, so nothing is refused when it is derived again.
+        """
+        if self.now is None or self.options.rules == FIRST_RULES:
+            return
+        end = self.now.astimezone(UTC) + timedelta(hours=FUTURE_HOURS_MAX)
+        moment, name = state.last
+        if moment > end.strftime("%Y-%m-%dT%H:%M:%S"):
+            raise BadInputError(
+                f"decision {name}: its time {moment}Z lies in the future, more than "
+                f"{FUTURE_HOURS_MAX} hours after now; correct the clock that wrote it, or leave "
+                "the record out"
+            )
 
     def problems(self, record: Any) -> Sequence[Problem]:
         """Labels and bucket rules that the policy does not explain; values are not repeated."""
@@ -319,6 +353,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
     ) -> Findings:
         policy = self.options.policy
         self.finalize_shard(state)
+        self.refuse_future(state)
         if needs_strict_pass(state, policy, frozenset(policy.bucket_rules)):
             raise BadInputError("some records use a label or bucket rule that is not in the policy")
         lane_count = len(state.lanes)
@@ -352,10 +387,11 @@ def examine_decisions(run: ExamRun) -> ExamOutcome:
         raise UsageError(f"{run.kind} reads files with the roles {DECISIONS!r} and {HISTORY!r}")
     own = replace(run, files=[given for given in run.files if given[0] == DECISIONS])
     exam = build_exam(ExamJob.of(own))
+    judge = cast(AdvisoryExam, exam)
+    judge.now = run.now
     paths = [path for role, path in run.files if role == HISTORY]
     if not paths:
         return examine_files(own, exam=exam)
-    judge = cast(AdvisoryExam, exam)
     files: list[EarlierFile] = []
     for read in fold_each(run, exam, paths):
         files.append(_earlier_file(read, judge))

@@ -271,7 +271,7 @@ class WrongRecords(NamedTuple):
 
     total: int
     by_problem: dict[str, int]
-    shown: list[WrongRecord]
+    worst: list[WrongRecord]
 
 
 class Findings(NamedTuple):
@@ -814,7 +814,7 @@ def _wrong_records(
     return WrongRecords(
         total=sum(totals.values()),
         by_problem={name: totals[name] for name in PROBLEMS if totals[name]},
-        shown=[wrong for _, wrong in found[:SHOWN_WRONG]],
+        worst=[wrong for _, wrong in found[:SHOWN_WRONG]],
     )
 
 

@@ -353,8 +353,9 @@ class AdvisoryExamState(msgspec.Struct):
     ``codes``, ``times``, ``pairs`` and ``run_places`` are the columns of records not yet counted,
     one of each per record; ``run_names`` has the runs. A code means something to the collector
     that made it, so columns are counted before a state leaves its process. ``first_times`` has
-    the earliest second of each run. ``named`` has the first records of each kind that may be
-    wrong, unsure or violating; ``named_codes`` has them before they are counted.
+    the earliest second of each run, and ``last`` the latest second of all with its decision.
+    ``named`` has the first records of each kind that may be wrong, unsure or violating;
+    ``named_codes`` has them before they are counted.
     """
 
     shard: int
@@ -378,6 +379,7 @@ class AdvisoryExamState(msgspec.Struct):
     inputs: InputTable = msgspec.field(default_factory=InputTable)
     too_many_inputs: bool = False
     first_times: dict[str, str] = {}
+    last: tuple[str, str] = ("", "")
 
     @property
     def lanes(self) -> list[str]:
@@ -426,6 +428,7 @@ class Collector:
         state.times += np.array(times, dtype=np.float64).tobytes()
         state.pairs += input_pairs([record.source for record in batch])
         self._note_runs(state, batch, texts.runs)
+        state.last = max(state.last, *map(_last_moment, batch))
         self._name_records(state, batch, codes)
         if violations:
             kept = state.violations.setdefault(state.shard, [])
@@ -668,6 +671,7 @@ def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamSta
         inputs=joined_tables([left.inputs, right.inputs]),
         too_many_inputs=left.too_many_inputs or right.too_many_inputs,
         first_times=dict(left.first_times),
+        last=max(left.last, right.last),
     )
     for run, first in right.first_times.items():
         total.first_times[run] = min(first, total.first_times.get(run, first))
@@ -693,6 +697,14 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
             state.sketches[lane] = _summed(state.sketches.get(lane, {}), more)
         state.times_by_lane = {}
     return state
+
+
+def _last_moment(record: AdvisoryDecision) -> tuple[str, str]:
+    """Return the later of the times in a record, to the second, and its id; all are in UTC."""
+    moment = record.timestamp[:19].upper()
+    if referred := record.human_or_atlas_decision.timestamp:
+        moment = max(moment, referred[:19].upper())
+    return moment, record.decision_id
 
 
 def needs_strict_pass(

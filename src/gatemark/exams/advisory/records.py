@@ -485,6 +485,7 @@ SCHEMA: Final = RecordSchema(
             shows_values=False,
             looks=LOOKS,
             published=_PUBLISHED,
+            any_case=True,
         ),
     ),
 )

@@ -266,7 +266,7 @@ def facts_document(found: Findings) -> dict[str, Any]:
         "wrong_records": {
             "total": found.wrong.total,
             "by_problem": found.wrong.by_problem,
-            "worst": [wrong._asdict() for wrong in found.wrong.shown],
+            "worst": [wrong._asdict() for wrong in found.wrong.worst],
         },
         "runs": found.runs,
         "past_runs": list(found.past_runs),
@@ -581,7 +581,7 @@ def _wrong(found: Findings) -> Table:
             one.expected or "none",
             one.given,
         )
-        for one in wrong.shown
+        for one in wrong.worst
     )
     return Table(
         "Records to look at, worst first",

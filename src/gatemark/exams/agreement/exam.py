@@ -36,7 +36,7 @@ from gatemark.exams.agreement.rules import (
     SOURCE_ROLES,
     AgreementExamState,
     AgreementOptions,
-    Cell,
+    LabelCell,
     LabelSpace,
     RowColumns,
     RowExam,
@@ -273,11 +273,11 @@ class AgreementExam(RowExam):
         state: AgreementExamState,
         table: RowTable,
         pairs: Mapping[tuple[str, str], int],
-        rulings: Sequence[tuple[Cell, Ruling, int]],
+        rulings: Sequence[tuple[LabelCell, Ruling, int]],
     ) -> dict[str, Any]:
         accepting, space = self.space.having("accept"), self.space
 
-        def is_flagged_valid(cell: Cell) -> bool:
+        def is_flagged_valid(cell: LabelCell) -> bool:
             return cell.flag != CLEAR and {cell.scholar, cell.auditor} <= accepting
 
         hits = {kind: _in_order(found) for kind, found in state.hits.items()}

@@ -49,7 +49,7 @@ class Ruling(NamedTuple):
     why: str
 
 
-class Cell(NamedTuple):
+class LabelCell(NamedTuple):
     """Both labels of a row, and its red flag."""
 
     scholar: str
@@ -73,9 +73,9 @@ class LabelSpace:
         """The code of each pair of labels without a flag; a flag adds its place in ``FLAGS``."""
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
+    def cells(self) -> tuple[LabelCell, ...]:
         """The cell of each code."""
-        return tuple(Cell(*pair, flag) for pair in self.codes for flag in FLAGS)
+        return tuple(LabelCell(*pair, flag) for pair in self.codes for flag in FLAGS)
 
     def having(self, role: Role) -> frozenset[str]:
         """Return the labels of a role."""

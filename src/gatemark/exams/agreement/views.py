@@ -17,7 +17,7 @@ from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
 from gatemark.evidence.exam import ExamReport
-from gatemark.exams.agreement.rules import AgreementOptions, Cell, LabelSpace, Ruling
+from gatemark.exams.agreement.rules import AgreementOptions, LabelCell, LabelSpace, Ruling
 
 if TYPE_CHECKING:
     from gatemark.exams.agreement.records import LabelUse
@@ -123,7 +123,7 @@ def _intervals(number: Measurement) -> list[dict[str, object]]:
 def agreement_figures(
     space: LabelSpace,
     pairs: Mapping[tuple[str, str], int],
-    rulings: Sequence[tuple[Cell, Ruling, int]],
+    rulings: Sequence[tuple[LabelCell, Ruling, int]],
     tsv: bytes,
 ) -> tuple[Figure, ...]:
     """Return the label matrix, the rulings, and the first disagreements."""
@@ -193,14 +193,14 @@ class RowTable:
         self._space = space
 
     @cached_property
-    def counts(self) -> dict[Cell, int]:
+    def counts(self) -> dict[LabelCell, int]:
         """The number of rows in each cell that has any, in the order of the cells."""
         total = np.zeros(len(self._space.cells), dtype=np.int64)
         for _, codes in self._shards:
             total += np.bincount(codes, minlength=total.size)
         return {self._space.cells[code]: int(total[code]) for code in np.flatnonzero(total)}
 
-    def ids_where(self, wanted: Callable[[Cell], bool], limit: int) -> list[str]:
+    def ids_where(self, wanted: Callable[[LabelCell], bool], limit: int) -> list[str]:
         """Return the first ids whose cell is wanted."""
         codes = [code for code, cell in enumerate(self._space.cells) if wanted(cell)]
         found: list[str] = []

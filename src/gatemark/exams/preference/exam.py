@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 import msgspec
 
+from gatemark.core.canonical import original_fields, plain
 from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.fold import AnyMeasure
 from gatemark.core.measurement import Evidence, Measurement, measured, unmeasured
@@ -30,12 +32,16 @@ from gatemark.statistics.preference import MIN_DECISIVE, PositionBias, Preferenc
 MEASURE = "preference"
 PREFERRED = "preferred"
 _SIGNS = {"pass": 1.0, "fail": -1.0}
+_CHANCE = 3.3
+"""Standard deviations that fair coins stay within, 999 times of 1,000."""
 
 
+@original_fields("alpha peeking min_decisive coverage_min")
 class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The level of each one-sided claim, and whether somebody may look before the end.
 
-    ``coverage_min`` is the share of pinned items that must have votes.
+    ``coverage_min`` is the share of pinned items that must have votes. ``drawn_positions`` says
+    that a coin decided for each vote what was shown first, so that counts differ by chance.
     """
 
     alpha: Annotated[float, option("Significance level of each one-sided claim.")] = 0.05
@@ -47,6 +53,9 @@ class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
         MIN_DECISIVE
     )
     coverage_min: Annotated[float, option("Minimum share of pinned items with votes.")] = 1.0
+    drawn_positions: Annotated[
+        bool, option("A coin per vote decided which side was shown first; blind reviews set this.")
+    ] = False
 
     def __post_init__(self) -> None:
         if not 0 < self.alpha < 0.5:
@@ -105,7 +114,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
                 Rule("pairwise.coverage", "evidence.coverage", ">=", least, severity="hold"),
                 Rule("pairwise.preferred", PREFERRED, ">=", 1.0),
             ),
-            settings=msgspec.to_builtins(self.options),
+            settings=plain(self.options),
         )
 
     def finish(self, state: PreferenceExamState) -> ExamReport:
@@ -128,7 +137,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
             "reviewers": len(state.reviewers),
             "first": first,
             "position": msgspec.to_builtins(counted.position),
-            "caveats": list(_caveats(counted.position, first)),
+            "caveats": list(_caveats(counted.position, first, options)),
         }
         return ExamReport(
             measurements=(_preferred(found), *numbers),
@@ -160,7 +169,9 @@ def _preferred(found: Preference) -> Measurement:
     return measured(PREFERRED, sign, n=decisive, direction="higher_is_better", unit="sign")
 
 
-def _caveats(position: PositionBias, first: dict[str, int]) -> tuple[str, ...]:
+def _caveats(
+    position: PositionBias, first: dict[str, int], options: PreferenceOptions
+) -> tuple[str, ...]:
     caveats = []
     if position.is_biased:
         caveats.append(
@@ -168,7 +179,8 @@ def _caveats(position: PositionBias, first: dict[str, int]) -> tuple[str, ...]:
             f"of {position.decisive} decisive votes"
         )
     shown = first["candidate"], first["baseline"]
-    if abs(shown[0] - shown[1]) > max(1, sum(shown) // 10):
+    chance = _CHANCE * math.sqrt(sum(shown)) if options.drawn_positions else 1
+    if abs(shown[0] - shown[1]) > max(chance, sum(shown) // 10):
         caveats.append(
             f"positions are not balanced: the candidate was shown first {shown[0]} times, "
             f"the baseline {shown[1]} times"

@@ -31,7 +31,7 @@ from gatemark.evidence.source import (
 )
 from gatemark.exams.preference.records import SCHEMA, ModelVote
 from gatemark.report.words import NOT_MEASURED, VERDICT_WORDS, clean, number
-from gatemark.statistics.bradley_terry import Draws, Match, draw_strengths
+from gatemark.statistics.bradley_terry import Match, RedrawnStrengths, draw_strengths
 from gatemark.statistics.preference import judge_preference, position_bias
 
 MAX_MODELS: Final = 30
@@ -242,7 +242,7 @@ def _rivals(names: Sequence[str], request: RankingRequest) -> tuple[str, ...]:
     return tuple(name for name in names if name != request.candidate)
 
 
-def _models(names: Sequence[str], draws: Draws, alpha: float) -> tuple[RankedModel, ...]:
+def _models(names: Sequence[str], draws: RedrawnStrengths, alpha: float) -> tuple[RankedModel, ...]:
     ends = np.quantile(draws.spread, [alpha / 2, 1 - alpha / 2], axis=0, method="inverted_cdf")
     is_finite = len(set(draws.group.tolist())) == 1
     return tuple(
@@ -260,7 +260,7 @@ def _models(names: Sequence[str], draws: Draws, alpha: float) -> tuple[RankedMod
 
 
 def _compared(
-    request: RankingRequest, counted: _Counted, draws: Draws, rival: str, tail: float
+    request: RankingRequest, counted: _Counted, draws: RedrawnStrengths, rival: str, tail: float
 ) -> ModelComparison:
     """The candidate against a rival, each claim at a share of alpha, so that all hold at once."""
     at, other = counted.names.index(request.candidate or ""), counted.names.index(rival)
@@ -320,7 +320,7 @@ def _decisive_items(pairs: Mapping[tuple[str, int, int], Sequence[float]], at: i
 
 
 def _verdict(
-    request: RankingRequest, draws: Draws | None, comparisons: Sequence[ModelComparison]
+    request: RankingRequest, draws: RedrawnStrengths | None, comparisons: Sequence[ModelComparison]
 ) -> tuple[Outcome | None, str]:
     """Pass when every comparison passes, fail when one fails, else inconclusive."""
     if draws is None:
@@ -335,7 +335,7 @@ def _verdict(
     return "pass", f"{request.candidate} is preferred to {rivals}"
 
 
-def _caveats(counted: _Counted, draws: Draws | None) -> Iterator[str]:
+def _caveats(counted: _Counted, draws: RedrawnStrengths | None) -> Iterator[str]:
     if draws is not None and len(set(draws.group.tolist())) > 1:
         for at, name in enumerate(counted.names):
             if not draws.wins[:, at].any():

@@ -6,10 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
+from gatemark.attribution.routing_notes import NotedRoute, accepted_notes, noted_route
 from gatemark.drift.views.views import DriftView
 from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.model.nouns import PRODUCTION, parse_version_ref
-from gatemark.lifecycle.routing import Route, route
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.views import AssetCard, History, Why, asset_card
 from gatemark.lifecycle.views.why import why
@@ -67,15 +67,18 @@ def get_why(
     return reply(why(site_of(request).workspace, ref, environment))
 
 
-@router.get("/assets/{asset}/route", responses=answers(Route))
+@router.get("/assets/{asset}/route", responses=answers(NotedRoute))
 def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
     """What a serving system should route to now."""
     caller(request)
     workspace = site_of(request).workspace
     tag = asset_etag(workspace, asset)
+    if accepted := accepted_notes(workspace, asset).notes:
+        # A note is accepted without a change of the asset.
+        tag = f'{tag[:-1]}-{len(accepted)}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
-    return reply(route(workspace, asset, environment), ETag=tag)
+    return reply(noted_route(workspace, asset, environment), ETag=tag)
 
 
 @router.get("/assets/{asset}/canary", responses=answers(CanaryState))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gatemark.accounts.journey import Identity
+from gatemark.attribution.routing_notes import noted_route
 from gatemark.core.errors import UnknownNameError
 from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.view import drift_view
@@ -13,7 +14,6 @@ from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import VersionRef
 from gatemark.lifecycle.model.release_policy import waivable_gates
 from gatemark.lifecycle.model.stages import MOVES
-from gatemark.lifecycle.routing import route
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.timeline import ramp, timeline
@@ -67,7 +67,7 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
         "tag": tag,
         "history": history,
         "picture": timeline(history.segments, history.at),
-        "route": route(workspace, asset, environment),
+        "route": noted_route(workspace, asset, environment),
         "canary": canary,
         "ramp": None if canary is None else ramp(canary.stage, is_watch=canary.is_watch),
         "offered": offered,

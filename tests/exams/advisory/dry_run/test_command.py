@@ -15,6 +15,8 @@ import pytest
 import gatemark as package
 from gatemark.cli.advisory import ADVISORY_VERBS, advisory_command
 
+from .rigs import FIXTURES, write_fixtures
+
 Run = Callable[..., Any]
 
 
@@ -180,3 +182,72 @@ def test_stopping_with_ctrl_c_writes_nothing_and_ends_the_gateway(tmp_path: Path
     assert not Path(f"/proc/{children[0]}").exists()
     assert out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+LANE = ("--service", "cron_n8n_event=script:./advise.sh", "--runs")
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three fixtures, and a service that notes every call and answers them well."""
+    monkeypatch.chdir(tmp_path)
+    write_fixtures(Path("own.jsonl"), FIXTURES)
+    place = Path("advise.sh")
+    place.write_text(
+        "#!/bin/sh\ncat > /dev/null\necho asked >> asked.txt\n"
+        'echo \'{"status": "ok", "label": "suppress", "severity": "info", "confidence": 0.97}\'\n'
+    )
+    place.chmod(0o755)
+    return place
+
+
+@pytest.mark.usefixtures("script")
+def test_sealed_runs_are_in_the_store_and_are_derived_again(gatemark: Run) -> None:
+    ran = gatemark(
+        *("advisory", "run", *LANE, 2, "--fixtures", "own.jsonl", "--out", "out"),
+        *("--seal", "--store", "store", "-o", "report.html", "-o", "report.json"),
+    )
+    assert ran.code == 1
+    found = [line.split()[1] for line in ran.err.splitlines() if line.startswith("sealed ")]
+    assert len(found) == 2
+    again = gatemark("ledger", "verify", "--rescore", "--store", "store")
+    assert again.code == 0, again.err
+    assert json.loads(Path("report.json").read_text())["verdict"] == "fail"
+    assert "FAIL" in Path("report.html").read_text()
+
+
+@pytest.mark.usefixtures("script")
+def test_healthy_services_end_with_0_and_ill_ones_with_1(gatemark: Run) -> None:
+    health = ("advisory", "run", *LANE, 1, "--fixtures", "own.jsonl", "--mode", "health_only")
+    ran = gatemark(*health, "--out", "well")
+    assert (ran.code, ran.out) == (0, "cron_n8n_event: healthy\n")
+    # A health check is no evidence: nothing becomes a candidate.
+    assert json.loads(Path("well/summary.json").read_text())["pass"] is False
+    Path("advise.sh").write_text('#!/bin/sh\necho \'{"status": "starting"}\'\n')
+    ran = gatemark(*health, "--out", "ill")
+    assert (ran.code, ran.out) == (1, "cron_n8n_event: not healthy\n")
+    Path("advise.sh").write_text(
+        '#!/bin/sh\necho \'{"status": "ok", "authority": {"can_write_memory": true}}\'\n'
+    )
+    ran = gatemark(*health, "--out", "greedy")
+    assert (ran.code, ran.out) == (1, "cron_n8n_event: not healthy\n")
+
+
+@pytest.mark.usefixtures("script")
+@pytest.mark.parametrize("more", [("--out", "own.jsonl"), ("--out", "o", "-o", "report.doc")])
+def test_what_cannot_be_written_is_refused_before_anything_is_asked(
+    gatemark: Run, more: tuple[str, ...]
+) -> None:
+    ran = gatemark("advisory", "run", *LANE, 1, "--fixtures", "own.jsonl", *more)
+    assert ran.code == 2
+    assert not Path("asked.txt").exists()
+
+
+@pytest.mark.usefixtures("script")
+def test_a_policy_in_json_may_write_its_numbers_as_json_does(gatemark: Run) -> None:
+    Path("policy.json").write_text('{"gatemark_advisory": 1, "stability": {"alpha": 1e-2}}')
+    ran = gatemark(
+        *("advisory", "run", *LANE, 1, "--fixtures", "own.jsonl", "--out", "out"),
+        *("--policy", "policy.json"),
+    )
+    assert ran.code == 1, ran.err

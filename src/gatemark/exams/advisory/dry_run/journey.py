@@ -15,9 +15,11 @@ from typing import Any, Final
 import msgspec
 
 from gatemark.core.policy import Outcome
-from gatemark.evidence.exam import ExamRun, judge_exam
+from gatemark.core.result import Result
+from gatemark.evidence.exam import EXPECTED_IDS, SITTING, ExamRun, Scored, judge_exam, write_sitting
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
+from gatemark.exams.advisory.decision import breaches_of
 from gatemark.exams.advisory.dry_run.folder import (
     RUNS,
     encode_decisions,
@@ -42,6 +44,7 @@ from gatemark.exams.advisory.journey import (
     read_advisory_policy,
     write_summaries,
 )
+from gatemark.exams.advisory.policy import RULES
 from gatemark.workspace import Workspace
 
 BLOCKED: Final = "blocked"
@@ -49,10 +52,20 @@ WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
 
 
 class DryRunOutcome(msgspec.Struct, frozen=True):
-    """What a dry run came to."""
+    """What a dry run came to.
+
+    ``results`` has one of every run. ``services`` tells which lanes answered a health check well.
+    """
 
     outcome: Outcome
     summary: dict[str, Any]
+    results: tuple[Result, ...] = ()
+    services: dict[str, bool] = {}
+
+    @property
+    def worst(self) -> Result:
+        """The result of the last run with the verdict of the whole: what a report is about."""
+        return next(one for one in reversed(self.results) if one.verdict == self.outcome)
 
 
 def dry_run(
@@ -62,8 +75,12 @@ def dry_run(
     *,
     random_bytes: RandomBytes,
     on_progress: OnProgress | None = None,
+    seal: bool = False,
 ) -> DryRunOutcome:
-    """Ask, record, judge and write; the folder holds everything afterwards."""
+    """Ask, record, judge and write; the folder holds everything afterwards.
+
+    ``seal`` puts the result of every run into the store, whatever its verdict.
+    """
     policy = None if choices.policy is None else read_advisory_policy(choices.policy)
     # A recording that is played again was not executed again: it says nothing about stability.
     earlier = [] if choices.mode == "offline_fixture" else past_run_files(out)
@@ -73,16 +90,37 @@ def dry_run(
     files = {run.run_id: encode_decisions(run.decisions) for run in asked.runs}
     write_runs(out, asked.card, files)
     paths = {run.run_id: str(run_file(out, run.run_id)) for run in asked.runs}
-    summaries = []
+    judged = []
     for run in asked.runs:
         others = [path for run_id, path in paths.items() if run_id != run.run_id]
-        summaries.append(_judged(workspace, run, out, policy, [*earlier, *others]))
+        judged.append(_judged(workspace, run, out, policy, [*earlier, *others]))
+    summaries = [_without_folder(scored.summary, out) for scored in judged]
     for run, summary in zip(asked.runs, summaries, strict=True):
         write_summaries(str(out / RUNS / run.run_id), summary)
     summary = overall(summaries, _caveats(asked))
     write_front(out, files[asked.runs[-1].run_id])
     write_summaries(str(out), summary)
-    return DryRunOutcome(summary["verdict"], summary)
+    if seal:
+        for scored in judged:
+            names = [file.name for file in scored.result.evidence[0].files]
+            workspace.keep(scored.result, scored.stored_files, {name: name for name in names})
+    return DryRunOutcome(
+        summary["verdict"],
+        summary,
+        tuple(scored.result for scored in judged),
+        _health(asked) if choices.mode == "health_only" else {},
+    )
+
+
+def _health(asked: DryRuns) -> dict[str, bool]:
+    """Which lanes answered every probe well, and asked for nothing that they may not have."""
+    found: dict[str, bool] = {}
+    for run in asked.runs:
+        for decision in run.decisions:
+            lane = decision.input_class
+            is_well = decision.fallback.kind == "health_only" and not breaches_of(decision, RULES)
+            found[lane] = found.get(lane, True) and is_well
+    return found
 
 
 def _judged(
@@ -91,36 +129,48 @@ def _judged(
     out: Path,
     policy: Mapping[str, object] | None,
     history: Sequence[str],
-) -> dict[str, Any]:
+) -> Scored:
     started_at = workspace.clock()
+    options = exam_options(policy or {})
+    files = [
+        (DECISIONS, str(run_file(out, run.run_id))),
+        *((HISTORY, path) for path in history),
+    ]
+    expected_ids = frozenset(decision.decision_id for decision in run.decisions)
+    reading = ReadingChoices()
     examined = run_exam(
         ExamRun(
             kind=KIND,
-            options=exam_options(policy or {}),
-            files=[
-                (DECISIONS, str(run_file(out, run.run_id))),
-                *((HISTORY, path) for path in history),
-            ],
-            reading=ReadingChoices(),
+            options=options,
+            files=files,
+            reading=reading,
             engine=workspace.engine,
-            expected_ids=frozenset(decision.decision_id for decision in run.decisions),
+            expected_ids=expected_ids,
+            now=started_at,
         )
     )
-    scored = dated(
+    return dated(
         judge_exam(
             KIND,
             examined,
             actor=workspace.actor,
             started_at=started_at,
             finished_at=workspace.clock(),
+            # All that is needed to derive the result again.
+            kept={
+                SITTING: write_sitting(KIND, options, reading, [role for role, _ in files]),
+                EXPECTED_IDS: "\n".join(sorted(expected_ids)).encode(),
+            },
         )
     )
-    # Where the user keeps the folder is nobody's business.
+
+
+def _without_folder(summary: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """The summary without the place of the folder, which is nobody's business."""
     evidence = [
-        {**file, "name": str(Path(file["name"]).relative_to(out))}
-        for file in scored.summary["evidence"]
+        {**file, "name": str(Path(file["name"]).relative_to(out))} for file in summary["evidence"]
     ]
-    return {**scored.summary, "evidence": evidence}
+    return {**summary, "evidence": evidence}
 
 
 def _caveats(asked: DryRuns) -> list[str]:

@@ -100,7 +100,7 @@ class RunDone(msgspec.Struct, frozen=True):
     variants: tuple[VariantSummary, ...]
     deltas: int
     warnings: tuple[str, ...]
-    doubts: tuple[str, ...] = ()
+    caveats: tuple[str, ...] = ()
 
     @property
     def failed_count(self) -> int:
@@ -268,7 +268,7 @@ def _finish(
         variants=tuple(summaries),
         deltas=sum(found.deltas for found in outcomes if found.variant_id == first),
         warnings=(*warnings, *repeated),
-        doubts=tuple(_doubts(summaries, request)),
+        caveats=tuple(_caveats(summaries, request)),
     )
 
 
@@ -305,7 +305,7 @@ def _summary(
     )
 
 
-def _doubts(summaries: Sequence[VariantSummary], request: RunRequest) -> Iterable[str]:
+def _caveats(summaries: Sequence[VariantSummary], request: RunRequest) -> Iterable[str]:
     """Yield why logs of this run would be calm for the wrong reason."""
     max_unparsable = request.max_unparsable
     for variant in summaries:

@@ -1,0 +1,237 @@
+"""Kills, damaged files and bombs, with a table of what broke: ``python -m tests.chaos``.
+
+Exits with 1 when anything was lost, doubled, crashed, hung or took more than a gigabyte.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple, dataclass, field
+from itertools import cycle, islice
+from pathlib import Path
+
+from tests.chaos.bombs import BOMBS
+from tests.chaos.guarded import guarded
+from tests.chaos.killed_runs import command_of, finish, furnish_run, record, shoot_run
+from tests.chaos.kills import remains, shoot
+from tests.chaos.seeds import Seed, damaged, furnish, seeds
+from tests.postgres_server import empty_place, real_postgres
+
+from gatemark.cli.main import main as gatemark
+from gatemark.ledger.port import Store
+from gatemark.ledger.stores.folder import open_sqlite
+from gatemark.ledger.stores.postgres import open_postgres
+
+COLUMNS = ("kind", "tried", "lost", "duplicated", "traceback", "hang", "over 1 GB")
+RUN_SHOTS = 8
+"""How often one run is shot before it may end."""
+
+
+@dataclass
+class Count:
+    """One line of the table."""
+
+    kind: str
+    tried: int = 0
+    lost: int = 0
+    duplicated: int = 0
+    traceback: int = 0
+    hang: int = 0
+    over: int = 0
+    found: list[str] = field(default_factory=list)
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.lost or self.duplicated or self.traceback or self.hang or self.over)
+
+    def cells(self) -> tuple[str, ...]:
+        return tuple(str(cell) for cell in astuple(self)[: len(COLUMNS)])
+
+
+def killed_writers(kind: str, address: str, kills: int, seed: int) -> Count:
+    """Shoot writers of a store, and hold it against what they had reported."""
+    count = Count(kind, tried=kills)
+    told = shoot(address, kills, seed)
+    opened = open_postgres if "://" in address else _open_file
+    store: Store = opened(address)
+    left = remains(store, told)
+    store.close()
+    count.lost = len(left.lost) + len(left.troubles)
+    count.duplicated = len(left.duplicated)
+    count.found += [str(one) for part in left for one in part]
+    return count
+
+
+def _open_file(address: str) -> Store:
+    return open_sqlite(Path(address))
+
+
+def killed_runs(folder: Path, kills: int, items: int, seed: int) -> Count:
+    """Shoot runs of a pack at seeded moments, resume them, and compare with a calm one."""
+    count = Count("kills of a run")
+    furnish_run(folder, items)
+    arms = (
+        *("--candidate", record(folder / "cand.jsonl", seed, items)),
+        *("--baseline", record(folder / "base.jsonl", seed + 1, items)),
+    )
+    calm = finish(command_of(folder, folder / "calm", *arms))
+    draw = random.Random(seed)
+    while count.tried < kills:
+        store = folder / f"shot-{count.tried}"
+        shots = min(RUN_SHOTS, kills - count.tried)
+        moments = sorted(draw.sample(range(2 * items), shots))
+        command = command_of(folder, store, *arms, "-j", 2)
+        shoot_run(command, store, moments)
+        count.tried += shots
+        shot = finish(command)
+        opened = open_sqlite(store / "gatemark.sqlite3")
+        names = [name for name, _ in opened.results.documents()]
+        opened.close()
+        count.lost += shot["id"] != calm["id"] or calm["id"] not in names
+        count.duplicated += len(names) - 1
+        shutil.rmtree(store)
+    return count
+
+
+def _told(seed: Seed, folder: Path) -> list[str]:
+    path = str(folder / seed.file)
+    return [one.replace("{}", path).replace("@", str(folder)) for one in seed.arguments]
+
+
+def _look(count: Count, seed: Seed, folder: Path, name: str, seconds: int) -> None:
+    """Run a command in a process of its own and count how it ended."""
+    count.tried += 1
+    ended = guarded(lambda: int(gatemark(_told(seed, folder))), seconds)
+    count.traceback += ended.is_bug
+    count.hang += ended.is_hung
+    count.over += ended.is_over
+    if ended.is_bug or ended.is_hung or ended.is_over:
+        size = f"{ended.peak >> 20} MB"
+        count.found.append(f"{seed.name}, {name}: {ended.code}, {size}, {ended.said[-300:]!r}")
+
+
+def fuzzed(folder: Path, inputs: int, seed: int, seconds: int) -> Count:
+    """Give every command that reads a file damaged ones, in turn."""
+    count = Count("fuzzed files")
+    for number, one in enumerate(islice(cycle(list(seeds())), inputs)):
+        place = folder / "one"
+        place.mkdir()
+        furnish(place)
+        data = damaged(one, random.Random(f"{seed} {one.name} {number}"))
+        (place / one.file).write_bytes(data)
+        _look(count, one, place, f"input {number}", seconds)
+        # A file that could not be read is still there to be mended.
+        count.lost += (place / one.file).read_bytes() != data
+        shutil.rmtree(place)
+    return count
+
+
+def bombed(folder: Path, bombs: Iterable[str], commands: Sequence[Seed], seconds: int) -> Count:
+    """Give every command that reads a file one of each bomb."""
+    count = Count("bombs")
+    for bomb in bombs:
+        made = folder / "bomb"
+        BOMBS[bomb](made)
+        for seed in commands:
+            place = folder / "one"
+            place.mkdir()
+            furnish(place)
+            path = place / seed.file
+            path.unlink(missing_ok=True)
+            os.link(made, path, follow_symlinks=False)
+            _look(count, seed, place, bomb, seconds)
+            shutil.rmtree(place)
+        made.unlink()
+    return count
+
+
+def warm(folder: Path) -> None:
+    """Load what the commands need once, so that the forked ones need not."""
+    for seed in seeds():
+        place = folder / "one"
+        place.mkdir()
+        furnish(place)
+        (place / seed.file).write_bytes(damaged(seed, random.Random(0)))
+        with open(os.devnull, "w") as nowhere:  # noqa: PTH123
+            kept, sys.stdout, sys.stderr = (sys.stdout, sys.stderr), nowhere, nowhere
+            try:
+                gatemark(_told(seed, place))
+            finally:
+                sys.stdout, sys.stderr = kept
+        shutil.rmtree(place)
+
+
+def table(counts: Sequence[Count]) -> str:
+    """The counts, one line each."""
+    rows = [COLUMNS, *(count.cells() for count in counts)]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(COLUMNS))]
+    lines = []
+    for row in rows:
+        first = row[0].ljust(widths[0])
+        lines.append(
+            "  ".join([first, *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
+        )
+    return "\n".join(lines)
+
+
+def on_postgresql(kills: int, seed: int) -> Iterator[Count]:
+    """The kills on PostgreSQL, where its server can be had."""
+    try:
+        with real_postgres() as server:
+            yield killed_writers("kills, PostgreSQL", empty_place(server, "chaos"), kills, seed)
+    except ImportError as missing:
+        print(f"PostgreSQL is not tried: {missing}", file=sys.stderr)
+
+
+def options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """The sizes of a run."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--kills", type=int, default=1000, help="kills in all (default 1000)")
+    parser.add_argument("--inputs", type=int, default=100_000, help="damaged files (100000)")
+    parser.add_argument("--seed", type=int, default=7, help="another seed is another run (7)")
+    parser.add_argument("--seconds", type=int, default=60, help="longer is a hang (60)")
+    parser.add_argument("--short", action="store_true", help="a few of each, in half a minute")
+    chosen = parser.parse_args(arguments)
+    if chosen.short:
+        chosen.kills, chosen.inputs = 16, 60
+    return chosen
+
+
+def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
+    """Every kind in turn. Of the kills, three quarters hit SQLite, and an eighth a run."""
+    eighth = max(1, chosen.kills // 8)
+    database = str(folder / "killed.sqlite3")
+    yield killed_writers("kills, SQLite", database, chosen.kills - 2 * eighth, chosen.seed)
+    yield from on_postgresql(eighth, chosen.seed)
+    runs = folder / "runs"
+    runs.mkdir()
+    yield killed_runs(runs, eighth, 150 if chosen.short else 1500, chosen.seed)
+    warm(folder)
+    yield fuzzed(folder, chosen.inputs, chosen.seed, chosen.seconds)
+    names = list(BOMBS)[:2] if chosen.short else list(BOMBS)
+    yield bombed(folder, names, list(seeds()), chosen.seconds)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run every kind, print the table, and say by the exit code whether all is well."""
+    chosen = options(arguments)
+    counts = []
+    with tempfile.TemporaryDirectory(prefix="gm-chaos-") as name:
+        # Reports of internal errors lie in the temporary folder; these go with it.
+        os.environ["TMPDIR"] = tempfile.tempdir = name
+        for count in counted(chosen, Path(name)):
+            counts.append(count)
+            for line in count.found[:20]:
+                print(f"{count.kind}: {line}", file=sys.stderr, flush=True)
+    print(table(counts))
+    return 0 if all(count.is_clean for count in counts) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,84 @@
+"""The harness sees what it is there to see, and its short form finds nothing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.chaos.__main__ import COLUMNS, Count, table
+from tests.chaos.guarded import GIGABYTE, guarded
+from tests.chaos.kills import remains
+from tests.ledger.samples import MOMENT
+
+from gatemark.ledger.event import EventDraft
+from gatemark.ledger.stores.folder import open_sqlite
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.slow
+def test_the_short_form_prints_zeros() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.chaos", "--short"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    head, *rows = ran.stdout.splitlines()
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert head.split() == " ".join(COLUMNS).split()
+    kinds = ["kills, SQLite", "kills, PostgreSQL", "kills of a run", "fuzzed files", "bombs"]
+    assert len(rows) == len(kinds)
+    for kind, row in zip(kinds, rows, strict=True):
+        tried, *broken = row.removeprefix(kind).split()
+        assert (row.startswith(kind), int(tried) > 0, broken) == (True, True, ["0"] * 5)
+
+
+def test_a_hang_a_bug_and_a_flood_are_told_apart() -> None:
+    def flood() -> int:
+        return len(bytearray(GIGABYTE + (64 << 20))) * 0
+
+    def wait() -> int:
+        signal.pause()
+        return 0
+
+    def say(text: str, code: int) -> int:
+        print(text)
+        return code
+
+    seen = [
+        (ended.is_hung, ended.is_bug, ended.is_over)
+        for ended in (
+            guarded(wait, 1),
+            guarded(lambda: 1 // 0),
+            guarded(flood),
+            guarded(lambda: say("\x1b[2J", 2)),
+            guarded(lambda: say("internal error", 5)),
+            guarded(lambda: say("expected a number", 2)),
+        )
+    ]
+    hang, bug, over = (True, False, False), (False, True, False), (False, False, True)
+    assert seen == [hang, bug, over, bug, bug, (False, False, False)]
+
+
+def test_what_was_reported_and_is_not_there_is_lost(tmp_path: Path) -> None:
+    store = open_sqlite(tmp_path / "s.sqlite3")
+    note = EventDraft("noted", MOMENT, "writer", None, {"name": "1.2", "filler": ""})
+    first = store.events.append([note] * 2)[-1]
+    told = f"event {first.seq} {first.digest}"
+    left = remains(store, [told, "event 9 sha256:gone"])
+    assert left == ((), ("event 9 sha256:gone", "part of 1.2"), ())
+    store.events.append([note] * 2)
+    assert remains(store, [told]).duplicated == ("1.2",)
+    store.close()
+
+
+def test_one_loss_is_enough_to_fail() -> None:
+    broken = Count("kills", tried=3, lost=1)
+    assert not broken.is_clean
+    assert Count("kills", tried=3).is_clean
+    assert table([broken]).splitlines()[1].split() == ["kills", "3", "1", "0", "0", "0", "0"]
