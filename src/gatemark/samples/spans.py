@@ -103,7 +103,7 @@ class TraceSpan(msgspec.Struct, frozen=True):
     """One span: where it belongs, when it ran, and what went in and out.
 
     ``target`` is the right output where the log knows it. ``is_timed`` is false where the times
-    give only the order. ``response`` is the id that the model's provider gave to the answer.
+    give only the order.
     """
 
     trace: str
@@ -124,7 +124,6 @@ class TraceSpan(msgspec.Struct, frozen=True):
     tags: dict[str, str] = {}
     target: object = None
     is_timed: bool = True
-    response: str | None = None
 
     @property
     def latency_ms(self) -> float | None:
