@@ -284,7 +284,7 @@ def open_arm(
 
 
 def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) -> tuple[Path, ...]:
-    """Return what an isolated target must not read: the data, the store, the files' history."""
+    """Return what an isolated target must not read: data, store, the files' history, keys."""
     named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
     named += [judge.labels for judge in pack.judges.values()]
     arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
@@ -298,7 +298,9 @@ def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) ->
             named += files.values() if isinstance(files, dict) else ()
     data = [folder / name for name in named if not name.startswith(BUILTIN)]
     history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
-    return (store, *data, *history)
+    # It signs sessions. Elsewhere than in the store it would be a file like any other.
+    key = os.environ.get("GATEMARK_SESSION_KEY")
+    return (store, *data, *history, *([Path(key)] if key else []))
 
 
 def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:

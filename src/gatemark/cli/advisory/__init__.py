@@ -15,6 +15,10 @@ ADVISORY_VERBS: Verbs = {
         "gatemark.cli.advisory.run",
         "Check fixtures: nothing private, no duplicates, all as pinned.",
     ),
+    "packet": (
+        "gatemark.cli.advisory.packet",
+        "Put together what people need to discuss a lane, from a sealed result.",
+    ),
     "gateway": (
         "gatemark.cli.advisory.gateway",
         "Serve the reference models on the loopback interface.",

@@ -1,0 +1,203 @@
+"""The promotion packet of a lane: what people need to discuss it, from one sealed result.
+
+A packet proposes and grants nothing. Its numbers are those that were sealed; runs and models are
+read from the sealed records.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from gatemark.core.errors import RefusedError, UsageError
+from gatemark.core.policy import Finding
+from gatemark.core.result import Result, Table
+from gatemark.evidence.exam import SITTING, ExamInputs, read_sitting
+from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.exam import AdvisoryOptions
+from gatemark.exams.advisory.journey import KIND
+from gatemark.exams.advisory.metrics import RATES
+from gatemark.exams.advisory.policy import OTHER_LANES, lane_name
+from gatemark.exams.advisory.views import CANDIDATE, STATEMENT, TABLE_TITLE
+from gatemark.report.markdown import code, prose
+from gatemark.statistics.proportion import wilson
+from gatemark.workspace import Workspace
+
+MODEL_DIGEST: Final = "model_digest:"
+NOT_GIVEN: Final = "not given"
+_RATE_NAMES: Final = frozenset(metric.name for metric in RATES)
+
+
+class LanePacket(msgspec.Struct, frozen=True):
+    """Everything that a packet says. ``status`` is the word of the sealed result."""
+
+    lane: str
+    status: str
+    result: str
+    sealed_by: str
+    scope: str
+    rollback_plan: str
+    reviewer: str
+    numbers: tuple[str, ...]
+    runs: tuple[str, ...]
+    models: tuple[str, ...]
+    caveats: tuple[str, ...]
+    blockers: tuple[str, ...]
+    statement: str = STATEMENT
+
+
+def lane_packet(
+    workspace: Workspace, lane: str, reference: str, rollback: str | None = None
+) -> LanePacket:
+    """Put together the packet of a lane from a sealed advisory result."""
+    result = workspace.existing_results().get(reference)
+    inputs = _inputs(workspace, result)
+    statuses = {str(row[0]): str(row[1]) for table in _promotion(result) for row in table.rows}
+    if lane not in statuses:
+        known = ", ".join(statuses) or "none"
+        raise UsageError(f"result {result.id[7:19]} has no lane {lane!r} (its lanes: {known})")
+    options = msgspec.convert(inputs.options, AdvisoryOptions)
+    named = options.policy.lanes.get(lane)
+    settled = None if named is None else named.promotion
+    runs, models = _records(workspace, result, lane)
+    status = statuses[lane]
+    open_rules = list(_open_rules(result, lane))
+    is_candidate = status == CANDIDATE
+    # A waiver that the result accepts is a caveat; one that it does not accept excuses nothing.
+    waived = tuple(_line(one) for one in open_rules if one.verdict == "waived" and is_candidate)
+    blockers = tuple(_line(one) for one in open_rules if _line(one) not in waived)
+    if settled is None or not (rollback or settled.rollback_plan):
+        blockers = (*blockers, "the policy names no approved scope, rollback plan and reviewer")
+    if not is_candidate and not blockers:
+        blockers = (f"the result says: {status}",)
+    return LanePacket(
+        lane=lane,
+        status=status,
+        result=result.id,
+        sealed_by=result.actor,
+        scope=NOT_GIVEN if settled is None else settled.scope,
+        rollback_plan=rollback or (NOT_GIVEN if settled is None else settled.rollback_plan),
+        reviewer=NOT_GIVEN if settled is None else settled.reviewer,
+        numbers=tuple(_numbers(result, lane)),
+        runs=runs,
+        models=models,
+        caveats=(*waived, *result.caveats),
+        blockers=blockers,
+    )
+
+
+def _inputs(workspace: Workspace, result: Result) -> ExamInputs:
+    digest = next((blob.digest for blob in result.blobs if blob.name == SITTING), None)
+    inputs = None if digest is None else read_sitting(workspace.blobs.get(digest))
+    if inputs is None or inputs.kind != KIND:
+        raise RefusedError(
+            f"result {result.id[7:19]} is not of the advisory exam; seal one with "
+            "'gatemark advisory run … --seal' or 'gatemark score advisory … --seal'"
+        )
+    return inputs
+
+
+def _promotion(result: Result) -> Iterator[Table]:
+    for figure in result.figures:
+        if isinstance(figure, Table) and figure.title == TABLE_TITLE:
+            yield figure
+
+
+def _open_rules(result: Result, lane: str) -> Iterator[Finding]:
+    """The rules of the lane and of all lanes together that did not simply hold."""
+    lane_of = {rule.id: rule.lane for rule in result.policy.rules}
+    for finding in result.findings:
+        concerns = lane_of.get(finding.rule) in (None, lane) and finding.rule != OTHER_LANES
+        if concerns and finding.verdict not in ("pass", "soft_pass"):
+            yield finding
+
+
+def _line(finding: Finding) -> str:
+    return f"{finding.rule}: {finding.reason} ({finding.verdict})"
+
+
+def _numbers(result: Result, lane: str) -> Iterator[str]:
+    for number in result.measurements:
+        if number.lane != lane:
+            continue
+        if number.value is None:
+            yield f"{number.name}: no value ({number.reason})"
+            continue
+        within = ""
+        if number.name in _RATE_NAMES and number.n:
+            low, high = wilson(round(number.value * number.n), number.n)
+            within = f", 95% from {low:.4f} to {high:.4f}"
+        yield f"{number.name}: {number.value:.6g} (n={number.n:,}{within})"
+
+
+def _records(
+    workspace: Workspace, result: Result, lane: str
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The runs and the models of a lane, by its sealed records, earlier runs among them."""
+    decoder: Any = msgspec.json.Decoder(AdvisoryDecision)
+    runs: dict[str, None] = {}
+    models: dict[str, None] = {}
+    for evidence in result.evidence:
+        for file in evidence.files:
+            for line in workspace.blobs.get(file.digest).splitlines():
+                if not line.strip():
+                    continue
+                try:
+                    record = decoder.decode(line)
+                except msgspec.MsgspecError:
+                    # The result counts it as rejected.
+                    continue
+                if lane_name(record.input_class, record.service.name) != lane:
+                    continue
+                runs[record.source.artifact_ref or file.digest] = None
+                models[_model(record)] = None
+    return tuple(runs), tuple(models)
+
+
+def _model(record: AdvisoryDecision) -> str:
+    name = record.service.model or "unnamed"
+    notes = record.notes or ()
+    digest = next((note for note in notes if note.startswith(MODEL_DIGEST)), None)
+    return f"{name}, no digest" if digest is None else f"{name}, {digest[len(MODEL_DIGEST) :]}"
+
+
+def _sections(packet: LanePacket) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield "Scope", (packet.scope,)
+    yield "Rollback plan", (packet.rollback_plan,)
+    yield "Reviewer", (packet.reviewer,)
+    yield "Blockers", packet.blockers
+    yield "Caveats", packet.caveats
+    yield "Numbers", packet.numbers
+    yield "Runs", packet.runs
+    yield "Models", packet.models
+
+
+def _opening(packet: LanePacket) -> str:
+    return f"Status: {packet.status}. From result {packet.result}, sealed by {packet.sealed_by}."
+
+
+def packet_markdown(packet: LanePacket) -> bytes:
+    """The packet as Markdown."""
+    parts = [f"# Promotion packet: {code(packet.lane)}", prose(_opening(packet)), packet.statement]
+    for title, lines in _sections(packet):
+        body = "\n".join(f"- {prose(line)}" for line in lines) or "- none"
+        parts.append(f"## {title}\n\n{body}")
+    return ("\n\n".join(parts) + "\n").encode()
+
+
+def packet_html(packet: LanePacket) -> bytes:
+    """The packet as one HTML page without scripts."""
+    title = html.escape(f"Promotion packet: {packet.lane}")
+    parts = [f"<h1>{title}</h1>"]
+    parts += [f"<p>{html.escape(text)}</p>" for text in (_opening(packet), packet.statement)]
+    for heading, lines in _sections(packet):
+        items = "".join(f"<li>{html.escape(line)}</li>" for line in lines or ("none",))
+        parts.append(f"<h2>{heading}</h2>\n<ul>{items}</ul>")
+    body = "\n".join(parts)
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f"</head>\n<body>\n{body}\n</body></html>\n"
+    ).encode()
