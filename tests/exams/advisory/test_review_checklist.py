@@ -36,6 +36,7 @@ PURE = frozenset(
         "dataclasses",
         "datetime",
         "gatemark",
+        "html",
         "itertools",
         "math",
         "msgspec",
