@@ -68,6 +68,18 @@ def test_run_seals_what_the_command_would_seal(
     assert api.verify(store).verdict == "pass"
 
 
+@pytest.mark.parametrize("candidate", [None, {"python": "app:answer"}])
+def test_a_matrix_points_to_the_command(
+    starter: Path, store: Path, candidate: dict[str, object] | None
+) -> None:
+    starter.write_text(starter.read_text() + "matrix: {try: {first: {}, second: {}}}\n")
+    with pytest.raises(gatemark.GatemarkError) as refused:
+        gatemark.run(starter, store=store, candidate=candidate)
+    assert f"gatemark run {starter}" in str(refused.value)
+    assert "--cell first" in str(refused.value)
+    assert refused.value.exit_code == 2
+
+
 def test_gate_judges_again_without_calling_anybody(starter: Path, store: Path) -> None:
     result = gatemark.run(starter, store=store)
     stricter = starter.with_name("stricter.yaml")

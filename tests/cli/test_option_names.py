@@ -18,7 +18,16 @@ ONE_MEANING = frozenset(
         *("--fixtures", "--guarded", "--jobs", "--kind", "--limit", "--manifest", "--max-errors"),
         *("--min-decisive", "--name", "--noise", "--note", "--on-bad-line", "--on-unpaired"),
         *("--out", "--output", "--pack", "--peeking", "--policy", "--port", "--profile"),
-        *("--reason", "--repeat", "--reviewer", "--schedules", "--schema", "--score", "--seal"),
+        *(
+            "--reason",
+            "--repeat",
+            "--result",
+            "--reviewer",
+            "--schedules",
+            "--schema",
+            "--score",
+            "--seal",
+        ),
         *("--seed", "--signing-key", "--since", "--stoplists", "--traces", "--variant", "-j", "-o"),
     }
 )
@@ -40,6 +49,7 @@ CLEAR_NAMES = {
         "schedule fire": "--idempotency-key",
     },
     "--key": {"ledger prove": None, "ledger verify": None, "comment": "--comment-key"},
+    "--labels": {"score agreement": None, "advisory run": "--reference-labels"},
     "--mode": {
         **dict.fromkeys(("score overhead", "overhead run"), None),
         **dict.fromkeys(("runlog validate", "runlog replay", "runlog run"), "--strictness"),

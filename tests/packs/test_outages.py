@@ -290,3 +290,14 @@ def test_recorded_outages_are_all_told(gatemark: Run, folder: Path) -> None:
         "--json",
     )
     assert "(candidate: 30 of" in judged.json["blockers"][0], judged.err
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_a_reply_that_drips_for_ever_is_no_answer(gatemark: Run, folder: Path, status: int) -> None:
+    """A byte now and then keeps a connection alive, and must not keep a run alive."""
+    with serving(lambda _: Answer({}, status, drips=True)) as server:
+        limits = "retries: 0, timeout_s: 0.3"
+        ran = _run(gatemark, folder, candidate=_http(server.url, limits), baseline="none")
+        assert len(server.requests) == 1
+    assert ran.code == 3, ran.out + ran.err
+    assert ran.json["blockers"][0].startswith("run.asked was not measured: no_reply: ")

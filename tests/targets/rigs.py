@@ -127,11 +127,15 @@ class Answer:
         status: int = 200,
         headers: dict[str, str] | None = None,
         delay_s: float = 0,
+        *,
+        drips: bool = False,
     ) -> None:
         self.data = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.status = status
         self.headers = headers or {}
         self.delay_s = delay_s
+        self.drips = drips
+        """Blanks come one by one before the body, until the server ends."""
 
 
 class Server:
@@ -160,8 +164,11 @@ def serving(
                 self.send_response_only(said.status)
                 for name, value in said.headers.items():
                     self.send_header(name, value)
-                self.send_header("content-length", str(len(said.data)))
+                size = 1 << 20 if said.drips else len(said.data)
+                self.send_header("content-length", str(size))
                 self.end_headers()
+                while said.drips and not ending.wait(0.02):
+                    self.wfile.write(b" ")
                 self.wfile.write(said.data)
 
         def log_message(self, *_: object) -> None:

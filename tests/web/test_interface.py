@@ -232,6 +232,20 @@ def events_of(client: Client, run: str, after: int = 0) -> list[tuple[int, str, 
     return found
 
 
+def test_a_matrix_points_to_the_command(tmp_path: Path, packs: Path) -> None:
+    pack = packs / "pack.yaml"
+    pack.write_text(pack.read_text() + "matrix: {try: {first: {}, second: {}}}\n")
+    scene = new_scene(tmp_path, packs=(str(packs),))
+    with scene.running() as client:
+        headers = scene.session(client, "eve")
+        body = {"pack": "pack.yaml"}
+        run = client.post("/api/v1/runs", json=body, headers=headers).json()["id"]
+        end = events_of(client, run)[-1][2]
+    assert end["state"] == "failed"
+    assert f"gatemark run {pack}" in end["detail"]
+    assert "--cell first" in end["detail"]
+
+
 def test_a_run_is_told_to_its_end_and_can_be_heard_from_any_point(
     tmp_path: Path, packs: Path
 ) -> None:

@@ -23,7 +23,9 @@ from gatemark.core.policy import Rule
 from gatemark.core.result import Cell, Figure, Table
 from gatemark.evidence.rows import Row
 from gatemark.packs.pack import Pack, SuiteSpec
-from gatemark.scorers.scorer import Score
+from gatemark.samples.records import SampleOrigin
+from gatemark.scorers.recorded import NAME as RECORDED_SCORER
+from gatemark.scorers.scorer import Scorable, Score
 from gatemark.statistics.quantiles import percentile_disc
 from gatemark.targets.journal import UNSCORED
 from gatemark.targets.port import ANSWER_FIELDS, Call, CallError, TargetError
@@ -482,3 +484,58 @@ def latency_and_cost_table(pack: Pack, numbers: Sequence[Measurement]) -> tuple[
 
 def _short(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.6g}")
+
+
+UNNAMED: Final = "a tool that it does not name"
+
+
+class RecordedScores(msgspec.Struct, frozen=True):
+    """The scores that came with an answer, and the tool that gave them."""
+
+    scores: dict[str, float | None]
+    origin: SampleOrigin | None = None
+
+    @property
+    def scored_by(self) -> str:
+        """The tool that scored, for people."""
+        return UNNAMED if self.origin is None else self.origin.name
+
+    def sample(self) -> dict[str, object]:
+        """What a scorer gets to see of it."""
+        return {"scores": dict(self.scores)}
+
+
+def scores_of(
+    rows: Iterable[Mapping[str, Any]], *, sealed: bool = False
+) -> dict[ItemKey, RecordedScores]:
+    """The scores of recorded samples by item and epoch.
+
+    In ``sealed`` samples the score ``recorded`` is the one that was taken from the others; a log
+    that calls a score so has it under another name.
+    """
+    found = {}
+    for row in rows:
+        scores = dict(row.get("scores") or {})
+        taken = scores.pop(RECORDED_SCORER, None)
+        if taken is not None and not sealed:
+            scores[f"log.{RECORDED_SCORER}"] = taken
+        found[row["id"], row["epoch"]] = RecordedScores(scores, origin_of(row))
+    return found
+
+
+def origin_of(row: Mapping[str, object]) -> SampleOrigin | None:
+    """The log that a recorded sample comes from; None when it does not say."""
+    found = row.get("origin")
+    if found is None:
+        return None
+    try:
+        return msgspec.convert(found, SampleOrigin)
+    except msgspec.ValidationError as error:
+        raise BadInputError(f"sample {row.get('id')!r}: origin: {error}") from error
+
+
+def with_recorded(item: Scorable, kept: RecordedScores | None) -> Scorable:
+    """An item with the scores that its log holds, as the scorer ``recorded`` reads them."""
+    if kept is None:
+        return item
+    return msgspec.structs.replace(item, sample={**item.sample, RECORDED_SCORER: kept.sample()})

@@ -32,13 +32,17 @@ from gatemark.evidence.source import (
 from gatemark.packs.answers import (
     Answer,
     ItemKey,
+    RecordedScores,
     asked_rows,
     calls_of,
+    origin_of,
     read_sample_lines,
     sample_line,
     sample_of,
     scored_answer,
+    scores_of,
     unjudged_answer,
+    with_recorded,
 )
 from gatemark.packs.embeddings import Embedded
 from gatemark.packs.grading import JUDGE_SCORER, Graded, Graders
@@ -57,7 +61,7 @@ from gatemark.packs.policy import (
 )
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
 from gatemark.samples.read_samples import AUTO
-from gatemark.samples.records import SampleError, SampleOrigin
+from gatemark.samples.records import SampleError
 from gatemark.scorers.combined import NAME as COMBINED
 from gatemark.scorers.recorded import NAME as RECORDED_SCORER
 from gatemark.scorers.scorer import Scorable, Score, ScoreFunction
@@ -77,24 +81,7 @@ from gatemark.workspace import Workspace
 
 ARM_MARK: Final = "#"
 MOST_LISTED: Final = 5
-UNNAMED: Final = "a tool that it does not name"
 _ENCODER: Final = msgspec.json.Encoder(order="sorted")
-
-
-class RecordedScores(msgspec.Struct, frozen=True):
-    """The scores that came with an answer, and the tool that gave them."""
-
-    scores: dict[str, float | None]
-    origin: SampleOrigin | None = None
-
-    @property
-    def scored_by(self) -> str:
-        """The tool that scored, for people."""
-        return UNNAMED if self.origin is None else self.origin.name
-
-    def sample(self) -> dict[str, object]:
-        """What a scorer gets to see of it."""
-        return {"scores": dict(self.scores)}
 
 
 class _RecordedRow(msgspec.Struct, frozen=True):
@@ -134,24 +121,6 @@ def recorded_rows(
     return rows, digest_bytes(data)
 
 
-def scores_of(
-    rows: Iterable[Mapping[str, Any]], *, sealed: bool = False
-) -> dict[ItemKey, RecordedScores]:
-    """The scores of recorded samples by item and epoch.
-
-    In ``sealed`` samples the score ``recorded`` is the one that was taken from the others; a log
-    that calls a score so has it under another name.
-    """
-    found = {}
-    for row in rows:
-        scores = dict(row.get("scores") or {})
-        taken = scores.pop(RECORDED_SCORER, None)
-        if taken is not None and not sealed:
-            scores[f"log.{RECORDED_SCORER}"] = taken
-        found[row["id"], row["epoch"]] = RecordedScores(scores, _origin(row))
-    return found
-
-
 def _is_own(file: Path) -> bool:
     return names_schema(inspect_source(str(file)), Limits(), SAMPLE_SCHEMA)
 
@@ -185,7 +154,7 @@ def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[st
 def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
     """Say how the log that samples come from contradicts itself; None when it does not."""
     for row in rows:
-        origin = _origin(row)
+        origin = origin_of(row)
         if origin is not None and origin.contradictions:
             told = "; ".join(origin.contradictions[:MOST_LISTED])
             return f"the log of {origin.name} contradicts itself: {told}"
@@ -223,16 +192,6 @@ def recording_conditions(opened: OpenPack, rows: Sequence[Mapping[str, object]])
 def _is_other_input(row: Mapping[str, object], asked: set[str] | None) -> bool:
     given = row.get("input")
     return asked is not None and isinstance(given, str) and given.strip() not in asked
-
-
-def _origin(row: Mapping[str, object]) -> SampleOrigin | None:
-    found = row.get("origin")
-    if found is None:
-        return None
-    try:
-        return msgspec.convert(found, SampleOrigin)
-    except msgspec.ValidationError as error:
-        raise BadInputError(f"sample {row.get('id')!r}: origin: {error}") from error
 
 
 def _recorded_lines(file: Path) -> bytes:
@@ -616,13 +575,6 @@ def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
 
 def _scorable(row: Row, output: object) -> Scorable:
     return Scorable(row.id, row.input, row.target, output, sample_of(row))
-
-
-def with_recorded(item: Scorable, kept: RecordedScores | None) -> Scorable:
-    """An item with the scores that its log holds, as the scorer ``recorded`` reads them."""
-    if kept is None:
-        return item
-    return msgspec.structs.replace(item, sample={**item.sample, RECORDED_SCORER: kept.sample()})
 
 
 def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:

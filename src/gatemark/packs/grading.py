@@ -11,6 +11,7 @@ import asyncio
 import os
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol, cast
@@ -39,7 +40,7 @@ from gatemark.packs.suites.suite import ArmsReport
 from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import JudgeQualification, Scorable, scorers
-from gatemark.targets.journal import Journals, Reuse
+from gatemark.targets.journal import Journals
 from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
 from gatemark.targets.spec import TargetSpec, build, changed_files, parse_spec, target_identity
@@ -131,6 +132,9 @@ class Graders(Protocol):
     def spent(self, *places: str) -> tuple[int, float | None]:
         """Calls made and money spent, on these places or on all; None for an unknown cost."""
 
+    def cached_counts(self, *places: str) -> dict[str, int]:
+        """How many replies an earlier run had paid for, of judges and of embedding models."""
+
     def changed_files(self) -> dict[str, tuple[str, ...]]:
         """The files of each judge that are not what they were when it was opened."""
 
@@ -150,7 +154,7 @@ class _Judge(NamedTuple):
 class LiveGraders:
     """Judges that are really asked.
 
-    They are opened before the arms, whose code could change them; ``journals`` come later.
+    They are opened before the arms, whose code could change them.
     """
 
     def __init__(
@@ -160,13 +164,15 @@ class LiveGraders:
         *,
         jobs: int,
         open_recording: Callable[[Path], tuple[Mapping[tuple[str, int], Reply | CallError], str]],
+        journals: Journals,
         on_progress: Callable[[str, RunProgress], None] | None = None,
     ) -> None:
-        self.journals: Journals | None = None
+        self.journals = journals
         self._folder = folder
         self._jobs = jobs
         self._on_progress = on_progress
         self._judges: dict[str, _Judge] = {}
+        self._embedded = {suite.id for suite in pack.suites if suite.is_embedded}
         self._outcomes: dict[str, dict[tuple[str, ItemKey], CallOutcome]] = {}
         try:
             for name, judge in pack.judges.items():
@@ -222,16 +228,12 @@ class LiveGraders:
         noted.update({(suite.id, outcome.key): outcome for outcome in done})
 
     async def _run(self, judge: _Judge, calls: list[Call], name: str) -> tuple[CallOutcome, ...]:
-        on_progress, journal = self._on_progress, None
-        reuse: Reuse = "resume"
-        if self.journals is not None:
-            journal = self.journals.open(f"judge-{name}", judge.identity)
-            reuse = self.journals.reuse
-        try:
-            done = await run_calls(
+        on_progress, journals = self._on_progress, self.journals
+        with journals.open(f"judge-{name}", judge.identity) as journal:
+            return await run_calls(
                 judge.target,
                 calls,
-                judge.spec.options(concurrency=self._jobs, reuse=reuse),
+                judge.spec.options(concurrency=self._jobs, reuse=journals.reuse),
                 journal,
                 clock=time.monotonic,
                 sleep=asyncio.sleep,
@@ -241,20 +243,29 @@ class LiveGraders:
                 else lambda progress: on_progress(f"judge {name}", progress),
                 spent=judge.spent,
             )
-        finally:
-            if journal is not None:
-                journal.close()
-        return done
 
     def spent(self, *places: str) -> tuple[int, float | None]:
-        chosen = [
-            one
-            for place in places or self._outcomes
-            for one in self._outcomes.get(place, {}).values()
-        ]
+        chosen = [outcome for _, outcome in self._made(places)]
         costs = [outcome.reply.cost for outcome in chosen if outcome.reply and outcome.attempts]
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
         return sum(outcome.attempts for outcome in chosen), money
+
+    def cached_counts(self, *places: str) -> dict[str, int]:
+        if self.journals.reuse != "cache":
+            return {}
+        return Counter(
+            "embedding models" if suite in self._embedded else "judges"
+            for suite, outcome in self._made(places)
+            if outcome.cached
+        )
+
+    def _made(self, places: tuple[str, ...]) -> list[tuple[str, CallOutcome]]:
+        """The calls that were made for these places or for all, each with its suite."""
+        return [
+            (suite, outcome)
+            for place in places or self._outcomes
+            for (suite, _), outcome in self._outcomes.get(place, {}).items()
+        ]
 
     def changed_files(self) -> dict[str, tuple[str, ...]]:
         return {
@@ -352,6 +363,9 @@ class RecordedGraders:
 
     def spent(self, *_places: str) -> tuple[int, float | None]:
         return 0, 0.0
+
+    def cached_counts(self, *_places: str) -> dict[str, int]:
+        return {}
 
     def changed_files(self) -> dict[str, tuple[str, ...]]:
         return {}

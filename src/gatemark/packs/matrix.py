@@ -30,7 +30,6 @@ from gatemark.packs.run import (
     Session,
     answer_session,
     answer_time_of_run,
-    arm_conditions,
     exam_files,
     forget_session,
     let_go_on_error,
@@ -41,7 +40,7 @@ from gatemark.packs.run import (
     refuse_unpinned_arms,
     sit_exams,
 )
-from gatemark.packs.seal import PackRun, judge_run, seal_run
+from gatemark.packs.seal import PackRun, arm_conditions, judge_run, seal_run
 from gatemark.workspace import Workspace
 
 Need = Literal["all", "any"]
@@ -106,7 +105,7 @@ def run_matrix(
     choices = prepare(workspace, opened, path, choices, waivers)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
-        graders = open_graders(opened, choices, on_progress)
+        graders = open_graders(workspace, opened, choices, on_progress)
         with let_go_on_error({}, graders):
             arms = _open_cells(workspace, opened, choices, cells)
         session = open_session(
@@ -184,7 +183,7 @@ def _cell_run(
         qualifications=answered.qualifications,
         judge_cost=session.graders.spent(cell.name),
         limit=session.choices.limit,
-        conditions=arm_conditions(arms, answers, session.graders),
+        conditions=arm_conditions(arms, answers, session.graders, cell.name, BASELINE, LICENCE),
         baseline_how=session.choices.baseline_how,
         answer_time=answer_time_of_run(session, answers, actor=actor),
         cell=", ".join(f"{axis} {name}" for axis, name in cell.values.items()),

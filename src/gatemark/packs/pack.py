@@ -401,6 +401,10 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         count = math.prod(len(values) for values in self.matrix.values())
         if count > MAX_CELLS:
             found.append(f"the matrix has {count} candidates, at most {MAX_CELLS} are allowed")
+        # What is asked in a run goes by its name, and these two are taken.
+        taken = {"baseline", "licence"}.intersection(*self.matrix.values())
+        if len(self.matrix) == 1 and taken:
+            found += [f"matrix: no candidate can be called {name!r}" for name in sorted(taken)]
         return found
 
     def _adaptive_problems(self) -> list[str]:

@@ -20,11 +20,14 @@ from gatemark.packs.answers import (
     PART_MARK,
     Answer,
     ItemKey,
+    RecordedScores,
     asked_rows,
     read_sample_lines,
     sample_of,
+    scores_of,
+    with_recorded,
 )
-from gatemark.packs.arms import RecordedScores, scores_of, with_recorded, with_replies
+from gatemark.packs.arms import with_replies
 from gatemark.packs.embeddings import Embedded, read_embedded, vectors_name
 from gatemark.packs.exam_suites import (
     SuiteOutcome,

@@ -55,10 +55,6 @@ from gatemark.packs.pack_file import (
 )
 from gatemark.packs.policy import (
     ASKED,
-    CACHED,
-    CHANGED,
-    MODELS,
-    SAME_ARMS,
     PackLook,
     conditions_of,
     limit_of,
@@ -67,6 +63,7 @@ from gatemark.packs.seal import (
     BASELINE_CHOSEN,
     JUDGED_AGAIN,
     PackRun,
+    arm_conditions,
     refuse_changed_version,
     seal_run,
 )
@@ -111,14 +108,17 @@ def run_pack(
     """Run a pack's targets and seal what came out."""
     started_at = workspace.clock()
     opened = open_pack(path)
-    if opened.pack.matrix and choices.candidate is None:
-        raise UsageError(f"{path}: has a matrix of candidates; run it with: gatemark run {path}")
+    if opened.pack.matrix:
+        raise UsageError(
+            f"{path}: has a matrix of candidates, which only the command line runs: "
+            f"gatemark run {path} (all of them), or with --cell {opened.pack.cells()[0].name} (one)"
+        )
     choices = prepare(workspace, opened, path, choices, waivers)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         exams = sit_exams(workspace, opened, exam_files(workspace, opened, choices, Path(folder)))
         if choices.cache:
             refuse_unpinned_arms(opened, choices)
-        graders = open_graders(opened, choices, on_progress)
+        graders = open_graders(workspace, opened, choices, on_progress)
         with let_go_on_error({}, graders):
             arms = open_arms(workspace, opened, choices)
         session = open_session(
@@ -156,14 +156,16 @@ def prepare(
 
 
 def open_graders(
-    opened: OpenPack, choices: RunChoices, on_progress: OnProgress | None
+    workspace: Workspace, opened: OpenPack, choices: RunChoices, on_progress: OnProgress | None
 ) -> LiveGraders:
     """Open the judges of a pack, before any code of an arm runs."""
+    cache = workspace.cache_folder if choices.cache else None
     return LiveGraders(
         opened.pack,
         opened.folder,
         jobs=choices.jobs,
         open_recording=open_recording,
+        journals=Journals(cache, is_new=not choices.resume),
         on_progress=on_progress,
     )
 
@@ -183,9 +185,8 @@ def open_session(
         folder = workspace.run_folder(_run_key(opened, arms, graders, scoring_of(opened)))
         if not choices.resume:
             _set_aside(folder, on_notice)
-        cache = workspace.cache_folder if choices.cache else None
-        graders.journals = journals = Journals(folder, cache, is_new=not choices.resume)
-        return Session(opened, arms, graders, choices, journals, on_progress, folder)
+        graders.journals.folder = folder
+        return Session(opened, arms, graders, choices, graders.journals, on_progress, folder)
 
 
 def forget_session(session: Session, results: Sequence[Result], on_notice: OnNotice | None) -> None:
@@ -306,36 +307,6 @@ def answer_time_of_run(
             f"{recorded:%Y-%m-%d %H:%M:%SZ}"
         )
     return AnswerTime(stated.astimezone(UTC), stated_by=actor)
-
-
-def arm_conditions(
-    arms: Mapping[str, ArmSource], arm_answers: Mapping[str, ArmAnswers], graders: Graders
-) -> dict[str, str]:
-    """What the way the arms are called means for the verdict, the candidate's part first."""
-    changed = {name: arm.changed_files() for name, arm in arms.items()}
-    changed |= {f"judge {name}": files for name, files in graders.changed_files().items()}
-    told: dict[str, dict[str, None]] = {}
-    for arm in arms.values():
-        for name, why in arm.conditions.items():
-            told.setdefault(name, {})[why] = None
-    for name, files in changed.items():
-        if files:
-            why = f"{name}: {', '.join(files[:MAX_LISTED])} changed during the run; run it again"
-            told.setdefault(CHANGED, {})[why] = None
-    if BASELINE in arms and arms[CANDIDATE].identity == arms[BASELINE].identity:
-        why = "candidate and baseline are the same, so nothing was compared"
-        told.setdefault(SAME_ARMS, {})[why] = None
-    for name, answers in arm_answers.items():
-        if len(answers.models) > 1 and arms[name].spec.is_unpinned_endpoint:
-            why = (
-                f"{name}: several models answered ({', '.join(answers.models[:MAX_LISTED])}); name "
-                "one of them, or vouch for the mixture with version: in the target"
-            )
-            told.setdefault(MODELS, {})[why] = None
-        if answers.cached_count:
-            why = f"{answers.cached_count} answers of the {name} were reused (--cache)"
-            told.setdefault(CACHED, {})[why] = None
-    return {name: "; ".join(reasons) for name, reasons in told.items()}
 
 
 def sit_exams(

@@ -23,14 +23,18 @@ from gatemark.evidence.settings_file import place_in, settings_text
 from gatemark.packs.arms import ArmAnswers, ArmSource
 from gatemark.packs.embeddings import vectors_name
 from gatemark.packs.exam_suites import SuiteOutcome
-from gatemark.packs.grading import LICENCE, SuiteQualification, replies_name
+from gatemark.packs.grading import LICENCE, Graders, SuiteQualification, replies_name
 from gatemark.packs.judge import PackDecision, PackEvidence, judge_pack
 from gatemark.packs.pack import RULES_SETTING, Pack, read_pack
 from gatemark.packs.pack_file import BASELINE, CANDIDATE, OpenPack, scorer_code, scoring_of
 from gatemark.packs.policy import (
     ASKED,
+    CACHED,
+    CHANGED,
     IN_PROCESS,
+    MODELS,
     POOLED,
+    SAME_ARMS,
     UNASKED,
     conditions_of,
     limit_of,
@@ -47,7 +51,47 @@ SCORER_CODE = "scorer_code."
 CELL = "matrix.cell"
 """In the runtime of a result: which candidate of a matrix it judges."""
 EVIDENCE_TYPE = "application/octet-stream"
+MAX_LISTED = 20
 _MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
+
+
+def arm_conditions(
+    arms: Mapping[str, ArmSource],
+    arm_answers: Mapping[str, ArmAnswers],
+    graders: Graders,
+    *graded: str,
+) -> dict[str, str]:
+    """What the way the arms are called means for the verdict, the candidate's part first.
+
+    ``graded`` names what graders were asked about, when the verdict does not rest on all of it.
+    """
+    changed = {name: arm.changed_files() for name, arm in arms.items()}
+    changed |= {f"judge {name}": files for name, files in graders.changed_files().items()}
+    told: dict[str, dict[str, None]] = {}
+    for arm in arms.values():
+        for name, why in arm.conditions.items():
+            told.setdefault(name, {})[why] = None
+    for name, files in changed.items():
+        if files:
+            why = f"{name}: {', '.join(files[:MAX_LISTED])} changed during the run; run it again"
+            told.setdefault(CHANGED, {})[why] = None
+    if BASELINE in arms and arms[CANDIDATE].identity == arms[BASELINE].identity:
+        why = "candidate and baseline are the same, so nothing was compared"
+        told.setdefault(SAME_ARMS, {})[why] = None
+    reused: dict[str, int] = {}
+    for name, answers in arm_answers.items():
+        if len(answers.models) > 1 and arms[name].spec.is_unpinned_endpoint:
+            why = (
+                f"{name}: several models answered ({', '.join(answers.models[:MAX_LISTED])}); name "
+                "one of them, or vouch for the mixture with version: in the target"
+            )
+            told.setdefault(MODELS, {})[why] = None
+        reused[f"answers of the {name}"] = answers.cached_count
+    reused |= {f"replies of {who}": count for who, count in graders.cached_counts(*graded).items()}
+    for what, count in reused.items():
+        if count:
+            told.setdefault(CACHED, {})[f"{count} {what} were reused (--cache)"] = None
+    return {name: "; ".join(reasons) for name, reasons in told.items()}
 
 
 class PackRun(msgspec.Struct, frozen=True):

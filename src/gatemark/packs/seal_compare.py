@@ -22,7 +22,8 @@ from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.port import BlobStore
-from gatemark.packs.arms import recorded_rows, scores_of
+from gatemark.packs.answers import scores_of
+from gatemark.packs.arms import recorded_rows
 from gatemark.samples.compare import CompareRequest, compare_files
 from gatemark.samples.compare_verdict import FIRST_RULES, RULES, CompareSettings
 from gatemark.samples.importer import ReadOptions

@@ -5,6 +5,9 @@ each of which ends in a ``check`` over the bytes before it. One line is one writ
 process leaves at most one torn line, at the end; reopening cuts it. A line damaged in another
 way is set aside and reported, and its call is simply made again. The file serves two ends:
 ``resume`` finds a call by content, pins, id and epoch; ``cache`` finds it without the id.
+
+What is examined may be able to write here while it runs. So a run takes nothing from a file that
+changed since the run began, or since the run closed it.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final, Literal, Self, cast, get_args
+from typing import Annotated, Any, BinaryIO, Final, Literal, NamedTuple, Self, cast, get_args
 
 import msgspec
 
@@ -32,6 +35,10 @@ MAX_LINE_BYTES: Final = 256 * 1024 * 1024
 SYNC_EVERY_S: Final = 0.5
 LISTED_LINES: Final = 20
 _CHECK_BYTES: Final = 8
+_CHANGED: Final = (
+    "changed since this run began; something in this run, or another run, writes into the store "
+    "(isolate: true keeps a Python target out of it)"
+)
 _TAIL_BYTES: Final = len(b',"check":""}') + 2 * _CHECK_BYTES
 
 Clock = Callable[[], float]
@@ -61,6 +68,14 @@ class JournalEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError(
                 f"journal entry {self.id!r} needs a reply or an error, not both"
             )
+
+
+class _Place(NamedTuple):
+    """Where a line lies, and the check that it had when it was read or written."""
+
+    offset: int
+    length: int
+    tail: bytes
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -116,8 +131,9 @@ class Journal:
         self.path = path
         self._clock = clock
         self._sync_every_s = sync_every_s
-        self._exact: dict[tuple[str, str], tuple[int, int]] = {}
-        self._by_content: dict[str, tuple[int, int]] = {}
+        self._exact: dict[tuple[str, str], _Place] = {}
+        self._by_content: dict[str, _Place] = {}
+        self._content = hashlib.blake2b()
         self._unsynced = False
         self._fd = _open_alone(path)
         with ExitStack() as undo:
@@ -134,6 +150,11 @@ class Journal:
 
     def __len__(self) -> int:
         return len(self._exact)
+
+    @property
+    def content(self) -> str:
+        """The digest of every line that was read or written here."""
+        return self._content.hexdigest()
 
     def find(self, key: str, call_id: str, reuse: Reuse) -> JournalEntry | None:
         """The finished call, if there is one; a cache holds replies, so it never gives errors."""
@@ -152,7 +173,7 @@ class Journal:
         if len(line) > MAX_LINE_BYTES:
             raise InvalidValueError(f"journal line for {entry.id!r} is over {MAX_LINE_BYTES} bytes")
         self._write(line)
-        self._remember(entry, self._end, len(line) - 1)
+        self._remember(entry, line[:-1], self._end)
         self._end += len(line)
         self._unsynced = True
         if self._clock() - self._synced_at >= self._sync_every_s:
@@ -182,14 +203,18 @@ class Journal:
             os.ftruncate(self._fd, self._end)
             raise
 
-    def _read(self, place: tuple[int, int]) -> JournalEntry | None:
-        offset, length = place
-        return decode_line(os.pread(self._fd, length, offset))
+    def _read(self, place: _Place) -> JournalEntry | None:
+        line = os.pread(self._fd, place.length, place.offset)
+        if line[-_TAIL_BYTES:] != place.tail:
+            raise IntegrityError(f"{self.path}: {_CHANGED}")
+        return decode_line(line)
 
-    def _remember(self, entry: JournalEntry, offset: int, length: int) -> None:
-        self._exact[entry.key, entry.id] = (offset, length)
+    def _remember(self, entry: JournalEntry, line: bytes, offset: int) -> None:
+        place = _Place(offset, len(line), line[-_TAIL_BYTES:])
+        self._content.update(place.tail)
+        self._exact[entry.key, entry.id] = place
         if entry.reply is not None:
-            self._by_content[entry.key] = (offset, length)
+            self._by_content[entry.key] = place
 
     def _recover(self) -> Damage:
         damaged: list[int] = []
@@ -203,19 +228,19 @@ class Journal:
                     torn_bytes = length
                     os.ftruncate(self._fd, offset)
                     break
-                if body is None:
+                if line is None or body is None:
                     damaged_count += 1
                     if len(damaged) < LISTED_LINES:
                         damaged.append(number)
                 else:
-                    self._admit(body, offset, length, number)
+                    self._admit(body, line, offset, number)
                 self._end = offset + length + 1
                 if not terminated:
                     os.write(self._fd, b"\n")
                     break
         return Damage(damaged_count, tuple(damaged), torn_bytes)
 
-    def _admit(self, body: bytes, offset: int, length: int, number: int) -> None:
+    def _admit(self, body: bytes, line: bytes, offset: int, number: int) -> None:
         try:
             entry = msgspec.json.decode(body, type=JournalEntry)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -226,7 +251,7 @@ class Journal:
             raise BadInputError(
                 f"{self.path}:{number}: journal version must be {VERSION}, got {entry.v}"
             )
-        self._remember(entry, offset, length)
+        self._remember(entry, line, offset)
 
 
 def _open_alone(path: Path) -> int:
@@ -273,13 +298,14 @@ def _check(body: bytes) -> bytes:
 
 
 class Journals:
-    """The journals of one run."""
+    """The journals of one run, made before any code of an arm runs; ``folder`` is set later."""
 
-    def __init__(self, folder: Path, cache: Path | None = None, *, is_new: bool = False) -> None:
-        self._folder = folder
+    def __init__(self, cache: Path | None = None, *, is_new: bool = False) -> None:
+        self.folder = Path()
         self._cache = cache
         self._is_new = is_new
-        self._opened: set[str] = set()
+        self._opened: dict[Path, Journal] = {}
+        self._before = {} if cache is None else _states(cache)
 
     @property
     def reuse(self) -> Reuse:
@@ -290,19 +316,47 @@ class Journals:
         """The journal of an arm or a judge; ``identity`` is that of the target behind it."""
         name = name.replace(" ", "-").replace("/", "+")
         if self._cache is None:
-            path = self._folder / f"{name}.journal"
+            path = self.folder / f"{name}.journal"
         else:
             pins = digest(dict(identity)).removeprefix(DIGEST_PREFIX)[:32]
             path = self._cache / f"{name}-{pins}.journal"
         make_private_folder(path.parent)
-        if self._is_new and self._cache is None and name not in self._opened and path.exists():
-            # A candidate that can write here could answer in the baseline's place.
+        earlier = self._opened.get(path)
+        if earlier is None:
+            self._refuse_changed(path)
+        journal = Journal(path, clock=time.monotonic)
+        if earlier is not None and earlier.content != journal.content:
+            journal.close()
+            raise IntegrityError(f"{path}: {_CHANGED}")
+        self._opened[path] = journal
+        return journal
+
+    def _refuse_changed(self, path: Path) -> None:
+        """A candidate that can write here could answer in the place of a baseline or a judge."""
+        if self._cache is not None and _state(path) != self._before.get(path.name):
+            raise IntegrityError(f"{path}: {_CHANGED}")
+        if self._cache is None and self._is_new and path.exists():
             raise IntegrityError(
                 f"{path}: was written before anybody asked; something in this run writes into the "
                 "store (isolate: true keeps a Python target out of it)"
             )
-        self._opened.add(name)
-        return Journal(path, clock=time.monotonic)
+
+
+_State = tuple[int, int, int, int]
+
+
+def _states(folder: Path) -> dict[str, _State]:
+    found = {path.name: _state(path) for path in folder.glob("*.journal")}
+    return {name: state for name, state in found.items() if state is not None}
+
+
+def _state(path: Path) -> _State | None:
+    """What tells a file from one that was written since; None when there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 UNSCORED = "unscored"

@@ -62,7 +62,10 @@ choice_options = OptionGroup(
         help="Mode that services are asked in.",
     ),
     labels=click.option(
-        "--labels", metavar="FILE", help="Decisions of people or Atlas, as JSON Lines."
+        "--labels",
+        "--reference-labels",
+        metavar="FILE",
+        help="Decisions of people or Atlas, as JSON Lines.",
     ),
     policy=click.option(
         "--policy",
