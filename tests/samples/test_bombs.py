@@ -50,3 +50,10 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         ran = bounded(*command, *more)
         assert (command, ran.returncode) == (command, 2)
         assert "expected a regular file" in ran.stderr
+
+
+def test_a_report_of_millions_of_arrays_is_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "report.json"
+    bomb.write_bytes(b"[" + b"[]," * (11 << 20) + b"[]]")
+    ran = bounded("overhead", "verify", bomb, "--bare", bomb)
+    assert (ran.returncode, "arrays and objects" in ran.stderr) == (2, True)

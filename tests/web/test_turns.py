@@ -52,7 +52,7 @@ class Stage:
         async def send(_: Message) -> None:
             pass
 
-        scope = {"type": "http", "method": method, "name": name}
+        scope = {"type": "http", "method": method, "name": name, "query_string": b""}
         scope |= {"headers": [(b"host", b"localhost")], "client": ("127.0.0.1", 1)}
         return asyncio.create_task(self.guards(scope, receive, send))
 

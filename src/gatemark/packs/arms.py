@@ -300,7 +300,7 @@ def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) ->
     history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
     # It signs sessions. Elsewhere than in the store it would be a file like any other.
     key = os.environ.get("GATEMARK_SESSION_KEY")
-    return (store, *data, *history, *([Path(key)] if key else []))
+    return (store, *data, *history, *([Path(key).resolve()] if key else []))
 
 
 def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:

@@ -42,6 +42,8 @@ from gatemark.exams.overhead.policy import (
 from gatemark.workspace import Workspace
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
+MAX_CONTAINERS: Final = 1_000_000
+"""Arrays and objects of a report; each takes far more memory than its two bytes."""
 RELATIVE: Final = 1e-9
 ABSOLUTE: Final = 1e-12
 SCHEMA_CHECK: Final = "report.schema"
@@ -178,7 +180,10 @@ def _read(path: str) -> dict[str, object]:
     source = inspect_source(path)
     if source.byte_count > MAX_REPORT_BYTES:
         raise BadInputError(f"{path}: larger than {MAX_REPORT_BYTES} bytes")
-    value, problems = parse_strictly(Path(path).read_bytes(), max_depth=64)
+    data = Path(path).read_bytes()
+    if data.count(b"[") + data.count(b"{") > MAX_CONTAINERS:
+        raise BadInputError(f"{path}: has more than {MAX_CONTAINERS} arrays and objects")
+    value, problems = parse_strictly(data, max_depth=64)
     if problems:
         raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
     if not isinstance(value, dict):
