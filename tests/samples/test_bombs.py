@@ -57,3 +57,19 @@ def test_a_report_of_millions_of_arrays_is_refused(tmp_path: Path) -> None:
     bomb.write_bytes(b"[" + b"[]," * (11 << 20) + b"[]]")
     ran = bounded("overhead", "verify", bomb, "--bare", bomb)
     assert (ran.returncode, "arrays and objects" in ran.stderr) == (2, True)
+
+
+def test_decisions_with_millions_of_arrays_are_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "decision.json"
+    bomb.write_bytes(b"[" + b"[]," * (2 << 20) + b"[]]")
+    ran = bounded("attribute", bomb)
+    assert (ran.returncode, "arrays and objects" in ran.stderr) == (2, True)
+
+
+def test_millions_of_blank_lines_before_the_first_record_are_only_counted(tmp_path: Path) -> None:
+    """Cutting them off one by one would copy the rest each time, for hours."""
+    bomb = tmp_path / "arm.jsonl"
+    bomb.write_bytes(b"\n \n\t\r\n" + b"\n" * (24 << 20) + b"  {}\n")
+    ran = bounded("score", "overhead", "--bare", bomb, "--guarded", bomb)
+    assert ran.returncode == 2
+    assert f'arm.jsonl:{3 + (24 << 20) + 1}: key "arm" is missing' in ran.stderr

@@ -12,7 +12,7 @@ from gatemark.attribution.decision import NAME, PlannedDecision
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import inspect_source, parse_strictly
+from gatemark.evidence.source import inspect_source, parse_strictly, refuse_many_containers
 
 MAX_FILE_BYTES: Final = 64 * 1024 * 1024
 MAX_DEPTH: Final = 64
@@ -56,9 +56,11 @@ def read_bounded(path: str) -> bytes:
     try:
         if inspect_source(path).byte_count > MAX_FILE_BYTES:
             raise BadInputError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
-        return Path(path).read_bytes()
+        data = Path(path).read_bytes()
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror or error}") from error
+    refuse_many_containers(path, data)
+    return data
 
 
 def _record(line: bytes) -> tuple[PlannedDecision | None, list[str]]:

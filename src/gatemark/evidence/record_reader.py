@@ -115,11 +115,10 @@ class RecordReader:
             if block.overlong:
                 yield block
                 return
-            left = block.data
-            while left and not self.received:
+            left = self._past_blank(block.data)
+            if left:
                 line, _, left = left.partition(b"\n")
                 self._take_head(line)
-            if self.received:
                 break
         if self.head is None or schema.body is None:
             return
@@ -128,10 +127,16 @@ class RecordReader:
             yield Block(left)
         yield from blocks
 
+    def _past_blank(self, lines: bytes) -> bytes:
+        """Return what follows the blank lines at the start, of which there may be millions."""
+        blank = len(lines) - len(lines.lstrip())
+        end = len(lines) if blank == len(lines) else lines.rfind(b"\n", 0, blank) + 1
+        is_cut = end > 0 and not lines.endswith(b"\n", 0, end)
+        self.line_count += lines.count(b"\n", 0, end) + is_cut
+        return lines[end:]
+
     def _take_head(self, line: bytes) -> None:
         self.line_count += 1
-        if not line.strip():
-            return
         self.head, problems = self._admit_line(line)
         if problems:
             self._refuse(problems)

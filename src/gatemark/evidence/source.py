@@ -434,6 +434,15 @@ class _BadJSONError(ValueError):
     pass
 
 
+MAX_CONTAINERS: Final = 1_000_000
+
+
+def refuse_many_containers(path: str, data: bytes) -> None:
+    """Refuse a document whose arrays and objects would take gigabytes once they are read."""
+    if data.count(b"[") + data.count(b"{") > MAX_CONTAINERS:
+        raise BadInputError(f"{path}: has more than {MAX_CONTAINERS:,} arrays and objects")
+
+
 def parse_strictly(
     line: bytes, *, max_depth: int, show: bool = True
 ) -> tuple[Any, tuple[Problem, ...]]:

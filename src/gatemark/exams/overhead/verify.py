@@ -24,6 +24,7 @@ from gatemark.evidence.source import (
     inspect_source,
     parse_strictly,
     quoted,
+    refuse_many_containers,
 )
 from gatemark.exams.overhead.document import OverheadReport
 from gatemark.exams.overhead.exam import examine_overhead
@@ -42,7 +43,6 @@ from gatemark.exams.overhead.policy import (
 from gatemark.workspace import Workspace
 
 MAX_REPORT_BYTES: Final = 64 * 1024 * 1024
-MAX_CONTAINERS: Final = 1_000_000
 """Arrays and objects of a report; each takes far more memory than its two bytes."""
 RELATIVE: Final = 1e-9
 ABSOLUTE: Final = 1e-12
@@ -181,8 +181,7 @@ def _read(path: str) -> dict[str, object]:
     if source.byte_count > MAX_REPORT_BYTES:
         raise BadInputError(f"{path}: larger than {MAX_REPORT_BYTES} bytes")
     data = Path(path).read_bytes()
-    if data.count(b"[") + data.count(b"{") > MAX_CONTAINERS:
-        raise BadInputError(f"{path}: has more than {MAX_CONTAINERS} arrays and objects")
+    refuse_many_containers(path, data)
     value, problems = parse_strictly(data, max_depth=64)
     if problems:
         raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))
