@@ -18,7 +18,7 @@ from typing import NamedTuple
 from bench.measure import Cost, Line, gatemark, run
 
 FEW, MANY = 100, 10_000
-PEERS = {"pydantic_evals": "pydantic-evals", "deepeval": "DeepEval"}
+PEERS = {"pydantic_evals": "pydantic-evals", "deepeval": "DeepEval", "inspect_ai": "Inspect"}
 
 TARGET = """
 def answer(text):

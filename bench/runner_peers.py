@@ -56,6 +56,34 @@ def deepeval(count: int) -> None:
     )
 
 
+def inspect_ai(count: int) -> None:
+    """Its log is written, as Gatemark's result is; no model is asked."""
+    inspect: Any = importlib.import_module("inspect_ai")
+    dataset: Any = importlib.import_module("inspect_ai.dataset")
+    scorer: Any = importlib.import_module("inspect_ai.scorer")
+    solving: Any = importlib.import_module("inspect_ai.solver")
+
+    @solving.solver
+    def last_digit() -> Any:
+        async def solve(state: Any, generate: Any) -> Any:
+            state.output.completion = answer(state.input_text)
+            return state
+
+        return solve
+
+    samples = [
+        dataset.Sample(id=f"digit-{place:06d}", input=text, target=right)
+        for place, (text, right) in enumerate(questions(count))
+    ]
+    task = inspect.Task(dataset=samples, solver=last_digit(), scorer=scorer.exact())
+    (log,) = inspect.eval(task, model="mockllm/model", display="none", log_dir="logs")
+    if log.status != "success":
+        raise SystemExit(f"Inspect ended with {log.status}: {log.error}")
+
+
+PEERS = {"pydantic_evals": pydantic_evals, "deepeval": deepeval, "inspect_ai": inspect_ai}
+
+
 def main(peer: str, count: int) -> None:
     """Run in an empty folder, because DeepEval makes one of its own wherever it is started."""
     asked: list[str] = []
@@ -68,7 +96,7 @@ def main(peer: str, count: int) -> None:
     sys.addaudithook(refuse_network)
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        {"pydantic_evals": pydantic_evals, "deepeval": deepeval}[peer](count)
+        PEERS[peer](count)
         os.chdir("/")
     if asked:
         raise SystemExit(f"{peer} wanted the network: {asked[0]}")
