@@ -65,7 +65,7 @@ def inspect_ai(count: int) -> None:
 
     @solving.solver
     def last_digit() -> Any:
-        async def solve(state: Any, generate: Any) -> Any:
+        async def solve(state: Any, _generate: Any) -> Any:
             state.output.completion = answer(state.input_text)
             return state
 
