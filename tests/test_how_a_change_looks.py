@@ -66,7 +66,8 @@ def copy(tmp_path: Path) -> Path:
     for folder in ("src/gatemark", "tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
         ignore = ignored if folder.startswith("tests") else shutil.ignore_patterns("__pycache__")
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignore)
-    shutil.copy(ROOT / "tests/conftest.py", tmp_path / "tests/conftest.py")
+    for name in ("conftest.py", "postgres_server.py"):
+        shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     return tmp_path
 
 
