@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -60,10 +61,7 @@ def canonical_bytes(value: object) -> bytes:
 
 
 def _ordered(value: Any) -> Any:
-    """Return a value so that msgspec, which is compiled, writes what RFC 8785 asks for.
-
-    The library of the standard is Python; it writes the few numbers on which the two differ.
-    """
+    """Return a value so that msgspec, which is compiled, writes what RFC 8785 asks for."""
     kind = type(value)
     if kind is str or value is None or kind is bool:
         return value
@@ -74,8 +72,8 @@ def _ordered(value: Any) -> Any:
         except TypeError:  # members of an enum have a text; other names are refused
             value = _one_level(value)
             ascii_only = "".join(value).isascii()
-        names = sorted(value) if ascii_only else sorted(value, key=_utf16)
-        return {name: _ordered(value[name]) for name in names}
+        order = None if ascii_only else lambda name: name.encode("utf-16-be")
+        return {name: _ordered(value[name]) for name in sorted(value, key=order)}
     if kind is list:
         return [_ordered(inner) for inner in value]
     if kind is int or kind is float:
@@ -92,14 +90,9 @@ def _number(value: float) -> object:
     return msgspec.Raw(rfc8785.dumps(value))
 
 
-def _utf16(name: str) -> bytes:
-    return name.encode("utf-16-be")
-
-
 def plain(value: object) -> Any:
     """Return a value as JSON types, without later fields that say nothing."""
-    kind = type(value)
-    if kind in _SCALARS:
+    if type(value) in _SCALARS:
         return value
     if isinstance(value, dict):
         return {
@@ -113,25 +106,34 @@ def plain(value: object) -> Any:
 
 def _one_level(value: object) -> Any:
     """Return a value as a JSON type, with its members as they are."""
+    if isinstance(value, msgspec.Struct) and not value.__struct_config__.array_like:
+        return _members(value)
     if isinstance(value, Mapping):
         return {msgspec.to_builtins(name): inner for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return list(value)
-    if not isinstance(value, msgspec.Struct) or value.__struct_config__.array_like:
-        return msgspec.to_builtins(value)
+    return list(value) if isinstance(value, list | tuple) else msgspec.to_builtins(value)
+
+
+def _members(value: msgspec.Struct) -> dict[str, object]:
     config = value.__struct_config__
     # Where a struct leaves out defaults, its own encoding decides which members there are.
     kept = msgspec.to_builtins(value) if config.omit_defaults else None
-    members = {} if config.tag is None else {config.tag_field: config.tag}
-    later = _LATER_FIELDS.get(type(value), ())
-    fields = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
-    for encoded, field in fields:
+    members: dict[str, object] = {}
+    if config.tag_field is not None:
+        members[config.tag_field] = config.tag
+    for encoded, field, is_later in _fields(type(value)):
         inner = getattr(value, field)
         if inner is msgspec.UNSET or not (kept is None or encoded in kept):
             continue
-        if not (encoded in later and _says_nothing(inner)):
+        if not (is_later and _says_nothing(inner)):
             members[encoded] = inner
     return members
+
+
+@cache
+def _fields(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, bool], ...]:
+    later = _LATER_FIELDS.get(kind, {})
+    names = zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True)
+    return tuple((encoded, field, encoded in later) for encoded, field in names)
 
 
 def _says_nothing(value: object) -> bool:

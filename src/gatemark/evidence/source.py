@@ -510,6 +510,8 @@ def _has_lone_surrogate(value: object) -> bool:
 
 def depth(value: object) -> int:
     """Return the nesting depth of a value."""
+    if isinstance(value, dict) and not any(isinstance(one, dict | list) for one in value.values()):
+        return 1
     return max(
         (level for item, level in _inside(value) if isinstance(item, dict | list)), default=0
     )
