@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from gatemark.samples.gathering import Gathering, error_of, short_text
-from gatemark.samples.importer import ForeignFile, Imported, LogExperiment, ReadOptions, Refusal
+from gatemark.samples.importer import (
+    ForeignFile,
+    Imported,
+    Importer,
+    LogExperiment,
+    ReadOptions,
+    Refusal,
+)
 from gatemark.samples.spans import TraceSpan, by_trace, root_of
 
 ReadSpans = Callable[[ForeignFile], Iterator[tuple[str, TraceSpan | Refusal]]]
@@ -44,6 +51,20 @@ def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
                 torn.add(span.trace)
     whole = (span for span in known.values() if span.trace not in torn)
     return Traces(by_trace(whole), refused, repeats)
+
+
+def trace_importer(
+    name: str, summary: str, sniff: Callable[[bytes, str], bool], reader: ReadSpans
+) -> Importer:
+    """Return an importer of one sample per trace; spans of a trace may lie in several files."""
+    return Importer(
+        name=name,
+        summary=summary,
+        sniff=sniff,
+        arms=lambda files, _options: trace_arms(files, reader),
+        read=lambda files, options: trace_samples(name, files, options, reader),
+        joint=True,
+    )
 
 
 def trace_arms(files: Sequence[ForeignFile], reader: ReadSpans) -> tuple[LogExperiment, ...]:

@@ -18,14 +18,10 @@ from gatemark.samples.foreign_json import decode, key_paths, lines
 from gatemark.samples.gathering import usable_id
 from gatemark.samples.importer import (
     ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
     Refusal,
 )
 from gatemark.samples.spans import SpanKind, TraceScore, TraceSpan
-from gatemark.samples.trace_samples import trace_arms, trace_samples
+from gatemark.samples.trace_samples import trace_importer
 
 NAME: Final = "chat-log"
 CORRECT: Final = "correct"
@@ -210,21 +206,9 @@ def sniff(head: bytes, _filename: str) -> bool:
     return {"messages[].role", "messages[].content"} <= paths and "samples" not in paths
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """All conversations together."""
-    return trace_arms(files, read_spans)
-
-
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per conversation."""
-    return trace_samples(NAME, files, options, read_spans)
-
-
-IMPORTER = Importer(
-    name=NAME,
-    summary="Conversations of agents as JSON, group chats or chat APIs: one per conversation.",
-    sniff=sniff,
-    arms=arms,
-    read=read,
-    joint=True,
+IMPORTER = trace_importer(
+    NAME,
+    "Conversations of agents as JSON, group chats or chat APIs: one per conversation.",
+    sniff,
+    read_spans,
 )

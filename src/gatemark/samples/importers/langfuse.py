@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
@@ -12,13 +12,9 @@ from gatemark.samples import spans
 from gatemark.samples.foreign_json import decode, key_paths, lines, rows, without_bom
 from gatemark.samples.importer import (
     ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
     Refusal,
 )
-from gatemark.samples.trace_samples import trace_arms, trace_samples
+from gatemark.samples.trace_samples import trace_importer
 
 _KINDS: Final[dict[str, spans.SpanKind]] = {
     "GENERATION": "model",
@@ -127,21 +123,9 @@ def sniff(head: bytes, _filename: str) -> bool:
     return any(paths >= {f"{prefix}{mark}" for mark in _MARKS} for prefix in ("", "[]."))
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """All traces together."""
-    return trace_arms(files, read_spans)
-
-
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per trace; observations of one trace may lie in several files."""
-    return trace_samples(NAME, files, options, read_spans)
-
-
-IMPORTER = Importer(
-    name=NAME,
-    summary="Langfuse's exported observations (JSON Lines or JSON): one sample per trace.",
-    sniff=sniff,
-    arms=arms,
-    read=read,
-    joint=True,
+IMPORTER = trace_importer(
+    NAME,
+    "Langfuse's exported observations (JSON Lines or JSON): one sample per trace.",
+    sniff,
+    read_spans,
 )

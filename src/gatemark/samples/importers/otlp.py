@@ -6,7 +6,7 @@ There is one ``TracesData`` per file or per line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -16,13 +16,9 @@ from gatemark.samples.foreign_json import decode, key_paths, lines
 from gatemark.samples.gathering import score_number, short_text
 from gatemark.samples.importer import (
     ForeignFile,
-    Imported,
-    Importer,
-    LogExperiment,
-    ReadOptions,
     Refusal,
 )
-from gatemark.samples.trace_samples import trace_arms, trace_samples
+from gatemark.samples.trace_samples import trace_importer
 
 _ERROR: Final = (2, "STATUS_CODE_ERROR")
 _EVALUATION_EVENT: Final = "gen_ai.evaluation.result"
@@ -243,21 +239,9 @@ def sniff(head: bytes, _filename: str) -> bool:
     return "resourceSpans" in key_paths(head)
 
 
-def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """All traces together."""
-    return trace_arms(files, read_spans)
-
-
-def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per trace; spans of one trace may lie in several files."""
-    return trace_samples(NAME, files, options, read_spans)
-
-
-IMPORTER = Importer(
-    name=NAME,
-    summary="OpenTelemetry traces (OTLP JSON), GenAI or OpenInference attributes: one per trace.",
-    sniff=sniff,
-    arms=arms,
-    read=read,
-    joint=True,
+IMPORTER = trace_importer(
+    NAME,
+    "OpenTelemetry traces (OTLP JSON), GenAI or OpenInference attributes: one per trace.",
+    sniff,
+    read_spans,
 )
