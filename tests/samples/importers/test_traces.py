@@ -652,7 +652,7 @@ attribute_names = st.sampled_from(
 def survives(importer: Any, body: Any) -> None:
     file = ForeignFile("t.json", json.dumps(body).encode())
     try:
-        found = importer.read([file], ReadOptions())
+        found = importer.IMPORTER.read([file], ReadOptions())
     except BadInputError:
         return
     assert found.tool == importer.NAME
