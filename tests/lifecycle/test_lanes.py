@@ -45,7 +45,9 @@ class LaneStore:
         Path("pack.yaml").write_text(json.dumps(pack))
         lines = "".join(json.dumps(record) + "\n" for record in good_lane())
         Path("d.jsonl").write_text(lines)
-        ran = self("run", "pack.yaml", "--answered-at", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "--json")
+        ran = self(
+            "run", "pack.yaml", "--answered-at", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "--json"
+        )
         assert ran.code == 0, ran.out
         found: str = ran.json["id"]
         return found

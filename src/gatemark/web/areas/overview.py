@@ -198,13 +198,15 @@ def open_steps(
 ) -> tuple[OpenStep, ...]:
     """Every step that is up for a vote, with what a vote would be bound to."""
     names = asset_names(workspace) if asset is None else (asset,)
-    found = []
+    found: list[OpenStep] = []
     for name in names:
         state = read_state(workspace, name)
         for environment, place in sorted(state.asset.places.items()):
-            for track in place.tracks.values():
-                if _next_voted(state, environment, track) is not None:
-                    found.append(_open_step(workspace, identity, state, environment, track.version))
+            found.extend(
+                _open_step(workspace, identity, state, environment, track.version)
+                for track in place.tracks.values()
+                if _next_voted(state, environment, track) is not None
+            )
     return tuple(found)
 
 
