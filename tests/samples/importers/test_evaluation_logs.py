@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.drift.test_page import day, signal
 from tests.samples.importers.test_traces import (
     attributes,
     document,
@@ -27,7 +28,6 @@ from gatemark.drift.views.evaluation_events import otlp_lines
 from gatemark.samples.importer import ForeignFile
 from gatemark.samples.importers import otlp
 from gatemark.samples.spans import TraceEvaluation, TraceScore
-from tests.drift.test_page import day, signal
 
 Run = Callable[..., Any]
 EVENT = "gen_ai.evaluation.result"
