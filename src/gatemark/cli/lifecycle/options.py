@@ -109,14 +109,10 @@ def acting_workspace(store: str, actor: str | None, *, must_exist: bool = True) 
 
 def anchor(workspace: Workspace, *, is_daily: bool = False) -> None:
     """Sign a checkpoint after a promotion; whatever is wrong with it never stops one."""
-    is_first = not workspace.signing_key_file.exists()
-    problem = keep_anchored(
-        workspace.acting_as(SYSTEM), workspace.signing_key_file, is_daily=is_daily
-    )
+    key = workspace.signing_key_file
+    problem = keep_anchored(workspace.acting_as(SYSTEM), key, is_daily=is_daily)
     if problem is not None:
         say(problem, err=True)
-    elif is_first and workspace.signing_key_file.exists():
-        say(f"signing key made: {workspace.signing_key_file}; keep it elsewhere too", err=True)
 
 
 def show_acted(*several: CommandResult, unchanged: str, json: bool) -> None:
