@@ -377,7 +377,7 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     models: tuple[str, ...]
     answered_at: datetime | None = None
     """When the oldest answer was given; None unless every answer says when."""
-    cached_count: int = 0
+    reused_count: int = 0
     """Replies that an earlier run had paid for."""
     embedded: dict[str, Embedded] = {}
 
@@ -559,7 +559,7 @@ async def answer_all(
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
         answered_at=oldest([o.reply.answered_at for o in outcomes if o.reply]),
-        cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
+        reused_count=sum(o.is_earlier for o in outcomes),
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
 

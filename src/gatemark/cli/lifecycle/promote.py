@@ -22,7 +22,7 @@ from gatemark.lifecycle.model.nouns import Decision, Stage, parse_version_ref
 
 CANARY = "canary"
 TARGETS = ["evaluating", "rejected", "eligible", "shadow", CANARY, "enabled", "retired"]
-VOTED = [CANARY, "enabled"]
+VOTED = ["shadow", CANARY, "enabled"]
 
 
 def _stage(word: str) -> Stage:
