@@ -343,7 +343,7 @@ class TestNobodyIsFooled:
         assert self.verdict(rows, write).verdict == "fail"
 
     def test_many_empty_cells(self, write: Write) -> None:
-        rows = [row[:2] + [""] for row in good_rows()]
+        rows = [[*row[:2], ""] for row in good_rows()]
         rows[0][2] = rows[0][0]
         report = self.verdict(rows, write)
         assert report.verdict == "inconclusive"
