@@ -283,6 +283,10 @@ def open_arm(
     )
 
 
+KEY_SETTINGS: Final = ("GATEMARK_SESSION_KEY", "GATEMARK_REVIEW_KEY", "GATEMARK_SIGNING_KEY")
+"""Variables that name the files of secret keys."""
+
+
 def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) -> tuple[Path, ...]:
     """Return what an isolated target must not read: data, store, the files' history, keys."""
     named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
@@ -298,9 +302,9 @@ def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) ->
             named += files.values() if isinstance(files, dict) else ()
     data = [folder / name for name in named if not name.startswith(BUILTIN)]
     history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
-    # It signs sessions. Elsewhere than in the store it would be a file like any other.
-    key = os.environ.get("GATEMARK_SESSION_KEY")
-    return (store, *data, *history, *([Path(key).resolve()] if key else []))
+    # Keys that lie elsewhere than in the store would be files like any other.
+    keys = [os.environ[name] for name in KEY_SETTINGS if os.environ.get(name)]
+    return (store, *data, *history, *(Path(key).resolve() for key in keys))
 
 
 def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:
