@@ -26,6 +26,7 @@ SECTIONS = {
     "ledger": "ledger.lines",
     "overhead": "overhead.lines",
     "overhead-coverage": "overhead_coverage.lines",
+    "overhead-latency": "overhead_latency.lines",
     "runlog": "runlog.lines",
     "lifecycle": "lifecycle.lines",
     "drift": "drift.lines",
