@@ -210,6 +210,21 @@ class Workspace:
                     "again; leave out what was erased"
                 )
 
+    def keep_reserve(self) -> None:
+        """Keep room on the disk of a store in files, so that a rollback finds it on a full one."""
+        if self._address is None:
+            from gatemark.ledger.stores.folder import keep_reserve  # noqa: PLC0415
+
+            keep_reserve(self._folder)
+
+    def release_reserve(self) -> bool:
+        """Give the kept room back; say whether there was any."""
+        if self._address is not None:
+            return False
+        from gatemark.ledger.stores.folder import release_reserve  # noqa: PLC0415
+
+        return release_reserve(self._folder)
+
     def delete_copies(self) -> None:
         """Delete cached replies, cached facts and the journals of interrupted runs.
 
@@ -254,6 +269,18 @@ class Workspace:
         """The key that signs sessions; servers of one database need the same file."""
         named = os.environ.get("GATEMARK_SESSION_KEY")
         return Path(named) if named else self._folder / "session.key"
+
+    @property
+    def review_key_file(self) -> Path:
+        """The key that seals the keys of open reviews in the database."""
+        named = os.environ.get("GATEMARK_REVIEW_KEY")
+        return Path(named) if named else self._folder / "review.key"
+
+    @property
+    def signing_key_file(self) -> Path:
+        """The key that signs checkpoints without being asked for; made at the first promotion."""
+        named = os.environ.get("GATEMARK_SIGNING_KEY")
+        return Path(named) if named else self._folder / "ledger.key"
 
     def run_folder(self, key: str) -> Path:
         """Return the folder for the journals of a run until it is sealed."""

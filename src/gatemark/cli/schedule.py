@@ -12,6 +12,7 @@ from functools import partial
 
 import click
 
+from gatemark.cli.lifecycle.options import anchor
 from gatemark.cli.options import OptionGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ConflictError
@@ -126,6 +127,8 @@ def tick(
         alerts_file=alerts,
     )
     show(done, _tick_lines, json=json)
+    if workspace.has_store and now is None:
+        anchor(workspace, is_daily=True)
 
 
 def _due_line(due: Occasion) -> str:

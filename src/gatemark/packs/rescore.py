@@ -244,7 +244,7 @@ def _older_roles(suite: ExamSuite, count: int) -> tuple[str, ...]:
     """One file has the first role. Several have the next ones, and names that do not matter."""
     if count == 1:
         return (suite.roles[0].name,)
-    names = [role.name for role in suite.roles[1:] if not role.named]
+    names = [role.name for role in suite.roles[1:] if not (role.named or role.alone)]
     return (*names, *(f"file {n}" for n in range(len(names) + 1, count + 1)))[:count]
 
 
