@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import GenericAlias
 from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 import msgspec
@@ -515,7 +516,7 @@ AdvisorySummary = msgspec.defstruct(
         ("records_by_lane", dict[str, int]),
         ("unexplained_blockers", dict[str, int]),
         ("latency", dict[str, Any]),
-        ("lanes", dict[str, LaneSummary]),
+        ("lanes", GenericAlias(dict, (str, LaneSummary))),
         ("buckets", dict[str, dict[str, float | None]]),
         ("violations", list[dict[str, Any]]),
         ("violation_fields", list[dict[str, Any]]),
