@@ -25,7 +25,7 @@ def _show(made: KeyMade, *, json: bool) -> None:
         print_json(made)
         return
     say(made.key)
-    say(f"private key in {made.private_file}; do not keep it with the store", err=True)
+    say(f"private key in {made.private_file}; keep it away from the store", err=True)
     say(f"public key in {made.public_file}; recorded in event {made.seq}", err=True)
 
 
@@ -35,10 +35,11 @@ def _show(made: KeyMade, *, json: bool) -> None:
 @store_option
 @json_option
 def keygen(file: str, name: str | None, store: str, json: bool) -> None:
-    """Make the key that signs for the ledger.
+    """Create the key that signs for the ledger.
 
-    FILE gets the private key, readable by its owner alone; FILE.pub gets the public key, which is
-    also printed. An event records the key.
+    The private key goes into FILE, readable only by its owner; the public key goes into FILE.pub
+    and
+    is printed. An event records the key.
 
     \b
     Example:
@@ -50,7 +51,7 @@ def keygen(file: str, name: str | None, store: str, json: bool) -> None:
 @click.command("rotate")
 @click.argument("file", metavar="FILE")
 @click.option("--signing-key", metavar="FILE", help="Current private key.")
-@click.option("--lost", metavar="REASON", help="Reason why the old key cannot sign.")
+@click.option("--lost", metavar="REASON", help="Why the old key cannot sign.")
 @click.option("--name", help="Name of the new key (default: the name of the old one).")
 @store_option
 @json_option
@@ -63,10 +64,10 @@ def rotate(
     store: str,
     json: bool,
 ) -> None:
-    """Replace the signing key by a new one.
+    """Replace the signing key with a new one.
 
-    Both keys sign the change, so that whoever trusts the old key can trust the new one. A lost key
-    cannot sign: every later check reports that, and the new public key must be distributed again.
+    Both keys sign the change, so that anyone who trusts the old key can trust the new one. A lost
+    key cannot sign: every later check reports this, and the new public key must be distributed.
 
     \b
     Examples:
@@ -92,8 +93,8 @@ def rotate(
 def checkpoint(signing_key: str, output: str | None, store: str) -> None:
     """Sign a checkpoint of the ledger.
 
-    The note (C2SP tlog-checkpoint) is kept in the store and printed. Keep a copy where nobody with
-    access to the store can change it: with it, a history that was rewritten or cut is found.
+    The note (C2SP tlog-checkpoint) is stored and printed. Keep a copy where nobody with access to
+    the store can change it: it reveals a history that was rewritten or cut.
 
     \b
     Example:
