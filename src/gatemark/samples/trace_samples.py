@@ -1,4 +1,4 @@
-"""Traces as samples: one per trace, and every span accounted for."""
+"""Turn traces into samples: one per trace, with every span accounted for."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from gatemark.samples.importer import (
 from gatemark.samples.spans import TraceSpan, by_trace, root_of
 
 ReadSpans = Callable[[ForeignFile], Iterator[tuple[str, TraceSpan | Refusal]]]
-NO_ROOT: Final = "has no single root span that holds all others; some may be in another file"
+NO_ROOT: Final = "has no single root span; some spans may be in another file"
 
 
 class Traces(NamedTuple):
-    """Spans by trace, what could not be read, and how many spans came more than once."""
+    """Spans by trace, refused spans, and the number of repeated spans."""
 
     found: dict[str, list[TraceSpan]]
     refused: list[Refusal]
@@ -29,10 +29,10 @@ class Traces(NamedTuple):
 
 
 def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
-    """Every span of some files.
+    """Read every span of some files.
 
-    Collectors deliver at least once, so the very same span may come again. A trace
-    with two different spans under one id tells two stories, and neither is believed.
+    Collectors deliver at least once, so a span can occur twice. A trace with two different spans
+    under one id is refused.
     """
     known: dict[tuple[str, str], TraceSpan] = {}
     torn: set[str] = set()
@@ -56,7 +56,7 @@ def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
 def trace_importer(
     name: str, summary: str, sniff: Callable[[bytes, str], bool], reader: ReadSpans
 ) -> Importer:
-    """Return an importer of one sample per trace; spans of a trace may lie in several files."""
+    """Return an importer of one sample per trace; spans of a trace can be in several files."""
     return Importer(
         name=name,
         summary=summary,
@@ -68,21 +68,21 @@ def trace_importer(
 
 
 def trace_arms(files: Sequence[ForeignFile], reader: ReadSpans) -> tuple[LogExperiment, ...]:
-    """Traces are one experiment."""
+    """Return the only experiment of traces."""
     return (LogExperiment("traces", len(read_all(files, reader).found)),)
 
 
 def trace_samples(
     tool: str, files: Sequence[ForeignFile], options: ReadOptions, reader: ReadSpans
 ) -> Imported:
-    """One sample per trace: what its root was asked and answered, with the scores it carries."""
+    """Read one sample per trace: the input and output of its root, with the trace's scores."""
     place = files[0].name
     gathering = Gathering(tool, place, options)
     traces = read_all(files, reader)
     for refusal in traces.refused:
         gathering.refuse(refusal)
     if traces.repeats:
-        gathering.note(f"{traces.repeats} spans came more than once and are counted once")
+        gathering.note(f"{traces.repeats} spans are repeated and counted once")
     mixed = 0
     for trace, spans in traces.found.items():
         root = root_of(spans)
@@ -108,7 +108,7 @@ def trace_samples(
 
 
 def _scores(root: TraceSpan, spans: Sequence[TraceSpan]) -> tuple[dict[str, float | None], int]:
-    """The root's own scores, and others where all spans of the trace say the same."""
+    """Return the root's own scores, and others on which all spans agree."""
     own = {one.name: one.value for one in root.evaluations if one.value is not None}
     values: dict[str, set[float]] = {}
     for span in spans:
