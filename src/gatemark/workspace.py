@@ -255,6 +255,18 @@ class Workspace:
         named = os.environ.get("GATEMARK_SESSION_KEY")
         return Path(named) if named else self._folder / "session.key"
 
+    @property
+    def review_key_file(self) -> Path:
+        """The key that seals the keys of open reviews in the database."""
+        named = os.environ.get("GATEMARK_REVIEW_KEY")
+        return Path(named) if named else self._folder / "review.key"
+
+    @property
+    def signing_key_file(self) -> Path:
+        """The key that signs checkpoints without being asked for; made at the first promotion."""
+        named = os.environ.get("GATEMARK_SIGNING_KEY")
+        return Path(named) if named else self._folder / "ledger.key"
+
     def run_folder(self, key: str) -> Path:
         """Return the folder for the journals of a run until it is sealed."""
         return self._folder / "runs" / key.removeprefix(DIGEST_PREFIX)[:32]

@@ -223,12 +223,38 @@ def test_clearing_and_the_exact_rules_agree(text: str) -> None:
         ("4915112345678", ("phone",)),
         ("DE89370400440532013000", ("iban",)),
         ("DE89370400440532013001", ()),
+        ("BE68539007547034", ("iban",)),
+        ("AD1200012030200359100100", ("iban",)),
+        # Ids that have the length and the checksum of an account number by chance.
+        ("artifact:7d281315-bf1a-4417-be88-353d7399348c", ()),
+        ("review:fcf1abcf-ad07-45aa-aa9a-a55254fa918b", ()),
+        ("trace:be88353d7399348c", ()),
         ("https://example.org/hook?sig=abcd1234", ("secret",)),
         ("Authorization: Bearer abcdefgh", ("secret",)),
     ],
 )
 def test_numbers_and_credentials_are_told_apart(text: str, kinds: tuple[str, ...]) -> None:
     assert PrivateTextScan(PrivateTextRules()).kinds(text) == kinds
+
+
+@settings(deadline=None)
+@given(st.lists(st.uuids().map(str), min_size=1, max_size=30))
+def test_ids_are_never_private(ids: list[str]) -> None:
+    assert PrivateTextScan(PrivateTextRules()).private(ids) == set()
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.from_regex(r"([Bb][Ee]|[Dd][Ee]|[Aa][Dd]|[Ff][Rr])[0-9]{2}[ _-]?[0-9a-fA-F -]{8,30}"),
+        max_size=8,
+    )
+)
+def test_many_texts_at_once_are_judged_as_each_alone(texts: list[str]) -> None:
+    alone = PrivateTextScan(PrivateTextRules())
+    assert PrivateTextScan(PrivateTextRules()).private(texts) == {
+        text for text in texts if alone.kinds(text)
+    }
 
 
 def test_a_clean_time_does_not_make_phone_numbers_of_that_form_clean() -> None:

@@ -27,9 +27,11 @@ def result(
     baseline: str | None = None,
     policy: Policy = POLICY,
     answered_at: datetime | None = None,
+    is_timed: bool = True,
     measurements: tuple[Measurement, ...] = (),
 ) -> Result:
     """A result as a pack run would seal it."""
+    answered = AnswerTime(answered_at or at).runtime() if is_timed else {}
     observed = 0.7 if verdict == "pass" else 0.05
     return seal(
         title=title,
@@ -39,7 +41,7 @@ def result(
         candidate=AssetRef(f"{asset}/candidate", candidate),
         baseline=None if baseline is None else AssetRef(f"{asset}/baseline", baseline),
         snapshots=tuple(sorted(f"{suite}@{digest(suite)}" for suite in SUITES)),
-        runtime={"python": "3", **AnswerTime(answered_at or at).runtime()},
+        runtime={"python": "3", **answered},
         evidence=tuple(
             Evidence(
                 *(1, 1, 0, 1, 0, 1, ()),

@@ -153,6 +153,33 @@ def test_the_comparison_in_shadow_needs_answers_given_in_shadow(place: Place) ->
     place.promote("2.0.0", "canary_1", fresh)
 
 
+def test_a_result_without_answer_times_renews_nothing(place: Place) -> None:
+    act(place.workspace, AdoptPolicy(actor="ada", policy=ReleasePolicy(name="unmeasured")))
+    place.add("1.0.0")
+    place.promote("1.0.0", "evaluating")
+    silent = place.seal("1.0.0", is_timed=False)
+    said = refusal(lambda: place.promote("1.0.0", "eligible", silent))
+    assert "does not say when its answers were given" in said
+    place.promote("1.0.0", "eligible", place.seal("1.0.0", title="timed"))
+    place.promote("1.0.0", "shadow")
+    place.approve("1.0.0", "enabled")
+    place.promote("1.0.0", "enabled")
+    place.later(days=2)
+    place.add("2.0.0")
+    place.to_shadow("2.0.0", place.seal("2.0.0"))
+    place.later(days=1)
+    silent = place.seal("2.0.0", baseline=digest("1.0.0"), is_timed=False)
+    place.approve("2.0.0", "canary_1", silent)
+    said = refusal(lambda: place.promote("2.0.0", "canary_1", silent))
+    assert "no cited result compares with the live version 1.0.0" in said
+    act(place.workspace, Demote(actor="ann", asset=ASSET, version="1.0.0", note="drift"))
+    place.later(days=1)
+    place.promote("1.0.0", "evaluating")
+    silent = place.seal("1.0.0", is_timed=False, title="judged after the fall")
+    said = refusal(lambda: place.promote("1.0.0", "eligible", silent))
+    assert "does not say when its answers were given" in said
+
+
 def answers_of(workspace: Workspace, sealed: Result, path: Path, *, with_times: bool) -> Path:
     """Write the candidate's answers to a file, as another tool would have recorded them."""
     lines = []

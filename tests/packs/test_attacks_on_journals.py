@@ -145,6 +145,11 @@ def test_the_result_says_how_many_replies_of_judges_were_reused(
     assert "run.cached" not in caveats(first)
     again = run(gatemark, folder, "--cache")
     assert "120 replies of judges were reused (--cache)" in caveats(again)
+    judged = gatemark(
+        *("gate", again.json["id"], "--pack", folder / "pack.yaml"),
+        *("--store", folder / "store", "--json"),
+    )
+    assert judged.json["id"] == again.json["id"]
 
 
 def test_the_result_says_how_many_vectors_were_reused(gatemark: Run, folder: Path) -> None:
@@ -210,3 +215,157 @@ def test_a_candidate_of_a_matrix_cannot_have_the_name_of_another_part(
     ran = run(gatemark, folder)
     assert ran.code == 2, ran.out + ran.err
     assert f"{kind!r}" in ran.err
+
+
+KEY = "a secret of the build server, never of the candidate"
+DOWN_AT = 30
+
+
+def test_a_resumed_result_says_how_much_was_answered_before(gatemark: Run, folder: Path) -> None:
+    (folder / "pack.yaml").write_text(PACK)
+    (folder / "app.py").write_text(down_while("down"))
+    (folder / "down").touch()
+    held = run(gatemark, folder)
+    assert held.code == 3, held.out + held.err
+    assert "run.resumed" not in caveats(held)
+    (folder / "down").unlink()
+    resumed = run(gatemark, folder, "--resume")
+    assert resumed.code == 0, resumed.out + resumed.err
+    told = caveats(resumed)
+    assert f"{DOWN_AT} answers of the candidate were reused (--resume)" in told
+    assert f"{ITEMS} answers of the baseline were reused (--resume)" in told
+    assert "GATEMARK_JOURNAL_KEY" in told
+    assert resumed.json["runtime"]["resumed.candidate"] == str(DOWN_AT)
+    page = gatemark("show", resumed.json["id"], "--store", folder / "store")
+    assert "were reused (--resume)" in page.out
+    again = gatemark(
+        *("gate", resumed.json["id"], "--pack", folder / "pack.yaml"),
+        *("--store", folder / "store", "--json"),
+    )
+    assert again.json["id"] == resumed.json["id"]
+
+
+def down_while(flag: str) -> str:
+    """A candidate whose service is down for later items as long as a file exists."""
+    return (
+        "import pathlib, gatemark\n"
+        "def answer(text):\n"
+        f"    flag = pathlib.Path(__file__).parent / {flag!r}\n"
+        f"    if int(text.split()[-1]) >= {DOWN_AT} and flag.exists():\n"
+        "        raise gatemark.UnavailableError('down')\n"
+        "    return text.upper()\n"
+    )
+
+
+def test_a_run_with_nothing_to_resume_has_no_such_caveat(gatemark: Run, folder: Path) -> None:
+    (folder / "pack.yaml").write_text(PACK)
+    (folder / "app.py").write_text(RIGHT)
+    ran = run(gatemark, folder, "--resume")
+    assert ran.code == 0
+    assert "reused" not in caveats(ran)
+
+
+def test_rounds_of_one_run_are_not_told_as_reused(gatemark: Run, folder: Path) -> None:
+    rows = [{"id": f"r{n:04d}", "input": f"say {n}", "target": f"SAY {n}"} for n in range(900)]
+    (folder / "many.jsonl").write_text(lines(rows))
+    (folder / "pack.yaml").write_text(ROUNDS)
+    (folder / "app.py").write_text(
+        "def answer(text):\n    return text if int(text.split()[-1]) % 33 == 0 else text.upper()\n"
+    )
+    ran = run(gatemark, folder)
+    assert ran.json["verdict"] != "pass"
+    assert "reused" not in caveats(ran)
+
+
+def forge(folder: Path, glob: str, old: bytes, new: bytes) -> None:
+    """What code of the candidate without ``isolate`` can do once a run is over."""
+    spoiler: dict[str, Any] = {"__file__": str(folder / "app.py")}
+    exec(POISON, spoiler)
+    (path,) = folder.glob(f"store/{glob}")
+    spoiler["poison"](glob, old, new)
+    assert new in path.read_bytes()
+
+
+@pytest.mark.parametrize("is_keyed", [True, False])
+def test_with_a_key_a_forged_judge_in_the_cache_is_not_heard(
+    gatemark: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, is_keyed: bool
+) -> None:
+    if is_keyed:
+        monkeypatch.setenv("GATEMARK_JOURNAL_KEY", KEY)
+    (folder / "pack.yaml").write_text(JUDGED)
+    (folder / "app.py").write_text("def answer(text):\n    return text\n")
+    assert run(gatemark, folder, "--cache").code == 1
+    forge(folder, "**/judge-golden-candidate-*.journal", b"INCORRECT", b"CORRECT")
+    ran = run(gatemark, folder, "--cache")
+    if is_keyed:
+        assert ran.code == 1, ran.out + ran.err
+        assert f"{ITEMS} replies of judges were reused" in caveats(ran)  # those about labels
+        assert "GATEMARK_JOURNAL_KEY" not in caveats(ran)
+        assert f"{ITEMS} line(s) set aside" in ran.err
+    else:
+        assert "not authenticated" in caveats(ran)
+
+
+def test_with_a_key_a_forged_line_is_not_resumed(
+    gatemark: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEMARK_JOURNAL_KEY", KEY)
+    (folder / "pack.yaml").write_text(PACK)
+    (folder / "app.py").write_text(
+        down_while("down").replace("return text.upper()", "return 'wrong'")
+    )
+    (folder / "down").touch()
+    assert run(gatemark, folder).code == 3
+    (folder / "down").unlink()
+    forge(folder, "**/candidate.journal", b'"wrong"', b'"SAY 1"')
+    ran = run(gatemark, folder, "--resume")
+    assert ran.code == 1, ran.out + ran.err
+    assert "answers of the candidate were reused" not in caveats(ran)
+    assert f"{ITEMS} answers of the baseline were reused (--resume)" in caveats(ran)
+
+
+def test_the_candidate_never_sees_the_key(
+    gatemark: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEMARK_JOURNAL_KEY", KEY)
+    (folder / "pack.yaml").write_text(PACK)
+    (folder / "app.py").write_text(
+        "import os\n"
+        "def answer(text):\n"
+        "    return text if 'GATEMARK_JOURNAL_KEY' in os.environ else text.upper()\n"
+    )
+    assert run(gatemark, folder).code == 0
+
+
+def test_a_short_key_is_refused(
+    gatemark: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GATEMARK_JOURNAL_KEY", "short")
+    (folder / "pack.yaml").write_text(PACK)
+    (folder / "app.py").write_text(RIGHT)
+    ran = run(gatemark, folder, "--cache")
+    assert ran.code == 2
+    assert "GATEMARK_JOURNAL_KEY" in ran.err
+
+
+def test_recorded_answers_come_from_their_file_never_from_a_journal(
+    gatemark: Run, folder: Path
+) -> None:
+    """A journal line could say something else than the recording that the result names."""
+    rows = [{"id": f"r{n:03d}", "input": f"say {n}", "target": "YES"} for n in range(ITEMS)]
+    (folder / "golden.jsonl").write_text(lines(rows))
+    (folder / "pack.yaml").write_text(PACK.replace("score_min: 0.0", "score_min: 0.9"))
+    (folder / "app.py").write_text(down_while("down"))
+    (folder / "old.py").write_text(down_while("down"))
+    (folder / "down").touch()
+    said = [
+        {"schema": "gatemark.sample/1", "id": f"r{n:03d}", "output": "no"} for n in range(ITEMS)
+    ]
+    (folder / "said.jsonl").write_text(lines(said))
+    arms = ("--candidate", folder / "said.jsonl")
+    assert run(gatemark, folder, *arms).code == 3
+    (folder / "down").unlink()
+    forge(folder, "**/candidate.journal", b'"no"', b'"YES"')
+    ran = run(gatemark, folder, *arms, "--resume")
+    assert ran.code == 1, ran.out + ran.err
+    assert "answers of the candidate were reused" not in caveats(ran)

@@ -12,8 +12,10 @@ import msgspec
 import pytest
 from tests.samples.importers import peer_shapes as shapes
 
+from gatemark.core.result import answer_time_of
 from gatemark.packs import seal_compare
 from gatemark.packs.seal_compare import KeptComparison
+from gatemark.workspace import Workspace
 
 Run = Callable[..., Any]
 
@@ -130,3 +132,25 @@ def test_a_comparison_is_derived_again_by_the_rules_that_it_names() -> None:
     declared = {**old, "rules": 3, "settings": {**old["settings"], "largest_drop": 0.5}}
     fourth = seal_compare._judged(samples, msgspec.convert(declared, KeptComparison), now)
     assert fourth.policy.settings["largest_drop"] == 0.5
+
+
+@pytest.mark.parametrize("is_timed", [True, False])
+def test_a_sealed_comparison_is_as_old_as_the_oldest_answer_of_its_candidate(
+    gatemark: Run, tmp_path: Path, is_timed: bool
+) -> None:
+    moments = ["2027-03-02T09:00:00+01:00", "2027-03-01T08:00:00Z", "2027-03-03T08:00:00Z"]
+    lines = [
+        {"schema": "gatemark.sample/1", "id": f"q{at}", "scores": {"s": 1}, "answered_at": moment}
+        for at, moment in enumerate(moments)
+    ]
+    if not is_timed:
+        del lines[2]["answered_at"]
+    path = tmp_path / "samples.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    store = tmp_path / "store"
+    ran = gatemark("compare", path, path, "--seal", "--store", store, "--json")
+    result = Workspace(store=str(store)).results.get(ran.json["result_id"])
+    answered = answer_time_of(result)
+    expected = datetime(2027, 3, 1, 8, tzinfo=UTC) if is_timed else None
+    assert (None if answered is None else answered.at) == expected
+    assert gatemark("ledger", "verify", "--rescore", "--store", store).code == 0

@@ -20,7 +20,12 @@ from gatemark.core.errors import (
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.preference.journey import PreferenceParameters, score_preference
 from gatemark.integrity import verify
-from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT, REVIEW_UNBLINDED
+from gatemark.ledger.event_kinds import (
+    REVIEW_CREATED,
+    REVIEW_LOOKED_AT,
+    REVIEW_UNBLINDED,
+    VOTE_CAST,
+)
 from gatemark.ledger.journey import VerifyRequest
 from gatemark.review.close import (
     CloseReview,
@@ -70,7 +75,7 @@ def test_a_blind_review_goes_from_two_files_to_a_sealed_verdict(
     shown = Counter(str(pair.a).split()[0] for pair in seen)
     assert found.numbers["first"] == {"candidate": shown["new"], "baseline": shown["old"]}
     assert found.numbers["caveats"] == []
-    assert kinds(workspace) == [REVIEW_CREATED, REVIEW_UNBLINDED]
+    assert kinds(workspace) == [REVIEW_CREATED, *[VOTE_CAST] * 24, REVIEW_UNBLINDED]
 
 
 def firsts(workspace: Workspace, reviewer: str) -> list[str]:

@@ -140,7 +140,8 @@ def test_damage_is_told_with_its_lines(tmp_path: Path) -> None:
     with _open(path) as journal:
         torn = len(LINES[3]) - 30
         assert journal.damage.messages("run.jsonl") == (
-            "run.jsonl: 2 damaged line(s) set aside, calls on them are made again (line 2, 4)",
+            "run.jsonl: 2 line(s) set aside that are damaged or were not written with this "
+            "GATEMARK_JOURNAL_KEY; their calls are made again (line 2, 4)",
             f"run.jsonl: a torn last line of {torn} bytes was cut",
         )
 

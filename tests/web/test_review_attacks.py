@@ -26,6 +26,7 @@ from tests.web.review_talk import (
 )
 from tests.web.scene import Scene, new_scene, serving
 
+from gatemark.review.create import review_key
 from gatemark.review.open_stores import label_sets_of, reviews_of
 
 
@@ -52,7 +53,8 @@ def test_nobody_gets_the_sealed_key_or_the_outcome_of_an_open_review(
         assert client.get(f"{API}/letters/{what}").status_code == 409
     for way in ("positions", "pairs", "arms", "plan", "sealed_key"):
         assert client.get(f"{API}/letters/{way}").status_code in (404, 405), way
-    key = reviews_of(scene.workspace).get("letters").key.hex()
+    stored = reviews_of(scene.workspace).get("letters")
+    key = review_key(scene.workspace, stored).hex()
     for address in (API, f"{API}/letters", "/api/v1/ledger/events", "/reviews", "/reviews/letters"):
         shown = client.get(address).text
         assert key not in shown, address
@@ -113,13 +115,13 @@ def test_the_ledger_keeps_back_what_would_unblind_until_the_end(
     assert client.post(f"{API}/letters/looks", headers=headers).status_code == 200
     scene.session(client, "cat")
     events = client.get("/api/v1/ledger/events?subject=review:letters").json()["items"]
-    assert [one["withheld"] for one in events] == [["numbers"], ["tells"]]
+    assert [one["withheld"] for one in events] == [["numbers"], *[["digest"]] * 20, ["tells"]]
     shown = client.get("/ledger?subject=review:letters").text
     assert "Markdown" not in shown
     assert "Hidden until the review is closed: numbers" in shown
     close(scene, client)
     events = client.get("/api/v1/ledger/events?subject=review:letters").json()["items"]
-    assert [one["withheld"] for one in events] == [[], [], []]
+    assert [one["withheld"] for one in events] == [[]] * 23
     assert events[-1]["payload"]["tells"] == tells
 
 

@@ -38,6 +38,8 @@ def test_two_reviewers_come_to_a_verdict_that_the_ledger_tells_of(
     events = client.get("/api/v1/ledger/events?subject=review:letters").json()["items"]
     assert [(one["kind"], one["actor"]) for one in events] == [
         ("review_unblinded", "eve"),
+        *[("review_vote_cast", "bob")] * 20,
+        *[("review_vote_cast", "ann")] * 20,
         ("review_created", "eve"),
     ]
     assert len(client.get(f"{API}/letters/ballots").text.splitlines()) == 40

@@ -49,6 +49,8 @@ def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
         steps = [] if root is None else [s for s in spans if s.kind not in (None, "plan")]
         if root is None:
             refused.append(Refusal(files[0].name, f"trace {short_text(trace)} {NO_ROOT}"))
+        elif trace in traces.contradictions:
+            refused.append(Refusal(files[0].name, traces.contradictions[trace]))
         elif not 0 < len(steps) <= MAX_STEPS:
             problem = (
                 f"trace {short_text(trace)} has {len(steps)} steps, must have 1 to {MAX_STEPS}"

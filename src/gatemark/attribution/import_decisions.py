@@ -17,7 +17,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.source import depth
 from gatemark.samples.gathering import short_text
 from gatemark.samples.import_logs import check_output
-from gatemark.samples.importer import ReadOptions, detect, importers, open_foreign
+from gatemark.samples.importer import ReadOptions, detect, importers, log_files, open_foreign
 from gatemark.samples.importers import chat_log, langfuse, otlp
 from gatemark.samples.prepare import without_private
 from gatemark.samples.read_samples import AUTO
@@ -56,7 +56,8 @@ def import_decisions(
     or secrets before anything is written.
     """
     check_output(paths, output)
-    files = [open_foreign(Path(path), ReadOptions().limits) for path in paths]
+    named = [file for path in paths for file in log_files(Path(path), tool)]
+    files = [open_foreign(file, ReadOptions().limits) for file in named]
     name = detect(files[0], importers()).name if tool == AUTO and files else tool
     if name not in READERS:
         raise UsageError(

@@ -102,15 +102,13 @@ def compare_command(
     """Compare a candidate's samples with a baseline's, item by item.
 
     BASE and CAND are gatemark.sample/1 files (plain, gzip or zstd; one may be '-') or logs of a
-    tool
-    that 'gatemark import' reads. Samples are paired by id and epoch; an item answered in several
-    epochs counts once, by its mean. Higher scores are better. Scores of 0 and 1 use the exact
-    McNemar test, others BCa and sign flips, clusters a cluster-robust t.
+    tool that 'gatemark import' reads. Samples are paired by id and epoch; an item answered in
+    several epochs counts once, by its mean. Higher scores are better. Scores of 0 and 1 use the
+    exact McNemar test, others BCa and sign flips, clusters a cluster-robust t.
 
     Without --margin: fail if the candidate is significantly worse (two-sided p below alpha); pass
-    if
-    a drop of 0.05 is ruled out or the candidate is significantly better. With --margin: pass if a
-    larger drop is ruled out, fail if the drop is larger even at its lower bound. Otherwise the
+    if a drop of 0.05 is ruled out or the candidate is significantly better. With --margin: pass if
+    a larger drop is ruled out, fail if the drop is larger even at its lower bound. Otherwise the
     verdict is inconclusive. Errors, missing scores and unpaired items never pass.
 
     With --seal, the samples of both sides and the verdict are stored as a result that names who

@@ -103,12 +103,13 @@ def import_command(
 
     Reads logs of Inspect, lm-evaluation-harness, promptfoo, DeepEval, MLflow, pydantic-evals,
     OpenAI evals, HELM and Ragas, data sets of Langfuse, conversations of agents, and traces in
-    OTLP JSON (GenAI or OpenInference attributes) or exported from Langfuse. --map reads any other
-    table. With --to traces, also conversations that LangGraph, AutoGen or CrewAI exported as JSON.
-    Writes gatemark.sample/1, one line per sample in the order of ids, or only counts when no -o is
-    given. An item that errored is kept with its error. The tool's own aggregates are compared with
-    the rows. A run that was cut short (--limit, filters, crashes) and a log that contradicts its
-    own aggregates are marked, and no comparison of them passes.
+    OTLP JSON (GenAI or OpenInference attributes; scores also from OTLP logs, as files or a folder)
+    or exported from Langfuse. --map reads any other table. With --to traces, also conversations
+    that LangGraph, AutoGen or CrewAI exported as JSON. Writes gatemark.sample/1, one line per
+    sample in the order of ids, or only counts when no -o is given. An item that errored is kept
+    with its error. The tool's own aggregates are compared with the rows. A run that was cut short
+    (--limit, filters, crashes) and a log that contradicts its own aggregates or scores are marked,
+    and no comparison of them passes.
 
     \b
     Examples:
@@ -118,6 +119,7 @@ def import_command(
       gatemark import promptfoo.json --arm baseline --id testCase.metadata.case_id -o base.jsonl
       gatemark import scores.csv --from csv --map id=question_id,score=correct -o samples.jsonl
       gatemark import traces.jsonl --redact --dedupe --take 200 --seed 7 -o recent.jsonl
+      gatemark import traces.jsonl logs.jsonl --from otlp -o scored.jsonl
       gatemark import traces.jsonl --to decisions -o decisions.jsonl
       gatemark import history.json --to traces --from langgraph -o data/traces
       gatemark import chat.json --from chat-log --to decisions -o decisions.jsonl

@@ -12,6 +12,7 @@ from functools import partial
 
 import click
 
+from gatemark.cli.lifecycle.options import anchor
 from gatemark.cli.options import OptionGroup, json_option, now_option, store_option
 from gatemark.cli.screen import say, show
 from gatemark.core.errors import ConflictError
@@ -102,8 +103,7 @@ def tick(
     """Run what is due now, once; meant to be called by cron.
 
     What is due depends only on the schedules, the recorded runs and the time. Concurrent ticks
-    share
-    the work: each occasion is claimed by one of them. Missed occasions become one run and are
+    share the work: each occasion is claimed by one of them. Missed occasions become one run and are
     recorded.
 
     \b
@@ -127,6 +127,8 @@ def tick(
         alerts_file=alerts,
     )
     show(done, _tick_lines, json=json)
+    if workspace.has_store and now is None:
+        anchor(workspace, is_daily=True)
 
 
 def _due_line(due: Occasion) -> str:

@@ -61,9 +61,8 @@ def upgrade_command(
 
     Makes a backup first. No other command changes the layout of a store. The upgrade is one
     transaction: if it is interrupted, the store is unchanged. The backup of a SQLite store is a
-    copy
-    of its database; blobs are files that an upgrade never touches. Stop servers and jobs that use
-    the store first: an older Gatemark may not know the new layout.
+    copy of its database; blobs are files that an upgrade never touches. Stop servers and jobs that
+    use the store first: an older Gatemark may not know the new layout.
 
     \b
     Examples:
@@ -89,12 +88,10 @@ def backup_command(file: str, store: str, json: bool) -> None:
     """Write a whole store into one new file.
 
     The file contains every table and every blob, and can be restored into SQLite or PostgreSQL. It
-    is
-    read back and checked before it gets its name. A store whose chain or blobs do not verify is
+    is read back and checked before it gets its name. A store whose chain or blobs do not verify is
     refused (exit 4). The file also contains the password hashes, sign-in links and token hashes of
     accounts: it is as secret as the store, and only you can read it (mode 0600). It does not
-    contain
-    private keys, caches or journals of unfinished runs.
+    contain private keys, caches or journals of unfinished runs.
 
     \b
     Examples:
@@ -115,9 +112,8 @@ def restore_command(file: str, store: str, json: bool) -> None:
 
     --store names the place: a folder that is empty or does not exist, or a PostgreSQL database
     without a store. The file's digests are checked first and the ledger's chain last. A damaged
-    file
-    is refused with exit 4, a place that is taken with exit 1, and nothing is left behind. The store
-    keeps its layout, people, password hashes and tokens.
+    file is refused with exit 4, a place that is taken with exit 1, and nothing is left behind. The
+    store keeps its layout, people, password hashes and tokens.
 
     \b
     Examples:

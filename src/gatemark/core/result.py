@@ -285,7 +285,7 @@ class Shifts(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="shift
 
 Figure = Matrix | Table | Reliability | Curves | Stacks | Forest | Timeline | Shifts
 AssetKind = Literal[
-    "model", "prompt", "tool", "agent", "ontology", "extractor", "classifier", "rule_pack"
+    "model", "prompt", "tool", "agent", "ontology", "extractor", "classifier", "rule_pack", "lane"
 ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
@@ -44,6 +44,7 @@ class _Registered(msgspec.Struct):
     """What is read of an ``asset_registered`` event."""
 
     kind: AssetKind | None = None
+    version: str | None = None
 
 
 class LiveVersion(msgspec.Struct, frozen=True):
@@ -62,6 +63,25 @@ def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str
         if event.subject and payload is not None:
             kinds.setdefault(event.subject, convert_stored(payload, _Registered).kind)
     return kinds
+
+
+def of_unknown_versions(
+    workspace: Workspace, registered: Container[str], series: Iterable[Series]
+) -> tuple[Series, ...]:
+    """Return the series of registered assets whose points name a version that nobody added."""
+    named = [
+        (one, version)
+        for one in series
+        if one.asset in registered and (version := split_metric(one.metric)[1]) is not None
+    ]
+    if not named:
+        return ()
+    known = {
+        (event.subject, convert_stored(payload, _Registered).version)
+        for event, payload in workspace.events.events(kind=ASSET_REGISTERED)
+        if payload is not None
+    }
+    return tuple(one for one, version in named if (one.asset, version) not in known)
 
 
 def standing(workspace: Workspace, asset: str, version: str | None = None) -> LiveVersion:
@@ -220,6 +240,9 @@ def rearming(
     if track.stage in _GONE and track.since is not None:
         # Only of points that name the version: nobody measures it any more.
         return BaselineReset(track.since, f"{version} is {track.stage.replace('_', ' ')}")
+    if named and track.stage == "demoted" and place.enabled is not None:
+        # As without a name: what another version is does not depend on this one any more.
+        return BaselineReset(*_takeover(place.tracks[place.enabled]), is_takeover=True)
     moment = _start(track, place)
     if moment is None or not _is_fresh(workspace, episode, track):
         return None

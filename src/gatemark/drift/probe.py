@@ -16,7 +16,12 @@ from gatemark.core.result import AssetKind
 from gatemark.drift.act import ActionRecord, act_on, tell_levels
 from gatemark.drift.alert import AlertPlan
 from gatemark.drift.alerts import Delivered, queue_alerts, send_pending
-from gatemark.drift.assets import ServingHistory, rearming, registered_kinds
+from gatemark.drift.assets import (
+    ServingHistory,
+    of_unknown_versions,
+    rearming,
+    registered_kinds,
+)
 from gatemark.drift.cohorts import GatheredCohorts, gather
 from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
@@ -77,6 +82,7 @@ class Evaluation(NamedTuple):
     ticked: TickFindings
     signals: tuple[DriftSignal, ...]
     changed_series: tuple[Series, ...]
+    unknown: tuple[Series, ...]
 
     def by_metric(self) -> tuple[DriftSignal, ...]:
         """The signals, but one for a metric with a probe and watches for lasting shifts.
@@ -107,8 +113,10 @@ def evaluate(
 ) -> Evaluation:
     """Judge what is due without writing anything."""
     history = ServingHistory(workspace, asset)
-    series = [history.bound(one) for one in points_of(workspace).series(asset)]
     kinds = registered_kinds(workspace, asset)
+    pushed = points_of(workspace).series(asset)
+    unknown = of_unknown_versions(workspace, kinds, pushed)
+    series = [history.bound(one) for one in pushed if one not in unknown]
     kept = memories_of(workspace).memories([one.id for one in series] if asset else None)
     recalled = _recalled(kept, policy.digest)
     gathered = gather(workspace, policy, now, kinds, series, kept=recalled, history=history)
@@ -135,6 +143,7 @@ def evaluate(
         ticked=ticked,
         signals=tuple(ordered),
         changed_series=tuple(one for one in series if one.id in changed_series),
+        unknown=unknown,
     )
 
 
@@ -340,6 +349,10 @@ def _notes(found: Evaluation, seen: LastTick, now: datetime) -> tuple[str, ...]:
     notes.extend(
         f"{one.asset} {one.metric} ({one.form}) has no watch that reads it"
         for one in found.gathered.unwatched
+    )
+    notes.extend(
+        f"{one.asset} {one.metric} is not judged: no such version was added"
+        for one in found.unknown
     )
     return tuple(notes)
 

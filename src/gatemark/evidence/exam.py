@@ -241,7 +241,7 @@ class EvidenceRole(msgspec.Struct, frozen=True):
 
     Without a ``required`` file, a result cannot be derived again. A ``positional`` file needs no
     option. ``many`` files may share a role. In a ``named`` role, every file brings a name of its
-    own (NAME=FILE).
+    own (NAME=FILE). A file of an ``alone`` role is the only one of its run.
     """
 
     name: str
@@ -250,6 +250,7 @@ class EvidenceRole(msgspec.Struct, frozen=True):
     positional: bool = False
     many: bool = False
     named: bool = False
+    alone: bool = False
 
 
 RECORDS: Final = EvidenceRole("records", "Evidence, one record per line.", positional=True)

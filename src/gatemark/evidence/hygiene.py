@@ -91,6 +91,8 @@ _IBAN_SIZES: Final = {
     **dict.fromkeys(("MT", "SC"), 31),
     "LC": 32,
 }
+_IBAN_DIGITS: Final = {"AD": 12, "AE": 23, "BA": 20, "BE": 16, "DE": 22, "EE": 20}
+"""Up to which place an account number has digits only, where a hexadecimal id can begin like it."""
 _CREDENTIAL: Final = re.compile(
     r"(?:bearer|basic)[ :=]+[\w.~+/=-]{8,}|authorization['\"]?[ :=]+\S{4,}"
     r"|[?&;#][\w.-]*(?:token|key|secret|sig|signature|passw|auth|session|credential)[\w.-]*="
@@ -104,8 +106,14 @@ def _is_iban(text: str) -> bool:
     word = re.sub(r"[ _-]", "", text).upper()
     if len(word) != _IBAN_SIZES.get(word[:2]):
         return False
+    if not word[2 : _IBAN_DIGITS.get(word[:2], 4)].isdigit():
+        return False
     digits = "".join(str(int(sign, 36)) for sign in word[4:] + word[:4])
     return int(digits) % 97 == 1
+
+
+def _has_iban(text: str) -> bool:
+    return any(map(_is_iban, _IBAN.findall(_EXPLAINED.sub(" ", text))))
 
 
 def _without_counts(text: str) -> str:
@@ -275,10 +283,11 @@ _SUSPECT: Final = (
     r"(?i:key|pass|pwd|pw|secret|token|contrase|bearer|basic|authorization|putty|slack)",
     r"(?:^|[^\w.#\n-])\+?\(?\d(?:[ ().-]{0,2}\d){8,14}(?:$|[^\w#\n-])",
 )
-"""What a text must have to break any rule, besides an account number or a word that could be a
-secret."""
+"""What a text must have to break a rule, besides what looks like an account number or a secret."""
+_OTHER_IBANS: Final = "|".join(code for code in _IBAN_SIZES if code not in _IBAN_DIGITS)
 _MAYBE_IBAN: Final = (
-    rf"(?i:(?:^|[^0-9a-z\n])(?:{'|'.join(_IBAN_SIZES)})[0-9]{{2}}(?:[ _-]?[0-9a-z]{{4}}){{2}})"
+    rf"(?i:(?:^|[^0-9a-z\n])(?:(?:{_OTHER_IBANS})[0-9]{{2}}(?:[ _-]?[0-9a-z]{{4}}){{2}}"
+    rf"|(?:{'|'.join(_IBAN_DIGITS)})[0-9]{{2}}(?:[ _-]?[0-9]{{4}}){{2}}))"
 )
 _MANY_WORDS: Final = r"(?:[^ \n]+ +){%d}[^ \n]"
 
@@ -288,12 +297,11 @@ class _Filters(NamedTuple):
 
     suspect: Any
     suspect_lines: Any
-    iban_lines: Any
     plain: Any
 
 
 @cache
-def _filters(rules: PrivateTextRules, *, note: bool) -> _Filters:
+def _filters(rules: PrivateTextRules, *, note: bool, first: bool) -> _Filters:
     """Return the patterns that clear texts.
 
     ``PrivateTextScan.kinds`` finds nothing in a text that ``plain`` matches and the others do not.
@@ -308,14 +316,14 @@ def _filters(rules: PrivateTextRules, *, note: bool) -> _Filters:
         if root.isascii()
     )
     words = () if note else (_MANY_WORDS % min(rules.code_words_max, 500),)
-    suspect = "|".join((*_SUSPECT, *words, *([f"(?i:{roots})"] if roots else [])))
+    ibans = () if first else (_MAYBE_IBAN,)
+    suspect = "|".join((*_SUSPECT, *ibans, *words, *([f"(?i:{roots})"] if roots else [])))
     return _Filters(
         *(
             re2.compile(pattern.encode(), options)
             for pattern in (
                 f"(?m){suspect}",
                 f"(?m)^.*(?:{suspect}).*$",
-                f"(?m)^.*(?:{_MAYBE_IBAN}).*$",
                 _PLAIN_TEXT,
             )
         )
@@ -348,14 +356,11 @@ class PrivateTextScan:
         joined = "\n".join(texts)
         if joined.count("\n") >= len(texts):
             return texts
-        filters = _filters(rules, note=note)
+        filters = _filters(rules, note=note, first=self._first)
         data = joined.encode("utf-8", "replace")
         found: set[str] = set()
         if filters.suspect.search(data) is not None:
             found.update(map(bytes.decode, filters.suspect_lines.findall(data)))
-        if not self._first:
-            lines = map(bytes.decode, filters.iban_lines.findall(data))
-            found.update(line for line in lines if any(map(_is_iban, _IBAN.findall(line))))
         if max(map(len, texts)) > longest:
             found.update(text for text in texts if len(text) > longest)
         if filters.plain.fullmatch(data) is None:
@@ -401,7 +406,7 @@ class PrivateTextScan:
         detected = may_hold_secret(text) and secret_kinds(text)
         if detected or (not self._first and _CREDENTIAL.search(text)):
             found.append("secret")
-        if not self._first and any(map(_is_iban, _IBAN.findall(text))):
+        if not self._first and _has_iban(text):
             found.append("iban")
         return tuple(found)
 

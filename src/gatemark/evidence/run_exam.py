@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
@@ -219,36 +220,39 @@ def fold_files(
     # Whether a file changed while it was read matters to the cache alone.
     stamps = {} if key is None else {source.path: stamp_of(source) for source in unknown}
     digests: dict[str, EvidenceFile] = {}
-    outcomes: list[ShardOutcome] = []
     wanted = tuple(shard for shard in shards if shard.source.path not in known)
+    parts = {source.path: _Part(source, exam) for source in unknown}
+    left, waiting = deque(wanted), dict[int, ShardOutcome]()
     for found in _done(job, (*unknown, *wanted), engine, on_progress):
         if isinstance(found, FileDigest):
             digests[found.file.name] = found.file
-        else:
-            outcomes.append(found)
-    outcomes.sort(key=lambda outcome: outcome.shard)
+            continue
+        # Merged as they come, in order: held until the end, states took most of the memory.
+        waiting[found.shard] = found
+        while left and (ready := waiting.pop(left[0].index, None)) is not None:
+            parts[left.popleft().source.path].add(ready)
 
     total: object = None
     hashes = bytearray()
     files = []
+    read: list[ShardOutcome] = []
     for source in sources:
-        own = [outcome for outcome in outcomes if shards[outcome.shard].source is source]
         kept = known.get(source.path)
         if kept is None:
-            part = _Part(source, digests[source.name], own, exam)
+            part, file = parts.pop(source.path), digests[source.name]
+            read += part.outcomes
             if keeping is not None and key is not None and part.is_clean:
-                part.keep(keeping, key, stamps[source.path])
+                part.keep(file, keeping, key, stamps[source.path])
         else:
             first = next(shard.index for shard in shards if shard.source is source)
-            part = _Part.known(source, kept, exam, first)
+            part, file = _Part.known(source, kept, exam, first), evidence_file(kept, source)
         total = part.state if total is None else exam.merge(total, part.state)
         hashes += part.ids
-        files.append(part.file)
-    read = tuple(msgspec.structs.replace(outcome, ids=b"", state=b"") for outcome in outcomes)
+        files.append(file)
     return FoldedFiles(
         files=tuple(files),
         shards=wanted,
-        outcomes=read,
+        outcomes=tuple(read),
         hashes=hashes,
         state=total,
         accepted=len(hashes) // 8,
@@ -271,26 +275,27 @@ def facts_key(job: ExamJob, exam: AnyExam) -> str | None:
 
 
 class _Part:
-    """The digest, ids and state of one file."""
+    """The ids and the state of one file, and its outcomes without both."""
 
-    def __init__(
-        self, source: Source, file: EvidenceFile, outcomes: Sequence[ShardOutcome], exam: AnyExam
-    ) -> None:
+    def __init__(self, source: Source, exam: AnyExam) -> None:
         self.source = source
-        self.file = file
-        self.outcomes = outcomes
         self.exam = exam
-        self.ids = b"".join(outcome.ids for outcome in outcomes)
+        self.ids = bytearray()
         self.state: object = None
-        for outcome in outcomes:
-            state = msgspec.msgpack.decode(outcome.state, type=exam.state)
-            self.state = state if self.state is None else exam.merge(self.state, state)
+        self.outcomes: list[ShardOutcome] = []
+
+    def add(self, outcome: ShardOutcome) -> None:
+        """Add the next shard."""
+        self.ids += outcome.ids
+        state = msgspec.msgpack.decode(outcome.state, type=self.exam.state)
+        self.state = state if self.state is None else self.exam.merge(self.state, state)
+        self.outcomes.append(msgspec.structs.replace(outcome, ids=b"", state=b""))
 
     @classmethod
     def known(cls, source: Source, kept: Kept, exam: AnyExam, first_shard: int) -> _Part:
         """Return the part of a cached file."""
-        part = cls(source, evidence_file(kept, source), (), exam)
-        part.ids = kept.ids
+        part = cls(source, exam)
+        part.ids += kept.ids
         part.state = exam.rebase_shard(
             msgspec.msgpack.decode(kept.state, type=exam.state), first_shard
         )
@@ -305,19 +310,21 @@ class _Part:
             and not self.exam.needs_strict_pass(self.state)
         )
 
-    def keep(self, keeping: CachePolicy, key: str, before: Stamp | None) -> None:
+    def keep(
+        self, file: EvidenceFile, keeping: CachePolicy, key: str, before: Stamp | None
+    ) -> None:
         """Write the facts to the cache."""
         first = self.outcomes[0].shard
         kept = Kept(
             format="gatemark.facts/1",
             key=key,
-            digest=self.file.digest,
-            byte_count=self.file.byte_count,
+            digest=file.digest,
+            byte_count=file.byte_count,
             checksum=checksum_of(self.source),
             stamp=settled_stamp(before, stamp_of(self.source), keeping.clock()),
             line_count=sum(outcome.line_count for outcome in self.outcomes),
             accepted=len(self.ids) // 8,
-            ids=self.ids,
+            ids=bytes(self.ids),
             state=msgspec.msgpack.encode(self.exam.rebase_shard(self.state, 0)),
         )
         self.state = self.exam.rebase_shard(self.state, first)

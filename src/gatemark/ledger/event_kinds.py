@@ -146,6 +146,11 @@ CHECKPOINT_ASKED: Final = _declare(
 REVIEW_CREATED: Final = _declare("review_created", "a blind review is created")
 REVIEW_LOOKED_AT: Final = _declare("review_looked_at", "somebody looks at an open review")
 REVIEW_UNBLINDED: Final = _declare("review_unblinded", "a blind review is closed and its key shown")
+VOTE_CAST: Final = _declare(
+    "review_vote_cast", "a reviewer votes in a blind review, or changes a vote"
+)
+LABELS_CREATED: Final = _declare("labels_created", "a label set is made")
+LABEL_GIVEN: Final = _declare("label_given", "a reviewer labels an item, or changes a label")
 LABELS_ACCEPTED: Final = _declare("labels_accepted", "labels that people gave are accepted")
 ATTRIBUTION_SEALED: Final = _declare("attribution_sealed", "a failure is attributed to a step")
 ATTRIBUTION_REVIEWED: Final = _declare(

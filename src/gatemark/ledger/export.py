@@ -22,7 +22,7 @@ from gatemark.ledger.event import SCHEMA, Event, EventRow, checked
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, RESULT_SEALED, is_statement
 from gatemark.ledger.port import Store
 from gatemark.ledger.signing.dsse import envelope_bytes, sign_envelope
-from gatemark.ledger.signing.note import SigningKey
+from gatemark.ledger.signing.note import Signer
 from gatemark.ledger.signing.statements import decision_statement, result_statement
 
 EVENTS: Final = "events.jsonl"
@@ -111,7 +111,7 @@ class Exported(msgspec.Struct, frozen=True):
 class ExportWriter:
     """Writes one export into one folder."""
 
-    def __init__(self, store: Store, folder: Path, key: SigningKey | None) -> None:
+    def __init__(self, store: Store, folder: Path, key: Signer | None) -> None:
         self._store = store
         self._folder = folder
         self._key = key
@@ -220,7 +220,7 @@ class RegisteredDigests:
 def write_export(
     store: Store,
     target: Path,
-    key: SigningKey | None,
+    key: Signer | None,
     *,
     keys: tuple[str, ...],
     erased_blobs: frozenset[str],

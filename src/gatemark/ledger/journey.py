@@ -31,6 +31,7 @@ from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.keys import keyring_of, read_public_key, sign_checkpoint, signing_key
 from gatemark.ledger.port import Store
 from gatemark.ledger.prove import event_at, small_text
+from gatemark.ledger.signing.note import Signer
 from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
 
@@ -130,13 +131,13 @@ def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
             check.troubles.add(seq, "blob", message)
 
 
-def export(context: LedgerContext, folder: str, key_path: str | None) -> Exported:
+def export(context: LedgerContext, folder: str, with_key: str | Signer | None) -> Exported:
     """Write the ledger into a folder; with a key, sign a new checkpoint first."""
     store = context.existing_store()
     key = None
-    if key_path is not None:
-        key = signing_key(context, key_path)
-        sign_checkpoint(context, key_path)
+    if with_key is not None:
+        key = signing_key(context, with_key)
+        sign_checkpoint(context, key)
     erased = erased_blobs(store)
     keys = tuple(str(tenure.key) for tenure in keyring_of(store.events).tenures)
     return write_export(store, Path(folder), key, keys=keys, erased_blobs=erased)

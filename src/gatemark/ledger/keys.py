@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import logging
+import os
 import secrets
 import stat
-from datetime import datetime
+import sys
+from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
@@ -33,9 +37,11 @@ from gatemark.ledger.event_kinds import (
 )
 from gatemark.ledger.port import LedgerStore
 from gatemark.ledger.proof import root_from_events
+from gatemark.ledger.signing.command_signer import CommandSigner
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring, key_note, rotation_note
 from gatemark.ledger.signing.note import (
     Checkpoint,
+    Signer,
     SigningKey,
     VerifierKey,
     origin_of,
@@ -48,6 +54,8 @@ logger = logging.getLogger(__name__)
 
 PUBLIC_SUFFIX: Final = ".pub"
 MAX_KEY_BYTES: Final = 4096
+PASSPHRASE_FILE: Final = "GATEMARK_KEY_PASSPHRASE_FILE"  # noqa: S105 - names a file
+DAILY: Final = timedelta(days=1)
 
 
 class KeyMade(msgspec.Struct, frozen=True):
@@ -59,33 +67,84 @@ class KeyMade(msgspec.Struct, frozen=True):
     seq: int
 
 
-def make_key(context: LedgerContext, path: Path, name: str | None = None) -> KeyMade:
-    """Make the first key of a ledger; the private key goes into a new file."""
+class NewKey(msgspec.Struct, frozen=True, kw_only=True):
+    """How to make a key: in a file, encrypted or not, or held by a command.
+
+    ``path`` gets the private key, and ``path.pub`` the public one. With ``command``, the key is one
+    that the command signs with, ``public`` is its public key, and no private key is written.
+    """
+
+    path: Path
+    passphrase: bytes | None = None
+    command: str | None = None
+    public: bytes = b""
+
+    @property
+    def public_path(self) -> Path:
+        """Where the public key goes."""
+        return self.path.with_name(self.path.name + PUBLIC_SUFFIX)
+
+    def write(self, name: str) -> Signer:
+        """Make the key and its files."""
+        if self.public_path.exists():
+            raise BadInputError(f"{self.public_path}: already exists and is never overwritten")
+        key: Signer
+        if self.command is not None:
+            key = CommandSigner(VerifierKey(name, self.public), self.command)
+        else:
+            key = SigningKey(name, secrets.token_bytes(32))
+            write_secret(self.path, key.private_text(self.passphrase).encode() + b"\n")
+        write_whole(self.public_path, [f"{key.verifier}\n".encode()])
+        return key
+
+    def remove(self) -> None:
+        """Remove the files of a key that came to nothing."""
+        if self.command is None:
+            self.path.unlink(missing_ok=True)
+        self.public_path.unlink(missing_ok=True)
+
+
+def make_key(
+    context: LedgerContext, new: Path | NewKey, name: str | None = None, first: Path | None = None
+) -> KeyMade:
+    """Make the first key of a ledger; the private key goes into a new file.
+
+    ``first`` is where the key lies that Gatemark made by itself; it is rotated to the new one.
+    """
     events = context.events
     origin = ledger_origin(events) or _open_ledger(context)
     head = events.head()
-    if keyring_of(events).active is not None:
+    active = keyring_of(events).active
+    if active is not None:
+        if first is not None and first.exists() and read_private_key(str(first)).verifier == active:
+            return rotate_key(context, str(first), new, name)
         raise RefusedError("the ledger already has a key; replace it with 'gatemark ledger rotate'")
-    key = _write_new(path, name or origin)
-    payload = as_payload(KeyAdded(str(key.verifier), key_note(origin, key)))
-    return _told(context, key, path, EventDraft(KEY_ADDED, *_now(context), payload), head)
+
+    def announce(key: Signer) -> EventDraft:
+        payload = as_payload(KeyAdded(str(key.verifier), key_note(origin, key)))
+        return EventDraft(KEY_ADDED, *_now(context), payload)
+
+    return _announced(context, new, name or origin, announce, head)
 
 
 def rotate_key(
-    context: LedgerContext, old_path: str, path: Path, name: str | None = None
+    context: LedgerContext, old_key: str | Signer, new: Path | NewKey, name: str | None = None
 ) -> KeyMade:
     """Replace the key by a new one; both sign the change."""
     head = context.existing_store().events.head()
-    old = signing_key(context, old_path)
+    old = signing_key(context, old_key)
     origin = _origin(context.events)
-    key = _write_new(path, name or old.verifier.name)
-    note = rotation_note(origin, old, key)
-    payload = as_payload(KeyRotated(str(old.verifier), str(key.verifier), note))
-    return _told(context, key, path, EventDraft(KEY_ROTATED, *_now(context), payload), head)
+
+    def announce(key: Signer) -> EventDraft:
+        note = rotation_note(origin, old, key)
+        payload = as_payload(KeyRotated(str(old.verifier), str(key.verifier), note))
+        return EventDraft(KEY_ROTATED, *_now(context), payload)
+
+    return _announced(context, new, name or old.verifier.name, announce, head)
 
 
 def replace_lost_key(
-    context: LedgerContext, path: Path, reason: str, name: str | None = None
+    context: LedgerContext, new: Path | NewKey, reason: str, name: str | None = None
 ) -> KeyMade:
     """Replace a lost key, which cannot sign the change; every later check reports it."""
     if not reason.strip():
@@ -95,55 +154,52 @@ def replace_lost_key(
     old = keyring_of(context.events).active
     if old is None:
         raise UsageError("the ledger has no key; make one with 'gatemark ledger keygen'")
-    key = _write_new(path, name or old.name)
-    payload = as_payload(KeyReplaced(str(old), str(key.verifier), key_note(origin, key), reason))
-    return _told(context, key, path, EventDraft(KEY_REPLACED, *_now(context), payload), head)
+
+    def announce(key: Signer) -> EventDraft:
+        note = key_note(origin, key)
+        payload = as_payload(KeyReplaced(str(old), str(key.verifier), note, reason))
+        return EventDraft(KEY_REPLACED, *_now(context), payload)
+
+    return _announced(context, new, name or old.name, announce, head)
 
 
 def _now(context: LedgerContext) -> tuple[datetime, str, None]:
     return context.clock(), context.actor, None
 
 
-def _told(
-    context: LedgerContext, key: SigningKey, path: Path, draft: EventDraft, head: Head
+def _announced(
+    context: LedgerContext,
+    new: Path | NewKey,
+    name: str,
+    announce: Callable[[Signer], EventDraft],
+    head: Head,
 ) -> KeyMade:
-    """Add the event of a key, unless the ledger changed since it was read."""
+    """Make a key and add its event, unless the ledger changed since it was read."""
+    files = NewKey(path=new) if isinstance(new, Path) else new
+    key = files.write(name)
     try:
-        (event,) = context.events.append((draft,), expected=head)
+        (event,) = context.events.append((announce(key),), expected=head)
     except BaseException as error:
         # The event may be stored all the same: the connection can go right after the commit.
-        _remove_unannounced(context, key, path, error)
+        _remove_unannounced(context, key, files, error)
         raise
-    return KeyMade(str(key.verifier), str(path), str(_public(path)), event.seq)
+    private = files.command if files.command is not None else str(files.path)
+    return KeyMade(str(key.verifier), private, str(files.public_path), event.seq)
 
 
 def _remove_unannounced(
-    context: LedgerContext, key: SigningKey, path: Path, error: BaseException
+    context: LedgerContext, key: Signer, files: NewKey, error: BaseException
 ) -> None:
     """Remove the files of a key that no event announces; keep them if nobody can say."""
     try:
         announced = [tenure.key for tenure in keyring_of(context.events).tenures]
     except GatemarkError:
         raise BadInputError(
-            f"{error}; the event of the new key may have been stored, so {path} was kept: "
+            f"{error}; the event of the new key may have been stored, so {files.path} was kept: "
             "remove it if 'gatemark ledger log' shows no event of it"
         ) from error
     if key.verifier not in announced:
-        path.unlink(missing_ok=True)
-        _public(path).unlink(missing_ok=True)
-
-
-def _write_new(path: Path, name: str) -> SigningKey:
-    key = SigningKey(name, secrets.token_bytes(32))
-    if _public(path).exists():
-        raise BadInputError(f"{_public(path)}: already exists and is never overwritten")
-    write_secret(path, key.private_text().encode() + b"\n")
-    write_whole(_public(path), [f"{key.verifier}\n".encode()])
-    return key
-
-
-def _public(path: Path) -> Path:
-    return path.with_name(path.name + PUBLIC_SUFFIX)
+        files.remove()
 
 
 def _open_ledger(context: LedgerContext) -> str:
@@ -178,30 +234,67 @@ def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Ke
     return ring
 
 
-def signing_key(context: LedgerContext, path: str) -> SigningKey:
+def signing_key(context: LedgerContext, key: str | Signer) -> Signer:
     """Return the private key in a file; refuse one that is not the current key of the ledger."""
-    key = read_private_key(path)
     active = keyring_of(context.events).active
     if active is None:
         raise UsageError("the ledger has no key; make one with 'gatemark ledger keygen'")
-    if key.verifier != active:
+    found = read_private_key(key) if isinstance(key, str) else key
+    if found.verifier != active:
+        place = f"{key}: " if isinstance(key, str) else ""
         raise RefusedError(
-            f"{path}: {key.verifier.label} is not the key of this ledger, {active.label} is"
+            f"{place}{found.verifier.label} is not the key of this ledger, {active.label} is"
         )
-    return key
+    return found
+
+
+def command_signer(context: LedgerContext, command: str) -> CommandSigner:
+    """Return the current key of the ledger, as a command signs with it."""
+    active = keyring_of(context.existing_store().events).active
+    if active is None:
+        raise UsageError(
+            "the ledger has no key; announce that of the command with 'gatemark ledger keygen "
+            "--signer-command'"
+        )
+    return CommandSigner(active, command)
 
 
 def read_private_key(path: str) -> SigningKey:
     """Read a private key; refuse a file that other users can read."""
     try:
         mode = Path(path).stat().st_mode
+        if not stat.S_ISREG(mode):
+            raise BadInputError(f"{path}: not a regular file")
         if stat.S_IMODE(mode) & 0o077:
             raise BadInputError(
                 f"{path}: other users can read this private key; run chmod 600 on it"
             )
-        return read_signer(_text_of(path), path)
+        return read_signer(_text_of(path), path, read_passphrase)
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror or error}") from error
+
+
+def read_passphrase(place: str, *, is_new: bool = False) -> bytes:
+    """Return the passphrase of a key: from a file that a variable names, or from the terminal."""
+    named = os.environ.get(PASSPHRASE_FILE)
+    if named:
+        try:
+            with Path(named).open("rb") as stream:
+                found = stream.read(MAX_KEY_BYTES).rstrip(b"\r\n")
+        except OSError as error:
+            raise BadInputError(f"{PASSPHRASE_FILE}: {named}: {error.strerror}") from error
+    elif sys.stdin is not None and sys.stdin.isatty():
+        found = getpass.getpass(f"Passphrase of {place}: ").encode()
+        if is_new and getpass.getpass("The same once more: ").encode() != found:
+            raise UsageError("the two passphrases differ")
+    else:
+        raise UsageError(
+            f"{place}: needs its passphrase; name a file that has it with {PASSPHRASE_FILE}, or "
+            "run this in a terminal"
+        )
+    if not found:
+        raise UsageError("the passphrase is empty")
+    return found
 
 
 def read_public_key(text_or_path: str) -> VerifierKey:
@@ -224,14 +317,14 @@ def _text_of(path: str) -> str:
         raise BadInputError(f"{path}: not a key") from error
 
 
-def sign_checkpoint(context: LedgerContext, key_path: str) -> str:
+def sign_checkpoint(context: LedgerContext, with_key: str | Signer) -> str:
     """Sign a checkpoint of the ledger, store it and return it; users keep a copy elsewhere.
 
     A ledger must never sign two histories: it must still contain the last checkpoint, and every
     event since then is checked before it is signed.
     """
     events = context.existing_store().events
-    key = signing_key(context, key_path)
+    key = signing_key(context, with_key)
     earlier = None
     for covered, text in events.checkpoints()[-1:]:
         earlier, signed = read_checkpoint(text, f"checkpoint {covered}")
@@ -244,3 +337,34 @@ def sign_checkpoint(context: LedgerContext, key_path: str) -> str:
     events.add_checkpoint(size, note)
     logger.info("checkpoint signed", extra={"size": size, "origin": _origin(events)})
     return note
+
+
+def keep_anchored(context: LedgerContext, path: Path, *, is_daily: bool = False) -> str | None:
+    """Sign a checkpoint with the key at hand; a ledger without a key gets one there.
+
+    With ``is_daily``, only where an event has waited for a day. Return why nothing was signed where
+    somebody should know it. Who took the key away signs elsewhere; that is nothing to tell.
+    """
+    try:
+        events = context.existing_store().events
+        active = keyring_of(events).active
+        if active is None and not path.exists():
+            make_key(context, path)
+            logger.info("signing key made", extra={"file": str(path)})
+        elif not path.exists() or read_private_key(str(path)).verifier != active:
+            return None
+        if _has_waited(context, events, is_daily=is_daily):
+            sign_checkpoint(context, str(path))
+    except GatemarkError as error:
+        logger.warning("no checkpoint was signed", extra={"reason": str(error)})
+        return f"no checkpoint was signed: {error}"
+    return None
+
+
+def _has_waited(context: LedgerContext, events: LedgerStore, *, is_daily: bool) -> bool:
+    """Whether there are events that no checkpoint covers; with ``is_daily``, for a day."""
+    covered = max((size for size, _ in events.checkpoints()), default=0)
+    first = events.rows_at([covered + 1]).get(covered + 1)
+    if first is None or not is_daily or covered == 0:
+        return first is not None
+    return context.clock() - checked(first)[0].at >= DAILY

@@ -7,6 +7,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
+import msgspec
+
 from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import Result, answer_time_of
@@ -15,11 +17,14 @@ from gatemark.ledger.port import BlobStore
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.exam_identity import exam_of
 from gatemark.lifecycle.model.nouns import Cited, CitedSuite
+from gatemark.lifecycle.model.stages import LANE
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import Workspace
 
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
+ADVISORY = "advisory"
+"""The kind of the suite that judges advisory lanes."""
 
 
 def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ...]:
@@ -78,10 +83,16 @@ class Citations(Mapping[str, Cited]):
             raise
         if result is None:
             return None
-        told_at = asset_state_cache(self._workspace).sealed_at(self._asset, result.id)
+        cache = asset_state_cache(self._workspace)
+        told_at = cache.sealed_at(self._asset, result.id)
         # A rollback needs results that passed, of whichever exam.
-        blobs = None if self._must_go_on else self._workspace.blobs
-        return summed_up(result, told_at, blobs)
+        if self._must_go_on:
+            return summed_up(result, told_at, None)
+        cited = summed_up(result, told_at, self._workspace.blobs)
+        if cache.read(self._asset).asset.kind != LANE:
+            return cited
+        lanes = candidate_lanes(self._workspace.blobs, result)
+        return msgspec.structs.replace(cited, candidate_lanes=lanes)
 
 
 def _get(workspace: Workspace, result_id: str) -> Result | None:
@@ -130,6 +141,17 @@ def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = 
             raise IntegrityError(
                 f"result {result.id} rests on blob {name}, whose bytes were changed"
             )
+
+
+def candidate_lanes(blobs: BlobStore, result: Result) -> tuple[str, ...]:
+    """Return the advisory lanes that are candidates for discussion, derived from the evidence."""
+    # Exams bring statistics along, which only advisory lanes need here.
+    from gatemark.packs.rescore import derived_exams  # noqa: PLC0415
+
+    found: list[str] = []
+    for derived in derived_exams(blobs, result, ADVISORY):
+        found.extend(derived.summary()["promotion"]["candidate_lanes"])
+    return tuple(found)
 
 
 def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:

@@ -7,17 +7,18 @@ from datetime import datetime
 
 import msgspec
 
-from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
+from gatemark.core.errors import GatemarkError, IntegrityError, NewerFormatError, UsageError
 from gatemark.core.result import Result
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import BLOB_ERASED, RESULT_SEALED, ResultSealed
 from gatemark.ledger.port import Store
-from gatemark.lifecycle.citations import summed_up
+from gatemark.lifecycle.citations import blobs_of, candidate_lanes, summed_up
 from gatemark.lifecycle.decisions.inspection import EventFinding, Inspector
 from gatemark.lifecycle.events.fact import fact_kinds
 from gatemark.lifecycle.exam_identity import PACK_BLOB
 from gatemark.lifecycle.model.nouns import Cited
+from gatemark.lifecycle.model.stages import LANE, lane_of
 from gatemark.lifecycle.model.state import Asset
 from gatemark.lifecycle.state_cache import recorded
 
@@ -37,7 +38,12 @@ class RuleCheck:
             f"result {result_id}: its pack is gone; how it asked and scored is not checked"
             for result_id in sorted(self._known.without_pack)
         )
-        return (*gone, *self._inspector.caveats)
+        lanes = (
+            f"result {result_id}: its evidence was erased; its candidates for discussion are not "
+            "checked"
+            for result_id in sorted(self._known.without_evidence)
+        )
+        return (*gone, *lanes, *self._inspector.caveats)
 
     @property
     def unjudged(self) -> tuple[str, ...]:
@@ -72,7 +78,9 @@ class KnownResults:
         self._results: dict[str, Result | None] = {}
         self._sealed: dict[str, dict[str, datetime]] = {}
         self._told: set[str] = set()
+        self._lanes_of: dict[str, tuple[str, ...]] = {}
         self.without_pack: set[str] = set()
+        self.without_evidence: set[str] = set()
         self.newer: list[str] = []
         self._erased: set[str] | None = None
 
@@ -109,14 +117,32 @@ class KnownResults:
                 return None
             self.without_pack.add(result_id)
             found = self._without_definition(result, told_at, asset)
+        if asset.kind == LANE:
+            return msgspec.structs.replace(found, candidate_lanes=self._lanes(result, asset))
         return found
 
-    def _has_erased_pack(self, result: Result) -> bool:
+    def _lanes(self, result: Result, asset: Asset) -> tuple[str, ...]:
+        """The candidates for discussion; where the evidence was erased, what the ledger decided."""
+        if blobs_of(result) & self._erased_blobs():
+            self.without_evidence.add(result.id)
+            return (lane_of(asset.name),)
+        if result.id not in self._lanes_of:
+            try:
+                self._lanes_of[result.id] = candidate_lanes(self._store.blobs, result)
+            except GatemarkError:
+                # What cannot be derived makes no lane a candidate.
+                self._lanes_of[result.id] = ()
+        return self._lanes_of[result.id]
+
+    def _erased_blobs(self) -> set[str]:
         if self._erased is None:
             told = self._store.events.events(kind=BLOB_ERASED)
             self._erased = {str(payload["digest"]) for _, payload in told if payload}
+        return self._erased
+
+    def _has_erased_pack(self, result: Result) -> bool:
         packs = {blob.digest for blob in result.blobs if blob.name == PACK_BLOB}
-        return bool(packs & self._erased)
+        return bool(packs & self._erased_blobs())
 
     def _without_definition(self, result: Result, told_at: datetime | None, asset: Asset) -> Cited:
         """Return a result whose pack cannot be read, as the ledger describes it."""

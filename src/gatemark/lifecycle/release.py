@@ -21,7 +21,7 @@ from gatemark.lifecycle.decisions.decision import known_version
 from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.journey import act, preview, run_due
 from gatemark.lifecycle.model.nouns import PRODUCTION, Cited, Role, Stage, VersionRef
-from gatemark.lifecycle.model.stages import CANARY, MOVES, Move, move
+from gatemark.lifecycle.model.stages import CANARY, LANE, Move, move, moves_of
 from gatemark.lifecycle.model.state import LifecycleState
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.workspace import Workspace
@@ -115,6 +115,8 @@ def next_stage(state: LifecycleState, environment: str, version: str) -> Stage |
     """Return the stage that follows on the usual way; None when there is none."""
     stage = state.asset.track(environment, version).stage
     if stage == "shadow":
+        if state.asset.kind == LANE:
+            return None
         return "enabled" if state.asset.place(environment).enabled is None else "canary_1"
     return _NEXT.get(stage)
 
@@ -172,7 +174,7 @@ def _approval(request: ReleaseRequest, target: Stage, cites: tuple[str, ...]) ->
 def _is_voted(workspace: Workspace, request: ReleaseRequest, target: Stage) -> bool:
     state = read_state(workspace, request.ref.asset)
     stage = state.asset.track(request.environment, request.ref.version).stage
-    row = move(stage, target, "promote")
+    row = move(stage, target, "promote", state.asset.kind)
     return row is not None and row.is_approved
 
 
@@ -262,7 +264,7 @@ def _progress(
     state = read_state(workspace, request.ref.asset)
     stage = state.asset.track(request.environment, request.ref.version).stage
     target = next_stage(state, request.environment, request.ref.version)
-    row = None if target is None else move(stage, target, "promote")
+    row = None if target is None else move(stage, target, "promote", state.asset.kind)
     people, command = _who(state, request, row, missing)
     return ReleaseProgress(
         asset=request.ref.asset,
@@ -318,7 +320,7 @@ def missing_for_moves(
     state = read_state(workspace, ref.asset)
     stage = state.asset.track(environment, ref.version).stage
     found = []
-    for row in MOVES:
+    for row in moves_of(state.asset.kind):
         if row.before != stage or row.cause != "promote" or row.after in ("retired", "rejected"):
             continue
         people = people_with(state, row.roles)

@@ -13,7 +13,7 @@ from gatemark.core.errors import UsageError
 from gatemark.lifecycle.citations import Citations
 from gatemark.lifecycle.decisions.citation import citation_problems
 from gatemark.lifecycle.model.nouns import PRODUCTION, Noun, Pins
-from gatemark.lifecycle.model.stages import CANARY, EVIDENCED
+from gatemark.lifecycle.model.stages import CANARY, EVIDENCED, LANE, LANE_NOTE
 from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, share_of
 from gatemark.lifecycle.state_cache import asset_state_cache
 from gatemark.workspace import DEFAULT_STORE, Workspace
@@ -184,7 +184,7 @@ def _reason(state: LifecycleState, place: EnvironmentState, warnings: Sequence[s
     if place.enabled is not None:
         left_out = next(one for one in warnings if one.startswith(f"{place.enabled} is left out"))
         return f"{left_out} and nothing can take its place"
-    return "no version is enabled"
+    return LANE_NOTE if state.asset.kind == LANE else "no version is enabled"
 
 
 Lane = Literal["canary", "baseline", "primary"]

@@ -283,6 +283,10 @@ def open_arm(
     )
 
 
+KEY_SETTINGS: Final = ("GATEMARK_SESSION_KEY", "GATEMARK_REVIEW_KEY", "GATEMARK_SIGNING_KEY")
+"""Variables that name the files of secret keys."""
+
+
 def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) -> tuple[Path, ...]:
     """Return what an isolated target must not read: data, store, the files' history, keys."""
     named = [suite.dataset for suite in pack.suites if suite.dataset is not None]
@@ -298,9 +302,9 @@ def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) ->
             named += files.values() if isinstance(files, dict) else ()
     data = [folder / name for name in named if not name.startswith(BUILTIN)]
     history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
-    # It signs sessions. Elsewhere than in the store it would be a file like any other.
-    key = os.environ.get("GATEMARK_SESSION_KEY")
-    return (store, *data, *history, *([Path(key).resolve()] if key else []))
+    # Keys that lie elsewhere than in the store would be files like any other.
+    keys = [os.environ[name] for name in KEY_SETTINGS if os.environ.get(name)]
+    return (store, *data, *history, *(Path(key).resolve() for key in keys))
 
 
 def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:
@@ -373,7 +377,7 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     models: tuple[str, ...]
     answered_at: datetime | None = None
     """When the oldest answer was given; None unless every answer says when."""
-    cached_count: int = 0
+    reused_count: int = 0
     """Replies that an earlier run had paid for."""
     embedded: dict[str, Embedded] = {}
 
@@ -555,7 +559,7 @@ async def answer_all(
         calls=sum(outcome.attempts for outcome in outcomes),
         cost=_money(costs, any_reply=any(outcome.reply for outcome in outcomes)),
         answered_at=oldest([o.reply.answered_at for o in outcomes if o.reply]),
-        cached_count=sum(o.cached for o in outcomes) if reuse == "cache" else 0,
+        reused_count=sum(o.is_earlier for o in outcomes),
         models=tuple(sorted({o.reply.model for o in outcomes if o.reply and o.reply.model})),
     )
 

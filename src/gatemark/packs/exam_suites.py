@@ -16,7 +16,8 @@ from gatemark.core.errors import UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Rule, Setting
 from gatemark.core.result import Figure, Result
-from gatemark.evidence.exam import ExamReport, ExamRun, ExamSuite, suites
+from gatemark.evidence.engines.port import Engine
+from gatemark.evidence.exam import ExamOutcome, ExamReport, ExamRun, ExamSuite, suites
 from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
 from gatemark.evidence.source import ReadingChoices, inspect_source
 from gatemark.ledger.port import BlobStore
@@ -82,7 +83,7 @@ def files_of_result(
 def check_exam(suite: SuiteSpec, folder: Path) -> None:
     """Refuse a suite whose kind, options or files cannot be used; reads no record."""
     _exam_plugin(suite)
-    build_exam(ExamJob(suite.kind, _exam_options(suite, RULES), ReadingChoices()))
+    build_exam(ExamJob(suite.kind, suite_options(suite, RULES), ReadingChoices()))
     for files in (suite.evidence, suite.baseline_evidence):
         for path in files.values() if isinstance(files, dict) else ():
             inspect_source(str(folder / path), name=path)
@@ -97,7 +98,7 @@ def _exam_plugin(suite: SuiteSpec) -> ExamSuite:
     return plugin
 
 
-def _exam_options(suite: SuiteSpec, rules: int, version: int | None = None) -> dict[str, Any]:
+def suite_options(suite: SuiteSpec, rules: int, version: int | None = None) -> dict[str, Any]:
     """Return the suite's options, with those that follow from its files and the pack's rules.
 
     Results of 0.1.0 have the options that their pack names. Every later one has the newest rules of
@@ -115,7 +116,7 @@ def exam_rules(
     suite: SuiteSpec, rules: int, version: int | None = None
 ) -> tuple[tuple[Rule, ...], dict[str, Setting]]:
     """Return the rules and settings that an exam brings to a pack judged by these rules."""
-    exam = build_exam(ExamJob(suite.kind, _exam_options(suite, rules, version), ReadingChoices()))
+    exam = build_exam(ExamJob(suite.kind, suite_options(suite, rules, version), ReadingChoices()))
     policy = exam.policy()
     found = tuple(_in_suite(suite.id, rule) for rule in policy.rules)
     return found, {f"{suite.id}.{name}": value for name, value in policy.settings.items()}
@@ -127,6 +128,21 @@ def sealed_version(result: Result, suite: SuiteSpec) -> int | None:
     return version if isinstance(version, int) else None
 
 
+def run_suite(
+    kind: str, options: Mapping[str, Any], by_role: Mapping[str, str], engine: Engine
+) -> ExamOutcome:
+    """Run one suite's exam over the evidence of one arm."""
+    return run_exam(
+        ExamRun(
+            kind=kind,
+            options=dict(options),
+            files=list(by_role.items()),
+            reading=ReadingChoices(),
+            engine=engine,
+        )
+    )
+
+
 def examine_suite(
     workspace: Workspace,
     suite: SuiteSpec,
@@ -135,17 +151,9 @@ def examine_suite(
     version: int | None = None,
 ) -> SuiteOutcome:
     """Run one suite's exam over the evidence of every arm there is."""
-    options = _exam_options(suite, rules, version)
+    options = suite_options(suite, rules, version)
     found = {
-        arm: run_exam(
-            ExamRun(
-                kind=suite.kind,
-                options=options,
-                files=list(by_role.items()),
-                reading=ReadingChoices(),
-                engine=workspace.engine,
-            )
-        )
+        arm: run_suite(suite.kind, options, by_role, workspace.engine)
         for arm, by_role in files.arms()
     }
     accounts, paths = [], {}

@@ -40,7 +40,7 @@ from gatemark.packs.suites.suite import ArmsReport
 from gatemark.scorers.judge.grading import JudgeOptions, grade_replies
 from gatemark.scorers.judge.prompt import JudgeReply
 from gatemark.scorers.scorer import JudgeQualification, Scorable, scorers
-from gatemark.targets.journal import Journals
+from gatemark.targets.journal import Journals, Reuse
 from gatemark.targets.port import OUTAGES, Call, CallError, ErrorKind, Reply, Target
 from gatemark.targets.runner import CallOutcome, RunProgress, Spending, run_calls
 from gatemark.targets.spec import TargetSpec, build, changed_files, parse_spec, target_identity
@@ -132,7 +132,10 @@ class Graders(Protocol):
     def spent(self, *places: str) -> tuple[int, float | None]:
         """Calls made and money spent, on these places or on all; None for an unknown cost."""
 
-    def cached_counts(self, *places: str) -> dict[str, int]:
+    def reuse(self) -> tuple[Reuse, bool]:
+        """What may be taken from journals, and whether a key authenticates it."""
+
+    def reused_counts(self, *places: str) -> dict[str, int]:
         """How many replies an earlier run had paid for, of judges and of embedding models."""
 
     def changed_files(self) -> dict[str, tuple[str, ...]]:
@@ -229,11 +232,12 @@ class LiveGraders:
 
     async def _run(self, judge: _Judge, calls: list[Call], name: str) -> tuple[CallOutcome, ...]:
         on_progress, journals = self._on_progress, self.journals
+        reuse: Reuse = journals.reuse if judge.spec.recorded is None else "nothing"
         with journals.open(f"judge-{name}", judge.identity) as journal:
             return await run_calls(
                 judge.target,
                 calls,
-                judge.spec.options(concurrency=self._jobs, reuse=journals.reuse),
+                judge.spec.options(concurrency=self._jobs, reuse=reuse),
                 journal,
                 clock=time.monotonic,
                 sleep=asyncio.sleep,
@@ -250,13 +254,14 @@ class LiveGraders:
         money = None if None in costs else float(sum(cost or 0.0 for cost in costs))
         return sum(outcome.attempts for outcome in chosen), money
 
-    def cached_counts(self, *places: str) -> dict[str, int]:
-        if self.journals.reuse != "cache":
-            return {}
+    def reuse(self) -> tuple[Reuse, bool]:
+        return self.journals.reuse, self.journals.is_authenticated
+
+    def reused_counts(self, *places: str) -> dict[str, int]:
         return Counter(
             "embedding models" if suite in self._embedded else "judges"
             for suite, outcome in self._made(places)
-            if outcome.cached
+            if outcome.is_earlier
         )
 
     def _made(self, places: tuple[str, ...]) -> list[tuple[str, CallOutcome]]:
@@ -364,7 +369,10 @@ class RecordedGraders:
     def spent(self, *_places: str) -> tuple[int, float | None]:
         return 0, 0.0
 
-    def cached_counts(self, *_places: str) -> dict[str, int]:
+    def reuse(self) -> tuple[Reuse, bool]:
+        return "nothing", False
+
+    def reused_counts(self, *_places: str) -> dict[str, int]:
         return {}
 
     def changed_files(self) -> dict[str, tuple[str, ...]]:

@@ -66,6 +66,7 @@ MODELS: Final = "run.models"
 IN_PROCESS: Final = "run.in_process"
 ISOLATED: Final = "run.isolated"
 CACHED: Final = "run.cached"
+RESUMED: Final = "run.resumed"
 OTHER_INPUTS: Final = "run.other_inputs"
 SAME_ARMS: Final = "run.same_arms"
 
@@ -78,6 +79,7 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     IN_PROCESS: "hold",
     ISOLATED: "warn",
     CACHED: "warn",
+    RESUMED: "warn",
     OTHER_INPUTS: "warn",
     SAME_ARMS: "warn",
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import EvidenceFile
 from gatemark.core.result import Result
+from gatemark.evidence.exam import ExamOutcome
 from gatemark.evidence.rows import Row, Snapshot, stored_snapshot
 from gatemark.ledger.port import BlobStore
 from gatemark.packs.answers import (
@@ -33,7 +34,9 @@ from gatemark.packs.exam_suites import (
     SuiteOutcome,
     examine_suite,
     files_of_result,
+    run_suite,
     sealed_version,
+    suite_options,
 )
 from gatemark.packs.grading import (
     Graded,
@@ -192,6 +195,21 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
                     Workspace(jobs=1), suite, files, _rules_of(result), version
                 )
     return sat
+
+
+def suites_again(
+    blobs: BlobStore, result: Result, kind: str
+) -> Iterator[tuple[dict[str, Any], ExamOutcome]]:
+    """The suites of one kind that read evidence files, examined again; their options first."""
+    kept = {blob.name: blob.digest for blob in result.blobs}
+    pack = read_pack(blobs.get(kept[PACK_BLOB]), result.pack.digest, PACK_BLOB)
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        for suite in pack.suites:
+            if suite.evidence is None or suite.kind != kind:
+                continue
+            files = files_of_result(result, suite, blobs, Path(folder))[CANDIDATE]
+            options = suite_options(suite, _rules_of(result), sealed_version(result, suite))
+            yield options, run_suite(kind, options, files, Workspace(jobs=1).engine)
 
 
 def _qualifications(

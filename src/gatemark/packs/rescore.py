@@ -17,7 +17,7 @@ import msgspec
 from gatemark.core.canonical import digest, is_digest
 from gatemark.core.errors import GatemarkError, IncomparableError, IntegrityError, NewerFormatError
 from gatemark.core.measurement import Evidence, Measurement
-from gatemark.core.policy import Verdict, decide
+from gatemark.core.policy import Verdict, Waiver, decide
 from gatemark.core.result import Result, read_result
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import (
@@ -35,7 +35,7 @@ from gatemark.evidence.exam import (
 from gatemark.evidence.run_exam import exam_suite, run_exam
 from gatemark.evidence.source import ReadingChoices, read_expected_ids
 from gatemark.ledger.port import BlobStore, Store
-from gatemark.packs.rejudge import rejudge_pack
+from gatemark.packs.rejudge import rejudge_pack, suites_again
 from gatemark.packs.seal import PACK_BLOB
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
 
@@ -160,8 +160,48 @@ def _comparison(blobs: BlobStore, result: Result) -> _Anew:
     )
 
 
+class DerivedExam(msgspec.Struct, frozen=True):
+    """An exam of a result, derived again from its evidence, and judged by its own rules alone."""
+
+    options: Mapping[str, Any]
+    outcome: ExamOutcome
+    verdict: Verdict
+
+    def summary(self) -> dict[str, Any]:
+        """The summary of the exam."""
+        return self.outcome.exam.summary(self.outcome.report, self.outcome.evidence, self.verdict)
+
+
+def derived_exams(blobs: BlobStore, result: Result, kind: str) -> Iterator[DerivedExam]:
+    """The exams of one kind that a result rests on: its own, or the suites of its pack.
+
+    Waivers count for an exam of its own. A suite of a pack is judged without them.
+    """
+    kept = {blob.name: blob.digest for blob in result.blobs}
+    inputs = _inputs(blobs, result, kept)
+    if inputs is not None:
+        if inputs.kind == kind:
+            outcome = _examined(blobs, result, inputs)
+            yield _derived(result, inputs.options, outcome, result.waivers)
+    elif PACK_BLOB in kept:
+        for options, outcome in suites_again(blobs, result, kind):
+            yield _derived(result, options, outcome, ())
+
+
+def _derived(
+    result: Result, options: Mapping[str, Any], outcome: ExamOutcome, waivers: Sequence[Waiver]
+) -> DerivedExam:
+    policy, numbers = outcome.exam.policy(), outcome.report.measurements
+    verdict = decide(policy, (outcome.evidence,), numbers, waivers, now=result.finished_at)
+    return DerivedExam(options, outcome, verdict)
+
+
 def _exam(blobs: BlobStore, result: Result, inputs: ExamInputs) -> _Anew:
     """An exam from the inputs that were kept with its result."""
+    return _judged(result, inputs.kind, _examined(blobs, result, inputs))
+
+
+def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutcome:
     if result.pack.name != f"{SCORE_PACK}{inputs.kind}":
         raise IntegrityError(f"its {SITTING} is of the exam {inputs.kind!r}")
     needed = {role.name for role in exam_suite(inputs.kind).roles if role.required}
@@ -174,7 +214,7 @@ def _exam(blobs: BlobStore, result: Result, inputs: ExamInputs) -> _Anew:
         # An exam that needs certain files counts what it expects from them, without pinned ids.
         if account.expected is not None and expected is None and not needed:
             raise IncomparableError("the list of expected ids was not kept with it")
-        examined = run_exam(
+        return run_exam(
             ExamRun(
                 kind=inputs.kind,
                 options=inputs.options,
@@ -185,7 +225,6 @@ def _exam(blobs: BlobStore, result: Result, inputs: ExamInputs) -> _Anew:
                 left_out=inputs.left_out,
             )
         )
-    return _judged(result, inputs.kind, examined)
 
 
 def _older_inputs(result: Result) -> ExamInputs | None:
@@ -205,7 +244,7 @@ def _older_roles(suite: ExamSuite, count: int) -> tuple[str, ...]:
     """One file has the first role. Several have the next ones, and names that do not matter."""
     if count == 1:
         return (suite.roles[0].name,)
-    names = [role.name for role in suite.roles[1:] if not role.named]
+    names = [role.name for role in suite.roles[1:] if not (role.named or role.alone)]
     return (*names, *(f"file {n}" for n in range(len(names) + 1, count + 1)))[:count]
 
 

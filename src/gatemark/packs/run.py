@@ -8,6 +8,7 @@ before (5) leaves only the journals.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -65,9 +66,10 @@ from gatemark.packs.seal import (
     PackRun,
     arm_conditions,
     refuse_changed_version,
+    reused_of,
     seal_run,
 )
-from gatemark.targets.journal import Journals
+from gatemark.targets.journal import Journals, Reuse, journal_key
 from gatemark.targets.spec import parse_spec, refuse_unpinned
 from gatemark.workspace import Workspace
 
@@ -165,7 +167,7 @@ def open_graders(
         opened.folder,
         jobs=choices.jobs,
         open_recording=open_recording,
-        journals=Journals(cache, is_new=not choices.resume),
+        journals=Journals(cache, is_new=not choices.resume, key=journal_key(os.environ)),
         on_progress=on_progress,
     )
 
@@ -185,7 +187,7 @@ def open_session(
         folder = workspace.run_folder(_run_key(opened, arms, graders, scoring_of(opened)))
         if not choices.resume:
             _set_aside(folder, on_notice)
-        graders.journals.folder = folder
+        graders.journals.folder, graders.journals.on_notice = folder, on_notice
         return Session(opened, arms, graders, choices, graders.journals, on_progress, folder)
 
 
@@ -224,6 +226,7 @@ def rejudge(
                 None,
                 None,
                 answer_time=answer_time_of(earlier),
+                reused=reused_of(earlier),
             ),
             exams,
             waivers=waivers,
@@ -257,6 +260,8 @@ class Session(msgspec.Struct, frozen=True):
     """Where the journals lie."""
     answer_time: AnswerTime | None = None
     """What an earlier result says about answers that do not say it themselves."""
+    reused: dict[str, str] = {}
+    """What an earlier result says about answers that were reused."""
 
 
 def _finished(
@@ -281,6 +286,7 @@ def _finished(
             names=session.choices.names,
             baseline_how=session.choices.baseline_how,
             judged_again=judged_again,
+            reused=session.reused,
             answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
         )
 
@@ -540,8 +546,11 @@ async def _answer_arm(
     now: Callable[[], datetime],
 ) -> ArmAnswers:
     arm, journal = session.arms[name], None
+    reuse: Reuse = "nothing"
     if session.journals is not None:
         journal = session.journals.open(name, arm.identity)
+        # A recording answers by itself: what a journal says could only be something else.
+        reuse = session.journals.reuse if arm.spec.recorded is None else "nothing"
     try:
         return await answer_all(
             session.opened,
@@ -554,7 +563,7 @@ async def _answer_arm(
             limit=session.choices.limit,
             due=due,
             on_progress=_labelled(session.on_progress, name),
-            reuse="resume" if session.journals is None else session.journals.reuse,
+            reuse=reuse,
             now=now,
         )
     finally:

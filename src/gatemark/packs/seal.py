@@ -34,11 +34,13 @@ from gatemark.packs.policy import (
     IN_PROCESS,
     MODELS,
     POOLED,
+    RESUMED,
     SAME_ARMS,
     UNASKED,
     conditions_of,
     limit_of,
 )
+from gatemark.targets.journal import KEY_VARIABLE, Reuse
 from gatemark.workspace import Workspace
 
 LINES_TYPE = "application/jsonl"
@@ -86,12 +88,24 @@ def arm_conditions(
                 "one of them, or vouch for the mixture with version: in the target"
             )
             told.setdefault(MODELS, {})[why] = None
-        reused[f"answers of the {name}"] = answers.cached_count
-    reused |= {f"replies of {who}": count for who, count in graders.cached_counts(*graded).items()}
-    for what, count in reused.items():
-        if count:
-            told.setdefault(CACHED, {})[f"{count} {what} were reused (--cache)"] = None
+        reused[f"answers of the {name}"] = answers.reused_count
+    reused |= {f"replies of {who}": count for who, count in graders.reused_counts(*graded).items()}
+    told |= _reuse_condition(reused, *graders.reuse())
     return {name: "; ".join(reasons) for name, reasons in told.items()}
+
+
+def _reuse_condition(
+    reused: Mapping[str, int], reuse: Reuse, is_authenticated: bool
+) -> dict[str, dict[str, None]]:
+    """What was answered before this run, and whether anybody else could have written it."""
+    name, flag = (CACHED, "--cache") if reuse == "cache" else (RESUMED, "--resume")
+    reasons = [f"{count} {what} were reused ({flag})" for what, count in reused.items() if count]
+    if reasons and not is_authenticated:
+        reasons.append(
+            f"reused answers are not authenticated: code that can write into the store can forge "
+            f"them (set {KEY_VARIABLE}, or run without {flag})"
+        )
+    return {name: dict.fromkeys(reasons)} if reasons else {}
 
 
 class PackRun(msgspec.Struct, frozen=True):
@@ -109,6 +123,8 @@ class PackRun(msgspec.Struct, frozen=True):
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
     answer_time: AnswerTime | None = None
+    reused: dict[str, str] = {}
+    """What an earlier result that is judged again says about reused answers."""
     judged_again: str | None = None
     """The result whose evidence is judged by another pack."""
     cell: str | None = None
@@ -215,7 +231,7 @@ def seal_run(
             **run.opened.commit,
             **_models(arm_answers),
             **_packages(run),
-            **_cached(arm_answers),
+            **_reused(run),
             **_scoring(run),
             **_identities(run),
             **({} if run.answer_time is None else run.answer_time.runtime()),
@@ -302,11 +318,17 @@ def _packages(run: PackRun) -> dict[str, str]:
     }
 
 
-def _cached(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
+def _reused(run: PackRun) -> dict[str, str]:
     """How many replies are older than the run; a result must not pass them off as new."""
-    return {
-        f"cached.{arm}": str(a.cached_count) for arm, a in arm_answers.items() if a.cached_count
-    }
+    how = "resumed" if RESUMED in run.conditions else "cached"
+    counts = {arm: answers.reused_count for arm, answers in run.arm_answers.items()}
+    return {**run.reused, **{f"{how}.{arm}": str(count) for arm, count in counts.items() if count}}
+
+
+def reused_of(result: Result) -> dict[str, str]:
+    """What a result says about replies that were older than its run."""
+    names = ("cached.", "resumed.")
+    return {name: said for name, said in result.runtime.items() if name.startswith(names)}
 
 
 PACK_BLOB: Final = "pack.json"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from gatemark.core.canonical import canonical_bytes, digest, digest_bytes
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.core.measurement import Evidence, EvidenceFile, Measurement, measured, unmeasured
 from gatemark.core.policy import Policy, Rule, Verdict, decide
-from gatemark.core.result import AssetRef, Blob, Cost, PackRef, Result, seal
+from gatemark.core.result import AnswerTime, AssetRef, Blob, Cost, PackRef, Result, seal
 from gatemark.evidence.exam import runtime_versions
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.port import BlobStore
@@ -44,6 +44,12 @@ class KeptComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: CompareSettings
     rules: int = FIRST_RULES
     """The version of the rules; comparisons that were sealed before there were two name none."""
+
+
+class _Timed(msgspec.Struct):
+    """When a sample was answered, if it says so."""
+
+    answered_at: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
 class JudgedComparison(msgspec.Struct, frozen=True):
@@ -179,6 +185,13 @@ def _account(side: str, data: bytes) -> Evidence:
     )
 
 
+def _answered(data: bytes) -> dict[str, str]:
+    """When the oldest answer of the candidate was given, where every answer says so."""
+    times = [row.answered_at for row in msgspec.json.Decoder(_Timed).decode_lines(data)]
+    known = [moment.astimezone(UTC) for moment in times if moment is not None]
+    return AnswerTime(min(known)).runtime() if known and len(known) == len(times) else {}
+
+
 def _pack(definition: bytes) -> PackRef:
     return PackRef(NAME, 1, digest({"compare": digest_bytes(definition)}))
 
@@ -204,7 +217,7 @@ def _result(
         candidate=references[1],
         baseline=references[0],
         snapshots=(),
-        runtime=runtime_versions(),
+        runtime={**runtime_versions(), **_answered(sides["candidate"])},
         evidence=judged.evidence,
         measurements=judged.measurements,
         findings=verdict.findings,

@@ -9,7 +9,7 @@ Steps 2 to 5 give the same whenever they are taken again.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,10 +32,11 @@ from gatemark.evidence.exam import (
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED
+from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_UNBLINDED, VOTE_CAST
 from gatemark.lifecycle.decisions.decision import roles_of
 from gatemark.lifecycle.state_cache import read_state
-from gatemark.review.create import subject_of_review, tell_ledger
+from gatemark.review.cast_rows import CHAINED, promised, require_given
+from gatemark.review.create import review_key, subject_of_review, tell_ledger
 from gatemark.review.findings import (
     Arbitration,
     OpenedReview,
@@ -54,7 +55,7 @@ from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import ReviewClosing, StoredReview, read_pair
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import BLOCKS_OF_TWO, check_key
-from gatemark.review.sealed_rows import VOTES, outcome_title
+from gatemark.review.sealed_rows import VOTES, given_votes, outcome_title
 from gatemark.review.unblind import CastVote, OpenVote, ballots_digest, gold_records, unblind
 from gatemark.workspace import Workspace
 
@@ -114,8 +115,11 @@ def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
     if stored.closing is None:
         _require_closer(workspace, stored)
         check_key(
-            reviews_of(workspace).sealed(stored), stored.key, _committed(workspace, plan.name)
+            reviews_of(workspace).sealed(stored),
+            review_key(workspace, stored),
+            _committed(workspace, plan.name),
         )
+        _require_given_votes(workspace, plan.name)
         standings = reviews_of(workspace).standings(plan.name)
         if not plan.peeking and request.early is None:
             short = sum(
@@ -171,7 +175,7 @@ def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) ->
         ranking=ranking(opened) if len(plan.candidates) > 1 else None,
         caveats=caveats(workspace, opened, spread, couples),
         commitment=stored.commitment,
-        key=stored.key.hex(),
+        key=opened.key.hex(),
         ballots_digest=ballots_digest(opened.cast),
     )
 
@@ -205,11 +209,12 @@ def running_numbers(workspace: Workspace, stored: StoredReview) -> dict[str, Any
 def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> None:
     name = stored.plan.name
     now = workspace.clock()
+    key = review_key(workspace, stored)
 
     def tell(connection: sa.Connection, votes: list[CastVote]) -> None:
         payload = {
             "commitment": stored.commitment,
-            "key": stored.key.hex(),
+            "key": key.hex(),
             "ballots_digest": ballots_digest(votes),
             "vote_count": len(votes),
             "early": request.early,
@@ -236,19 +241,24 @@ def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
 
 def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
     name = stored.plan.name
-    check_key(reviews_of(workspace).sealed(stored), stored.key, _committed(workspace, name))
+    key = review_key(workspace, stored)
+    check_key(reviews_of(workspace).sealed(stored), key, _committed(workspace, name))
     pairs = dict(enumerate(map(read_pair, reviews_of(workspace).documents(name)), start=1))
     cast = reviews_of(workspace).votes(name)
     if stored.closing is not None:
         _check_ballots(workspace, name, cast)
-    votes = unblind(stored.key, cast, pairs, stored.plan.scheme)
-    return OpenedReview(stored, pairs, cast, votes, gold_records(votes, stored.plan.gold_min_rate))
+    else:
+        _require_given_votes(workspace, name)
+    votes = unblind(key, cast, pairs, stored.plan.scheme)
+    gold = gold_records(votes, stored.plan.gold_min_rate)
+    return OpenedReview(stored, key, pairs, cast, votes, gold)
 
 
 def _check_ballots(workspace: Workspace, name: str, cast: Sequence[CastVote]) -> None:
     """Refuse votes that differ from those that the review was closed with."""
-    for event, payload in workspace.events.events(subject=subject_of_review(name)):
-        if event.kind == REVIEW_UNBLINDED and payload is not None:
+    subject = subject_of_review(name)
+    for event, payload in workspace.events.events(kind=REVIEW_UNBLINDED, subject=subject):
+        if payload is not None:
             if same_digest(ballots_digest(cast), str(payload["ballots_digest"])):
                 return
             raise IntegrityError(
@@ -260,10 +270,24 @@ def _check_ballots(workspace: Workspace, name: str, cast: Sequence[CastVote]) ->
 
 def _committed(workspace: Workspace, name: str) -> str:
     """The commitment as the ledger has it: a row beside it could have been changed."""
-    for event, payload in workspace.events.events(subject=subject_of_review(name)):
-        if event.kind == REVIEW_CREATED and payload is not None:
-            return str(payload["commitment"])
+    return str(_creation(workspace, name)["commitment"])
+
+
+def _creation(workspace: Workspace, name: str) -> Mapping[str, object]:
+    """What the event that made a review says."""
+    subject = subject_of_review(name)
+    for _, payload in workspace.events.events(kind=REVIEW_CREATED, subject=subject):
+        if payload is not None:
+            return payload
     raise IntegrityError(f"the ledger has no event about review {name}")
+
+
+def _require_given_votes(workspace: Workspace, name: str) -> None:
+    """Refuse votes that are not the ones that were cast; earlier builds did not record them."""
+    if _creation(workspace, name).get(CHAINED):
+        subject = subject_of_review(name)
+        told = promised(workspace.events.events(kind=VOTE_CAST, subject=subject))
+        require_given(f"review {name}", given_votes(reviews_of(workspace).stored_rows(name)), told)
 
 
 def _vote_lines(votes: Sequence[OpenVote]) -> bytes:

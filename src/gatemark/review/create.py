@@ -15,6 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from gatemark.core.errors import (
+    IntegrityError,
     InvalidValueError,
     NotAllowedError,
     RefusedError,
@@ -25,9 +26,16 @@ from gatemark.core.result import AssetRef
 from gatemark.core.text import check_words
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.event_kinds import REVIEW_CREATED, REVIEW_LOOKED_AT
+from gatemark.ledger.event_kinds import (
+    REVIEW_CREATED,
+    REVIEW_LOOKED_AT,
+    REVIEW_UNBLINDED,
+    VOTE_CAST,
+)
+from gatemark.ledger.signing.outside_key import outside_key
 from gatemark.lifecycle.assets import version_ref
 from gatemark.lifecycle.model.nouns import Actor, parse_version_ref
+from gatemark.review.cast_rows import CHAINED, GivenRow, given_payload
 from gatemark.review.items import (
     Answers,
     Matched,
@@ -53,7 +61,9 @@ from gatemark.review.sealed_key import (
     Sealed,
     commitment,
     is_swapped,
+    opened_key,
     places,
+    seal_key,
     token,
 )
 from gatemark.review.stores.reviews import Show
@@ -231,13 +241,17 @@ def create_review(
         plan=plan,
         plan_digest=sealed.plan_digest,
         commitment=committed,
-        key=drawn,
+        sealed_key=seal_key(outside_key(workspace.review_key_file)[0], committed, drawn),
         facts=_facts(created, matched),
         created_by=workspace.actor,
         created_at=now,
         closing=None,
     )
-    payload = {**msgspec.to_builtins(created), "plan": msgspec.to_builtins(plan)}
+    payload = {
+        **msgspec.to_builtins(created),
+        "plan": msgspec.to_builtins(plan),
+        CHAINED: True,
+    }
     draft = _event(workspace, REVIEW_CREATED, plan.name, {**payload, "note": request.note}, at=now)
     reviews_of(workspace).create(
         stored, documents, lambda connection: tell_ledger(workspace, connection, draft)
@@ -249,14 +263,14 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
     """Return the open pair of a reviewer, or the next one; None at the end."""
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored, reviewer)
-    plan, key = stored.plan, stored.key
+    plan, key = stored.plan, review_key(workspace, stored)
 
     def pick(
         standings: list[PairProgress], votes: list[CastVote], seen: list[Show]
     ) -> tuple[int, str] | None:
         before = {show.number for show in seen}
         if reviewer == plan.arbiter:
-            split = undecided_pairs(stored, standings, votes)
+            split = undecided_pairs(key, plan, standings, votes)
             number = next_to_arbitrate(key, reviewer, split, before)
         else:
             number = next_number(
@@ -283,8 +297,15 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     check_answer(request.answered, reason)
     check_words(reason, "a reason")
     show = _find_show(workspace, name, request.reviewer, request.token)
+    now = workspace.clock()
+
+    def tell(connection: sa.Connection, row: GivenRow) -> None:
+        draft = _event(workspace, VOTE_CAST, name, given_payload(name, row), at=now)
+        draft = msgspec.structs.replace(draft, actor=request.reviewer)
+        tell_ledger(workspace, connection, draft)
+
     version = reviews_of(workspace).vote(
-        name, show, request.answered, reason=reason, at=workspace.clock()
+        name, show, request.answered, reason=reason, at=now, tell=tell
     )
     return SavedVote(review=name, token=show.token, answered=request.answered, version=version)
 
@@ -295,6 +316,24 @@ def open_review(workspace: Workspace, name: str) -> StoredReview:
     if stored.closing is not None:
         raise RefusedError(f"review {name} is closed")
     return stored
+
+
+def review_key(workspace: Workspace, stored: StoredReview) -> bytes:
+    """Return the key of a review: from the ledger once it is closed, until then from its row."""
+    name = stored.plan.name
+    if stored.closing is not None:
+        subject = subject_of_review(name)
+        for _, payload in workspace.events.events(kind=REVIEW_UNBLINDED, subject=subject):
+            if payload is not None:
+                return bytes.fromhex(str(payload["key"]))
+        raise IntegrityError(f"the ledger has no event that review {name} was closed")
+    try:
+        return opened_key(stored.sealed_key, stored.commitment, workspace.review_key_file)
+    except FileNotFoundError as error:
+        raise UsageError(
+            f"review {name} cannot be opened here: {workspace.review_key_file} is missing; copy it "
+            "from where the review was made, or name it with GATEMARK_REVIEW_KEY"
+        ) from error
 
 
 def tell_ledger(workspace: Workspace, connection: sa.Connection, draft: EventDraft) -> None:
@@ -310,11 +349,8 @@ def subject_of_review(name: str) -> str:
 def lookers(workspace: Workspace, name: str) -> frozenset[str]:
     """Who has seen numbers of a review before its end."""
     subject = subject_of_review(name)
-    return frozenset(
-        event.actor
-        for event, _ in workspace.events.events(subject=subject)
-        if event.kind == REVIEW_LOOKED_AT
-    )
+    looks = workspace.events.events(kind=REVIEW_LOOKED_AT, subject=subject)
+    return frozenset(event.actor for event, _ in looks)
 
 
 def _event(
@@ -387,7 +423,7 @@ def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
     seen = reviews_of(workspace).shows(stored.plan.name, show.reviewer)
     gold = reviews_of(workspace).gold_numbers(stored.plan.name)
     place = places(seen, gold, stored.plan.scheme)
-    if is_swapped(stored.key, place[show.reviewer, show.ordinal]):
+    if is_swapped(review_key(workspace, stored), place[show.reviewer, show.ordinal]):
         first, second = second, first
     saved = reviews_of(workspace).last_vote(stored.plan.name, show)
     return ShownPair(
@@ -404,10 +440,9 @@ def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
 
 
 def undecided_pairs(
-    stored: StoredReview, standings: list[PairProgress], votes: list[CastVote]
+    key: bytes, plan: ReviewPlan, standings: list[PairProgress], votes: list[CastVote]
 ) -> frozenset[int]:
     """Pairs that the reviewers left without a majority; the arbiter's own votes aside."""
-    plan = stored.plan
     gold = {pair.number for pair in standings if pair.is_gold}
     cast = [vote for vote in votes if vote.reviewer != plan.arbiter]
-    return undecided(stored.key, cast, gold, plan)
+    return undecided(key, cast, gold, plan)

@@ -131,6 +131,7 @@ class OpenedReview(msgspec.Struct, frozen=True):
     """A review whose key was checked and used."""
 
     stored: StoredReview
+    key: bytes
     pairs: dict[int, ReviewPair]
     cast: list[CastVote]
     votes: list[OpenVote]
@@ -203,7 +204,7 @@ def arbitration(opened: OpenedReview) -> Arbitration:
     plan = opened.stored.plan
     gold = {number for number, pair in opened.pairs.items() if pair.is_gold}
     cast = [vote for vote in opened.cast if vote.reviewer != plan.arbiter]
-    split = undecided(opened.stored.key, cast, gold, plan)
+    split = undecided(opened.key, cast, gold, plan)
     settled = {
         vote.number
         for vote in opened.votes

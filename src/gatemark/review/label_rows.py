@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from gatemark.core.canonical import digest
+from gatemark.core.canonical import digest, digest_bytes
 from gatemark.ledger.event import Event
-from gatemark.ledger.stored_rows import Finding, finding, is_moment_of, plain_json
+from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
+from gatemark.review.cast_rows import GivenRow, differences, given_label, items_digest
 
 
 class ItemRow(NamedTuple):
@@ -20,6 +21,14 @@ class ItemRow(NamedTuple):
     number: int
     id: str
     document: bytes
+
+    @property
+    def named(self) -> tuple[int, str, str]:
+        """Number, id and digest."""
+        # SQLite keeps texts in a column of bytes, too.
+        document: str | bytes = self.document
+        data = document.encode() if isinstance(document, str) else bytes(document)
+        return self.number, self.id, digest_bytes(data)
 
 
 class AcceptanceRow(NamedTuple):
@@ -33,13 +42,29 @@ class AcceptanceRow(NamedTuple):
     at: str
 
 
+class MarkRow(NamedTuple):
+    """One version of a label that a reviewer gave, as it is stored; the fields are columns."""
+
+    number: int
+    reviewer: str
+    version: int
+    label: str
+    note: str
+    at: str
+
+    def given(self, label_set: str) -> GivenRow:
+        """Return the label as its event names it."""
+        return given_label(label_set=label_set, **self._asdict())
+
+
 class LabelRows(NamedTuple):
-    """Everything that is stored of a label set and that acceptances are about."""
+    """Everything that is stored of a label set."""
 
     name: str
     plan: bytes | None
     items: Sequence[ItemRow]
     accepted: Sequence[AcceptanceRow]
+    marks: Sequence[MarkRow] = ()
 
 
 class AcceptedSet(NamedTuple):
@@ -83,6 +108,26 @@ def label_findings(rows: LabelRows, told: Sequence[AcceptedSet]) -> Iterator[Fin
     # A data set that was erased is told of as such; what it held cannot be compared.
     if all(one.data is not None for one in told):
         yield from _accepted(rows, items, _lines(told), str(plan.get("field", "label")))
+
+
+def chained_findings(
+    rows: LabelRows, created: tuple[Event, Mapping[str, object]], given: Mapping[GivenRow, int]
+) -> Iterator[Finding]:
+    """What is wrong with a label set whose items and labels events name."""
+    place, (event, said) = f"label set {rows.name}", created
+    if rows.plan is not None and digest(plain_json(rows.plan)) != said.get("plan_digest"):
+        what = f"{place}: its rules differ from those recorded when it was made"
+        yield finding(event.seq, "label_sets", what)
+    if items_digest(row.named for row in rows.items) != said.get("items_digest"):
+        what = f"{place}: its items differ from those recorded when it was made"
+        yield finding(event.seq, "label_items", what)
+    for row in rows.marks:
+        if not has_types(row, int, str, int, str, str, str):
+            what = f"{place}: the row of {row.reviewer!r}, {row.number!r} cannot be read"
+            yield finding(event.seq, "label_marks", what)
+            return
+    for seq, what in differences((row.given(rows.name) for row in rows.marks), given):
+        yield finding(seq, "label_marks", f"{place}: label {what}")
 
 
 def _lines(told: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import sqlalchemy as sa
 
 from gatemark.core.canonical import digest_bytes, same_digest
 from gatemark.core.errors import (
@@ -19,12 +20,20 @@ from gatemark.core.text import check_words
 from gatemark.evidence.exam import measures
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
-from gatemark.ledger.event_kinds import LABELS_ACCEPTED
+from gatemark.ledger.event_kinds import LABEL_GIVEN, LABELS_ACCEPTED, LABELS_CREATED
 from gatemark.lifecycle.decisions.decision import require_role
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.lifecycle.state_cache import read_state
+from gatemark.review.cast_rows import (
+    GivenRow,
+    given_payload,
+    items_digest,
+    promised,
+    require_given,
+)
 from gatemark.review.create import tell_ledger
 from gatemark.review.items import read_answers
+from gatemark.review.label_rows import ItemRow
 from gatemark.review.labelling import (
     MAX_ITEMS,
     Acceptance,
@@ -113,8 +122,23 @@ def create_labels(
         check_words(item.id, "an id")
     if len(items) > MAX_ITEMS:
         raise InvalidValueError(f"a label set holds at most {MAX_ITEMS} items, got {len(items)}")
-    label_sets_of(workspace).create(plan, items, by=workspace.actor, at=workspace.clock())
-    return len(items)
+    rows = [ItemRow(number, one.id, one.document()) for number, one in enumerate(items, start=1)]
+    now = workspace.clock()
+    payload = {
+        "labels": plan.name,
+        "plan_digest": plan.digest,
+        "items_digest": items_digest(row.named for row in rows),
+        "item_count": len(rows),
+    }
+    draft = EventDraft(LABELS_CREATED, now, workspace.actor, _subject(plan.name), payload)
+    label_sets_of(workspace).create(
+        plan,
+        rows,
+        by=workspace.actor,
+        at=now,
+        tell=lambda connection: tell_ledger(workspace, connection, draft),
+    )
+    return len(rows)
 
 
 def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | None:
@@ -140,7 +164,15 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
     check_words(request.note, "a note")
     number = _number(workspace, request.labels, request.item)
     mark = LabelMark(number, request.reviewer, 0, request.label, request.note)
-    return label_sets_of(workspace).mark(request.labels, mark, workspace.clock())
+    now = workspace.clock()
+
+    def tell(connection: sa.Connection, row: GivenRow) -> None:
+        payload = given_payload(request.labels, row)
+        subject = _subject(request.labels)
+        draft = EventDraft(LABEL_GIVEN, now, request.reviewer, subject, payload)
+        tell_ledger(workspace, connection, draft)
+
+    return label_sets_of(workspace).mark(request.labels, mark, now, tell)
 
 
 def label_status(workspace: Workspace, name: str) -> LabelStatus:
@@ -176,6 +208,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     require_role(
         read_state(workspace, "*").governance, workspace.actor, ("pack_owner",), "accept labels"
     )
+    _require_given(workspace, name)
     ids = label_sets_of(workspace).ids(name)
     for item in request.chosen:
         _number(workspace, name, item)
@@ -251,6 +284,14 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
             f"label set {name} differs from what the ledger says was accepted: {told}"
         )
     return data
+
+
+def _require_given(workspace: Workspace, name: str) -> None:
+    """Refuse labels that are not the ones reviewers gave; earlier builds did not record them."""
+    subject = _subject(name)
+    if any(workspace.events.events(kind=LABELS_CREATED, subject=subject)):
+        told = promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))
+        require_given(f"label set {name}", label_sets_of(workspace).given(name), told)
 
 
 def _subject(name: str) -> str:

@@ -130,12 +130,12 @@ class ReviewClosing(msgspec.Struct, frozen=True):
 
 
 class StoredReview(msgspec.Struct, frozen=True):
-    """A review as it was made. ``key`` stays inside the server until the review is closed."""
+    """A review as it was made. ``sealed_key`` is opened by ``create.review_key``."""
 
     plan: ReviewPlan
     plan_digest: str
     commitment: str
-    key: bytes
+    sealed_key: bytes
     facts: dict[str, Any]
     created_by: str
     created_at: datetime

@@ -2,7 +2,8 @@
 
 The key is 32 random bytes. A commitment to it goes into the ledger before the first vote, and the
 key itself when the review is closed: until then nobody can read the positions out of the ledger,
-and afterwards nobody can have chosen another key.
+and afterwards nobody can have chosen another key. In the database the key of a review is encrypted
+(AES-256-GCM) with a key in a file, so that whoever reads the table is as blind as a reviewer.
 
 Which arm a pair shows first is a coin of its own for each reviewer and pair, drawn from the key:
 what a reviewer learns of one pair tells nothing about the next. Reviews of earlier builds keep
@@ -13,15 +14,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import secrets
 from collections.abc import Collection, Iterable
+from pathlib import Path
 from typing import Final, Literal, NamedTuple, Protocol
 
 import msgspec
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from gatemark.core.canonical import digest, same_digest
 from gatemark.core.errors import IntegrityError, InvalidValueError
+from gatemark.ledger.signing.outside_key import read_outside_key
 
 KEY_BYTES: Final = 32
+NONCE_BYTES: Final = 12
+SEALED_FORM: Final = b"sealed1:"
 TOKEN_LENGTH: Final = 32
 PositionScheme = Literal[1, 2]
 """How positions are drawn: 1 in blocks of two, 2 by a coin of its own for each pair."""
@@ -59,6 +67,31 @@ def check_key(sealed: Sealed, key: bytes, committed: str) -> None:
             f"review {sealed.review} does not verify: its key, rules or pairs are not those "
             f"that were sealed as {committed}"
         )
+
+
+def seal_key(outside: bytes, committed: str, key: bytes) -> bytes:
+    """Encrypt the key of a review for its row; ``outside`` is a key outside of the database."""
+    nonce = secrets.token_bytes(NONCE_BYTES)
+    return SEALED_FORM + nonce + AESGCM(outside).encrypt(nonce, key, committed.encode())
+
+
+def opened_key(stored: object, committed: str, key_file: Path) -> bytes:
+    """Return the key in a row; earlier builds stored it in clear.
+
+    Raise FileNotFoundError where the key that opens it is not, IntegrityError where it does not.
+    """
+    sealed = stored if isinstance(stored, bytes) else b""
+    if not sealed.startswith(SEALED_FORM) or len(sealed) == KEY_BYTES:
+        return sealed
+    outside = read_outside_key(key_file)
+    nonce, data = sealed[len(SEALED_FORM) :][:NONCE_BYTES], sealed[len(SEALED_FORM) + NONCE_BYTES :]
+    try:
+        return AESGCM(outside).decrypt(nonce, data, committed.encode())
+    except (InvalidTag, ValueError) as error:
+        raise IntegrityError(
+            f"{key_file} does not open the key of the review: it is another file, or the row was "
+            "edited"
+        ) from error
 
 
 def coin(key: bytes, purpose: str, reviewer: str, number: int) -> int:

@@ -17,6 +17,7 @@ from gatemark.core.errors import InvalidValueError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.event import Event
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
+from gatemark.review.cast_rows import CHAINED, GivenRow, differences, given_vote
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
 from gatemark.review.sealed_key import Sealed, commitment, places, token
 from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
@@ -71,6 +72,11 @@ class VoteRow(NamedTuple):
     version: int
     answered: Answered
     reason: str
+    at: str
+
+    def given(self, review: str, number: int) -> GivenRow:
+        """Return the vote as its event names it; ``number`` is that of the pair."""
+        return given_vote(review=review, number=number, **self._asdict())
 
 
 class ClosingRow(NamedTuple):
@@ -89,6 +95,8 @@ class ReviewRows(NamedTuple):
     shows: Sequence[ShowRow]
     votes: Sequence[VoteRow]
     closing: ClosingRow | None
+    key: bytes | None = b""
+    """The opened key; None where it cannot be opened here."""
 
 
 class LedgerFact(NamedTuple):
@@ -99,11 +107,17 @@ class LedgerFact(NamedTuple):
 
 
 class ReviewEvents:
-    """The events that made and closed one review."""
+    """The events that made and closed one review, and the votes that events name."""
 
     def __init__(self) -> None:
         self.created: LedgerFact | None = None
         self.unblinded: LedgerFact | None = None
+        self.votes: dict[GivenRow, int] = {}
+
+    @property
+    def is_chained(self) -> bool:
+        """Whether every vote has an event."""
+        return self.created is not None and bool(self.created.payload.get(CHAINED))
 
 
 def missing_review(name: str, told: ReviewEvents) -> Finding:
@@ -119,7 +133,7 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
         yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
         return
     seq = told.created.event.seq
-    for what in _review(rows.review, told.created):
+    for what in _review(rows, told.created):
         yield finding(seq, "reviews", f"review {name}: {what}")
     for what in _pairs(rows.pairs(), told.created.payload):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
@@ -133,6 +147,9 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
     ended = seq if told.unblinded is None else told.unblinded.event.seq
     for what in _votes(rows, told.unblinded):
         yield finding(ended, "review_votes", f"review {name}: {what}")
+    if told.is_chained:
+        for at, what in differences(given_votes(rows), told.votes):
+            yield finding(at, "review_votes", f"review {name}: vote {what}")
     for what in _closing(rows.closing, told.unblinded):
         yield finding(ended, "review_closings", f"review {name}: {what}")
 
@@ -143,17 +160,17 @@ def misfits(rows: ReviewRows) -> Iterator[tuple[str, str]]:
         if not has_types(show, str, int, int, str):
             yield "review_shows", f"the row of {show.reviewer!r}, {show.ordinal!r} cannot be read"
     for vote in rows.votes:
-        if not has_types(vote, str, int, int, str, str):
+        if not has_types(vote, str, int, int, str, str, str):
             yield "review_votes", f"the row of {vote.reviewer!r}, {vote.ordinal!r} cannot be read"
 
 
-def _review(row: ReviewRow, told: LedgerFact) -> Iterator[str]:
-    said = told.payload
+def _review(rows: ReviewRows, told: LedgerFact) -> Iterator[str]:
+    row, said = rows.review, told.payload
     if digest(plain_json(row.plan)) != said.get("plan_digest"):
         yield "its rules differ from those recorded when it was made"
     if row.commitment != said.get("commitment"):
         yield "has another commitment"
-    if not is_key(row, said):
+    if rows.key is not None and not is_key(rows, said):
         yield "its key differs from the sealed one"
     facts = plain_json(row.facts)
     kept = facts if isinstance(facts, dict) else {}
@@ -166,12 +183,14 @@ def _review(row: ReviewRow, told: LedgerFact) -> Iterator[str]:
         yield f"was made at {told.event.at.isoformat()}, not at {row.created_at}"
 
 
-def is_key(row: ReviewRow, said: Mapping[str, object]) -> bool:
+def is_key(rows: ReviewRows, said: Mapping[str, object]) -> bool:
     """Whether the stored key is the one that was committed to."""
-    sealed = Sealed(row.name, str(said.get("plan_digest")), str(said.get("manifest_digest")))
+    sealed = Sealed(
+        rows.review.name, str(said.get("plan_digest")), str(said.get("manifest_digest"))
+    )
     try:
-        return commitment(sealed, bytes(row.sealed_key)) == said.get("commitment")
-    except (InvalidValueError, TypeError):
+        return commitment(sealed, rows.key or b"") == said.get("commitment")
+    except InvalidValueError:
         return False
 
 
@@ -198,7 +217,7 @@ def _pairs(rows: Iterable[PairRow], said: Mapping[str, object]) -> Iterator[str]
 
 def _shows(rows: ReviewRows, said: Mapping[str, object]) -> Iterator[str]:
     """Tokens are drawn from the key, so that each says which pair it stands for."""
-    key = bytes(rows.review.sealed_key) if is_key(rows.review, said) else None
+    key = rows.key if is_key(rows, said) else None
     last: dict[str, int] = {}
     for row in sorted(rows.shows, key=lambda one: (one.reviewer, one.ordinal)):
         if row.ordinal != last.get(row.reviewer, 0) + 1:
@@ -226,6 +245,15 @@ def _votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
         yield f"has {len(votes)} votes, was closed with {said.get('vote_count')}"
     elif ballots_digest(votes) != said.get("ballots_digest"):
         yield "its votes differ from those recorded when it was closed"
+
+
+def given_votes(rows: ReviewRows) -> Iterator[GivenRow]:
+    """Every version of every vote on a pair that was shown, as events name them."""
+    shown = {(row.reviewer, row.ordinal): row.number for row in rows.shows}
+    for row in rows.votes:
+        number = shown.get((row.reviewer, row.ordinal))
+        if number is not None:
+            yield row.given(rows.review.name, number)
 
 
 def cast_votes(rows: ReviewRows) -> list[CastVote]:
@@ -270,7 +298,7 @@ def sealed_vote_findings(
     rows: ReviewRows, pairs: Mapping[int, ReviewPair], arms: tuple[str, str], lines: Sequence[bytes]
 ) -> Iterator[str]:
     """Votes that a sealed result rests on and that the table has otherwise, by name."""
-    key = bytes(rows.review.sealed_key)
+    key = rows.key or b""
     gold = {number for number, pair in pairs.items() if pair.is_gold}
     # By what was shown: a vote that is gone must not move the others to other places.
     place = places(rows.shows, gold, read_stored(rows.review.plan, ReviewPlan).scheme)

@@ -12,7 +12,7 @@ import msgspec
 
 from gatemark.ledger.event import EventDraft
 from gatemark.ledger.event_kinds import REVIEW_LOOKED_AT
-from gatemark.review.create import subject_of_review, undecided_pairs
+from gatemark.review.create import review_key, subject_of_review, undecided_pairs
 from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import StoredReview
 from gatemark.review.queue import is_complete, missing_counts
@@ -61,7 +61,7 @@ def review_status(workspace: Workspace, name: str, looker: str | None = None) ->
         pairs_without_votes=counts["without"],
         votes=sum(vote.answered != "skip" for vote in votes),
         skips=sum(vote.answered == "skip" for vote in votes),
-        undecided=len(undecided_pairs(stored, standings, votes)),
+        undecided=len(undecided_pairs(review_key(workspace, stored), plan, standings, votes)),
         reviewers=dict(sorted(reviewers.items())),
         peeking=plan.peeking,
         numbers=numbers,

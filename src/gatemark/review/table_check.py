@@ -10,11 +10,19 @@ import msgspec
 from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED
+from gatemark.ledger.event_kinds import (
+    LABEL_GIVEN,
+    LABELS_ACCEPTED,
+    LABELS_CREATED,
+    REVIEW_CREATED,
+    VOTE_CAST,
+)
 from gatemark.ledger.stored_rows import Finding, finding, plain_json
-from gatemark.review.label_rows import AcceptedSet, label_findings
+from gatemark.review.cast_rows import GivenRow, given_by
+from gatemark.review.label_rows import AcceptedSet, chained_findings, label_findings
 from gatemark.review.open_stores import label_sets_of, reviews_of
 from gatemark.review.plan import PairKind, ReviewPair
+from gatemark.review.sealed_key import opened_key
 from gatemark.review.sealed_rows import (
     TITLE,
     VOTES,
@@ -33,25 +41,43 @@ MOST_NAMED: Final = 5
 SHORT: Final = 19
 
 
+class LabelEvents:
+    """The events that made one label set, and what they say was given and accepted."""
+
+    def __init__(self) -> None:
+        self.created: tuple[Event, Mapping[str, object]] | None = None
+        self.given: dict[GivenRow, int] = {}
+        self.accepted: list[LedgerFact] = []
+
+
 class ReviewTables:
     """Learns what events tell of reviews and labels, and then compares the tables."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._reviews: dict[str, ReviewEvents] = {}
-        self._labels: dict[str, list[LedgerFact]] = {}
+        self._labels: dict[str, LabelEvents] = {}
         self._open: list[str] = []
         self._unsealed: list[str] = []
+        self._unopened: list[str] = []
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
         """Take in one event."""
         name = (event.subject or "").partition(":")[2]
-        if event.kind == LABELS_ACCEPTED:
-            self._labels.setdefault(name, []).append(LedgerFact(event, payload))
+        if event.kind in (LABELS_ACCEPTED, LABELS_CREATED, LABEL_GIVEN):
+            labels = self._labels.setdefault(name, LabelEvents())
+            if event.kind == LABELS_ACCEPTED:
+                labels.accepted.append(LedgerFact(event, payload))
+            elif event.kind == LABELS_CREATED:
+                labels.created = (event, payload)
+            else:
+                labels.given[given_by(payload)] = event.seq
             return
         told = self._reviews.setdefault(name, ReviewEvents())
         if event.kind == REVIEW_CREATED:
             told.created = LedgerFact(event, payload)
+        elif event.kind == VOTE_CAST:
+            told.votes[given_by(payload)] = event.seq
         else:
             told.unblinded = LedgerFact(event, payload)
 
@@ -63,6 +89,9 @@ class ReviewTables:
         elif self._open:
             names = _named(self._open)
             yield f"reviews {names} are open: their votes are sealed when they close"
+        if self._unopened:
+            names, file = _named(self._unopened), self._workspace.review_key_file
+            yield f"open reviews {names}: {file} is not here, so their keys were not checked"
         if self._unsealed:
             sets = "label set" if len(self._unsealed) == 1 else "label sets"
             yield f"{sets} {_named(self._unsealed)}: labels that nobody accepted are not sealed"
@@ -78,17 +107,32 @@ class ReviewTables:
         sealed = self._workspace.store.results.ids_by_title(TITLE) if is_any_closed else {}
         missing = dict(self._reviews)
         self._open = []
+        self._unopened = []
         for name in stored.stored_names():
             events = missing.pop(name, ReviewEvents())
-            rows = stored.stored_rows(name)
+            rows = self._opened(stored.stored_rows(name), events)
             found = list(review_findings(rows, events))
             yield from found
             if events.unblinded is None:
-                self._open.append(name)
+                if not events.is_chained:
+                    self._open.append(name)
             elif all(_is_about_votes(what) for _, what in found) and not any(misfits(rows)):
                 yield from self._sealed_votes(rows, events.unblinded.event.seq, sealed)
         for name, events in missing.items():
             yield missing_review(name, events)
+
+    def _opened(self, rows: ReviewRows, events: ReviewEvents) -> ReviewRows:
+        """Return the rows with their key; where its file is not, with the one in the ledger."""
+        row, key_file = rows.review, self._workspace.review_key_file
+        try:
+            return rows._replace(key=opened_key(row.sealed_key, row.commitment, key_file))
+        except IntegrityError:
+            return rows
+        except FileNotFoundError:
+            if events.unblinded is None:
+                self._unopened.append(row.name)
+                return rows._replace(key=None)
+            return rows._replace(key=bytes.fromhex(str(events.unblinded.payload.get("key"))))
 
     def _sealed_votes(
         self, rows: ReviewRows, seq: int, sealed: Mapping[str, Sequence[str]]
@@ -123,12 +167,14 @@ class ReviewTables:
         self._unsealed = []
         for name in sorted({*stored.stored_names(), *self._labels}):
             rows = stored.stored_rows(name)
+            labels = self._labels.get(name, LabelEvents())
             told = [
-                AcceptedSet(one.event, one.payload, self._dataset(one))
-                for one in self._labels.get(name, ())
+                AcceptedSet(one.event, one.payload, self._dataset(one)) for one in labels.accepted
             ]
             yield from label_findings(rows, told)
-            if {row.number for row in rows.items} - {row.number for row in rows.accepted}:
+            if labels.created is not None:
+                yield from chained_findings(rows, labels.created, labels.given)
+            elif {row.number for row in rows.items} - {row.number for row in rows.accepted}:
                 self._unsealed.append(name)
 
     def _dataset(self, told: LedgerFact) -> bytes | None:

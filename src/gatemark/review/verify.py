@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from gatemark.ledger.checks.tables import FeatureRows, RowCheck
-from gatemark.ledger.event_kinds import LABELS_ACCEPTED, REVIEW_CREATED, REVIEW_UNBLINDED
+from gatemark.ledger.event_kinds import (
+    LABEL_GIVEN,
+    LABELS_ACCEPTED,
+    LABELS_CREATED,
+    REVIEW_CREATED,
+    REVIEW_UNBLINDED,
+    VOTE_CAST,
+)
 from gatemark.review.stores.tables import LABEL_ACCEPTANCES, LABEL_SETS, REVIEWS
 from gatemark.workspace import Workspace
 
@@ -17,7 +24,16 @@ def review_rows(workspace: Workspace) -> FeatureRows:
         return ReviewTables(workspace)
 
     return FeatureRows(
-        kinds=frozenset({REVIEW_CREATED, REVIEW_UNBLINDED, LABELS_ACCEPTED}),
+        kinds=frozenset(
+            {
+                REVIEW_CREATED,
+                VOTE_CAST,
+                REVIEW_UNBLINDED,
+                LABELS_CREATED,
+                LABEL_GIVEN,
+                LABELS_ACCEPTED,
+            }
+        ),
         looked_up=frozenset(),
         tables=(REVIEWS, LABEL_SETS, LABEL_ACCEPTANCES),
         open=opened,

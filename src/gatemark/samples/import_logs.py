@@ -26,7 +26,7 @@ from gatemark.samples.importer import (
     importer_called,
     importers,
     list_arms,
-    log_file,
+    log_files,
 )
 from gatemark.samples.prepare import Preparation, prepare
 from gatemark.samples.read_samples import AUTO, is_own_file
@@ -90,7 +90,7 @@ def import_logs(
     If a row cannot be read, nothing is written, unless ``on_bad_line`` says to exclude it.
     """
     choices = choices or ReadingChoices()
-    paths = [str(log_file(Path(path))) for path in paths]
+    paths = [str(file) for path in paths for file in log_files(Path(path), tool)]
     check_output(paths, output)
     options = ReadOptions(arm=arm, id_path=id_path, columns=dict(columns or {}))
     _check_inputs(paths, TABLES if options.columns and tool == AUTO else tool, choices)
@@ -139,8 +139,8 @@ def _snapshot(samples: Sequence[ForeignSample]) -> str | None:
 
 
 def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[LogExperiment, ...]:
-    """Return the experiments in some logs."""
-    paths = [str(log_file(Path(path))) for path in paths]
+    """The experiments inside some logs."""
+    paths = [str(file) for path in paths for file in log_files(Path(path), tool)]
     _check_inputs(paths, tool, ReadingChoices())
     return list_arms([Path(path) for path in paths], tool=tool)
 

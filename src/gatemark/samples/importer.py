@@ -26,6 +26,7 @@ ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
 TABLES: Final = "csv"
 _TABLE_NAMES: Final = ("tsv", "jsonl")
 _LISTED: Final = 5
+_JSON_NAME: Final = re.compile(r"^[^.].*\.jsonl?(\.gz|\.zst)?$")
 _VERSION: Final = re.compile(
     rb'"(?:promptfooVersion|inspect_ai|lm_eval_version)"\s*:\s*"([A-Za-z0-9.+_-]{1,40})"'
 )
@@ -152,9 +153,8 @@ class Imported(msgspec.Struct, frozen=True):
 
     ``claimed`` are the tool's own aggregates; ``checks`` compare some of them with the rows.
     ``headline`` names the score that the tool shows first, if any. ``lineage`` has what the log
-    says
-    about model, data and versions. ``origin`` is the tool with its version, and what prevents these
-    samples from passing.
+    says about model, data and versions. ``origin`` is the tool with its version, and what prevents
+    these samples from passing.
     """
 
     tool: str
@@ -339,6 +339,23 @@ def log_file(path: Path) -> Path:
                 f"{path}: contains {len(found)} logs of {importer.name}; name one: {listed}"
             )
     raise BadInputError(f"{path}: a folder without a log of a known tool; name a file")
+
+
+def log_files(path: Path, tool: str) -> tuple[Path, ...]:
+    """The logs that a path names: those of a folder too, where several files make up one log."""
+    if not path.is_dir():
+        return (path,)
+    inside = sorted(one for one in path.iterdir() if one.is_file())
+    names = [one.name for one in inside]
+    found = [one for one in inside if _JSON_NAME.search(one.name)]
+    if any(one.in_folder(names) for one in importers() if one.in_folder is not None) or not found:
+        return (log_file(path),)
+    if tool != "auto":
+        return tuple(found) if importer_called(tool).joint else (log_file(path),)
+    limits = ForeignLimits()
+    kinds = {detect(open_foreign(one, limits), importers()).name for one in found}
+    is_one_log = len(kinds) == 1 and importers().get(kinds.pop()).joint
+    return tuple(found) if is_one_log else (log_file(path),)
 
 
 def importer_called(tool: str) -> Importer:

@@ -219,6 +219,8 @@ def is_promptfoo(head: bytes, filename: str) -> bool:
         return True
     if any(paths >= {f"{at}results[].promptIdx", f"{at}results[].vars"} for at in _NESTED):
         return True
+    if paths >= {"data.version", "data.results.version", "data.results.prompts"}:
+        return True  # a shared file of version 3 or later; its rows lie deeper than paths go
     known = ("results.prompts", "results.results")
     return "evalId" in paths and any(path.startswith(known) for path in paths)
 

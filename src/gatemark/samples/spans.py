@@ -92,11 +92,34 @@ Told = Sequence[tuple[str, Mapping[str, object]]]
 
 
 class TraceScore(msgspec.Struct, frozen=True):
-    """A score in the trace; ``passed`` is set if its label is a verdict."""
+    """A score that the trace itself carries; ``passed`` where its label is a verdict.
+
+    Neither is known where the evaluation failed, or where its label says something else.
+    """
 
     name: str
     value: float | None
     passed: bool | None = None
+
+    @property
+    def number(self) -> float | None:
+        """The score as a number; a verdict without one is 1 or 0."""
+        return self.value if self.value is not None or self.passed is None else float(self.passed)
+
+
+class TraceEvaluation(msgspec.Struct, frozen=True):
+    """A score that came apart from its span, and what it says about where it belongs."""
+
+    score: TraceScore
+    trace: str | None = None
+    span: str | None = None
+    response: str | None = None
+
+
+class UnreadRecords(msgspec.Struct, frozen=True):
+    """Log records about something else than scores."""
+
+    count: int
 
 
 class TraceSpan(msgspec.Struct, frozen=True):
@@ -124,6 +147,8 @@ class TraceSpan(msgspec.Struct, frozen=True):
     tags: dict[str, str] = {}
     target: object = None
     is_timed: bool = True
+    response: str | None = None
+    """The id that the model's provider gave to the answer."""
 
     @property
     def latency_ms(self) -> float | None:
@@ -189,6 +214,11 @@ def _indexed(attributes: Mapping[str, object], prefix: str) -> list[dict[str, ob
 def model_of(attributes: Mapping[str, object]) -> str | None:
     """Return the model that answered, or else the one that was requested."""
     return _text(_first(attributes, _MODELS))
+
+
+def response_of(attributes: Mapping[str, object]) -> str | None:
+    """The id of the answer, which evaluations name where they do not know the span."""
+    return _text(attributes.get("gen_ai.response.id"))
 
 
 def tool_of(attributes: Mapping[str, object]) -> str | None:

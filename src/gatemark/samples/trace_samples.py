@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from gatemark.samples.gathering import Gathering, error_of, short_text
 from gatemark.samples.importer import (
@@ -14,43 +16,168 @@ from gatemark.samples.importer import (
     ReadOptions,
     Refusal,
 )
-from gatemark.samples.spans import TraceSpan, by_trace, root_of
+from gatemark.samples.spans import (
+    TraceEvaluation,
+    TraceScore,
+    TraceSpan,
+    UnreadRecords,
+    by_trace,
+    root_of,
+)
 
-ReadSpans = Callable[[ForeignFile], Iterator[tuple[str, TraceSpan | Refusal]]]
-NO_ROOT: Final = "has no single root span; some spans may be in another file"
+TraceItem = TraceSpan | TraceEvaluation | UnreadRecords | Refusal
+ReadSpans = Callable[[ForeignFile], Iterator[tuple[str, TraceItem]]]
+SpanKey = tuple[str, str]
+NO_ROOT: Final = "has no single root span that holds all others; some may be in another file"
+ELSEWHERE: Final = "which is in none of these files; name the file that holds it too"
 
 
 class Traces(NamedTuple):
-    """Spans by trace, refused spans, and the number of repeated spans."""
+    """Spans by trace, what could not be read, and what else there is to say about the files.
+
+    ``contradictions`` are spans that have two values of one score, by their trace.
+    """
 
     found: dict[str, list[TraceSpan]]
     refused: list[Refusal]
-    repeats: int
+    notes: list[str]
+    contradictions: dict[str, str]
 
 
 def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
-    """Read every span of some files.
+    """Every span of some files, each with the evaluations that name it in any of the files.
 
     Collectors deliver at least once, so a span can occur twice. A trace with two different spans
     under one id is refused.
     """
-    known: dict[tuple[str, str], TraceSpan] = {}
+    known: dict[SpanKey, TraceSpan] = {}
     torn: set[str] = set()
     refused: list[Refusal] = []
-    repeats = 0
+    evaluations: list[tuple[str, TraceEvaluation]] = []
+    repeats = others = 0
     for file in files:
-        for place, span in reader(file):
-            if isinstance(span, Refusal):
-                refused.append(span)
+        for place, item in reader(file):
+            if isinstance(item, Refusal):
+                refused.append(item)
+            elif isinstance(item, UnreadRecords):
+                others += item.count
+            elif isinstance(item, TraceEvaluation):
+                evaluations.append((place, item))
+            else:
+                before = known.setdefault((item.trace, item.id), item)
+                repeats += before is not item and before == item
+                if before != item and item.trace not in torn:
+                    problem = f"trace {short_text(item.trace)} has two spans {short_text(item.id)}"
+                    refused.append(Refusal(place, problem))
+                    torn.add(item.trace)
+    notes = [f"{repeats} spans came more than once and are counted once"] if repeats else []
+    if others:
+        notes.append(f"{others} log records are not evaluations and were not read")
+    if evaluations:
+        known, orphans, again = _joined(known, evaluations)
+        refused += orphans
+        if again:
+            notes.append(f"{again} evaluations came more than once and are counted once")
+    whole = [span for span in known.values() if span.trace not in torn]
+    return Traces(by_trace(whole), refused, notes, _contradictions(whole))
+
+
+def _joined(
+    known: Mapping[SpanKey, TraceSpan], evaluations: Sequence[tuple[str, TraceEvaluation]]
+) -> tuple[dict[SpanKey, TraceSpan], list[Refusal], int]:
+    """The spans with the evaluations that name them, those that name none, and repeats."""
+    places = _Places(known)
+    added: dict[SpanKey, list[TraceScore]] = {}
+    orphans: list[Refusal] = []
+    repeats = 0
+    for place, evaluation in evaluations:
+        key = places.of(evaluation)
+        if isinstance(key, str):
+            name = short_text(evaluation.score.name)
+            orphans.append(Refusal(place, f"evaluation {name} {key}"))
+            continue
+        scores = added.setdefault(key, list(known[key].evaluations))
+        if evaluation.score in scores:
+            repeats += 1
+        else:
+            scores.append(evaluation.score)
+    changed = {key: replace(known[key], evaluations=tuple(scores)) for key, scores in added.items()}
+    return {**known, **changed}, orphans, repeats
+
+
+class _Places:
+    """Where evaluations belong.
+
+    Ids of spans are hexadecimal, and their case says nothing. An evaluation that names a
+    response belongs to the span with that response: the span around the record may be the
+    evaluator's own.
+    """
+
+    def __init__(self, known: Mapping[SpanKey, TraceSpan]) -> None:
+        self._known = known
+        self._keys = {(trace.casefold(), span.casefold()): (trace, span) for trace, span in known}
+        self._responses: dict[str, list[SpanKey]] = {}
+        self._traces: dict[str, list[TraceSpan]] = {}
+        for key, span in known.items():
+            self._traces.setdefault(span.trace.casefold(), []).append(span)
+            if span.response is not None:
+                self._responses.setdefault(span.response, []).append(key)
+
+    def of(self, evaluation: TraceEvaluation) -> SpanKey | str:
+        """The span of an evaluation, or what is wrong with what it names."""
+        trace, span = evaluation.trace, evaluation.span
+        around = None
+        if trace is not None and span is not None:
+            around = self._keys.get((trace.casefold(), span.casefold()))
+        if evaluation.response is not None:
+            return self._of_response(evaluation.response, around)
+        if around is not None:
+            return around
+        if trace is None:
+            return "names neither a span nor a gen_ai.response.id, so it belongs to no trace"
+        if span is not None:
+            return f"names span {short_text(span)} of trace {short_text(trace)}, {ELSEWHERE}"
+        root = root_of(self._traces.get(trace.casefold(), ()))
+        if root is None:
+            return f"names trace {short_text(trace)}, whose root is in none of these files"
+        return root.trace, root.id
+
+    def _of_response(self, response: str, around: SpanKey | None) -> SpanKey | str:
+        keys = self._responses.get(response, [])
+        if around in keys:
+            return around
+        own = None if around is None else self._known[around]
+        if own is not None and own.response is not None:
+            return (
+                f"names response {short_text(response)} and span {short_text(own.id)}, "
+                f"whose response is {short_text(own.response)}"
+            )
+        if own is not None and not keys and own.kind != "verifier":
+            return own.trace, own.id
+        if not keys:
+            return f"names response {short_text(response)}, {ELSEWHERE}"
+        if len({trace for trace, _ in keys}) > 1:
+            return f"names response {short_text(response)}, which several traces have"
+        return max(keys, key=lambda key: (self._known[key].start_ns, key))
+
+
+def _contradictions(spans: Iterable[TraceSpan]) -> dict[str, str]:
+    """One sentence for each trace in which a span has two different values of one score."""
+    found: dict[str, str] = {}
+    for span in spans:
+        values: dict[str, TraceScore] = {}
+        for one in span.evaluations:
+            if one.number is None:
                 continue
-            before = known.setdefault((span.trace, span.id), span)
-            repeats += before is not span and before == span
-            if before != span and span.trace not in torn:
-                problem = f"trace {short_text(span.trace)} has two spans {short_text(span.id)}"
-                refused.append(Refusal(place, problem))
-                torn.add(span.trace)
-    whole = (span for span in known.values() if span.trace not in torn)
-    return Traces(by_trace(whole), refused, repeats)
+            first = values.setdefault(one.name, one)
+            verdicts = {first.passed, one.passed} - {None}
+            if first.number != one.number or len(verdicts) > 1:
+                found.setdefault(
+                    span.trace,
+                    f"trace {short_text(span.trace)}: span {short_text(span.id)} has two different "
+                    f"results of {short_text(one.name)}",
+                )
+    return found
 
 
 def trace_importer(
@@ -81,8 +208,10 @@ def trace_samples(
     traces = read_all(files, reader)
     for refusal in traces.refused:
         gathering.refuse(refusal)
-    if traces.repeats:
-        gathering.note(f"{traces.repeats} spans are repeated and counted once")
+    for note in traces.notes:
+        gathering.note(note)
+    for reason in traces.contradictions.values():
+        gathering.contradiction(reason)
     mixed = 0
     for trace, spans in traces.found.items():
         root = root_of(spans)
@@ -108,17 +237,27 @@ def trace_samples(
 
 
 def _scores(root: TraceSpan, spans: Sequence[TraceSpan]) -> tuple[dict[str, float | None], int]:
-    """Return the root's own scores, and others on which all spans agree."""
-    own = {one.name: one.value for one in root.evaluations if one.value is not None}
+    """The root's own scores, and others where all spans of the trace say the same.
+
+    A score that has no number, because its evaluation failed, is null.
+    """
+    own, elsewhere = _values([root]), _values(spans)
+    found: dict[str, float | None] = {}
+    mixed = 0
+    for name in elsewhere:
+        values = own.get(name) or elsewhere[name]
+        mixed += len(values) > 1
+        if len(values) <= 1:
+            found[name] = next(iter(values), None)
+    return found, mixed
+
+
+def _values(spans: Sequence[TraceSpan]) -> dict[str, set[float]]:
     values: dict[str, set[float]] = {}
     for span in spans:
         for one in span.evaluations:
-            if one.value is not None and one.name not in own:
-                values.setdefault(one.name, set()).add(one.value)
-    agreed: dict[str, float | None] = {
-        name: next(iter(said)) for name, said in values.items() if len(said) == 1
-    }
-    return agreed | own, len(values) - len(agreed)
+            values.setdefault(one.name, set()).update([] if one.number is None else [one.number])
+    return values
 
 
 def _tags(root: TraceSpan, spans: Sequence[TraceSpan]) -> dict[str, str]:

@@ -40,10 +40,9 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     ``cron`` has five fields and is read in the time zone ``tz``; ``triggers`` name events that also
     start a run. ``run`` has the arguments of a gatemark command; ``{asset}``, ``{pack}`` (the file
-    of
-    its full pack), ``{now}`` and ``{due}`` are replaced. Without ``run``, a full pack, a regression
-    and an adversarial sweep run the full pack. A schedule with an ``asset_class``, or with
-    ``{asset}`` or ``{pack}``, runs once for every such asset, or for ``asset`` alone.
+    of its full pack), ``{now}`` and ``{due}`` are replaced. Without ``run``, a full pack, a
+    regression and an adversarial sweep run the full pack. A schedule with an ``asset_class``, or
+    with ``{asset}`` or ``{pack}``, runs once for every such asset, or for ``asset`` alone.
 
     ``on_fail`` says what a failed gate means for a live version: ``keep_last`` alerts, ``fallback``
     demotes it if an earlier version can take over, ``stop`` demotes it even if nothing is live
@@ -247,8 +246,7 @@ def retries(
     """Return the runs to repeat because their worker disappeared.
 
     ``runs`` are the latest runs of the schedule: occasion, due time and state. A run is attempted
-    at
-    most three times, and not after a later one.
+    at most three times, and not after a later one.
     """
     horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
     attempts: dict[str, list[tuple[datetime, str]]] = {}
@@ -301,6 +299,8 @@ DEFAULT_PLAN: Final = SchedulePlan(
                 jitter="30m",
             )
             for kind in get_args(AssetKind)
+            # The evidence of an advisory lane is recorded; running it every night says nothing new.
+            if kind != "lane"
         ),
         Schedule(
             id="drift",

@@ -148,8 +148,7 @@ class SqlRuns:
         """Claim an occasion; return None if another worker has it.
 
         While an earlier run of the schedule is in progress, the occasion is recorded as skipped.
-        Missed
-        and expired occasions are only recorded.
+        Missed and expired occasions are only recorded.
         """
         moment = int(now.timestamp())
         key = sa.and_(RUNS.c.schedule == occasion.schedule, RUNS.c.occasion == occasion.id)

@@ -74,7 +74,7 @@ def two_sided_z(level: float) -> float:
     return float(ndtri((1 + level) / 2))
 
 
-def wilson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
+def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
     """Wilson's score interval for ``k`` of ``n``: close to nominal coverage, inside [0, 1]."""
     _check_counts(k, n)
     z = two_sided_z(level)
@@ -98,7 +98,7 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     return low, high
 
 
-def _check_counts(k: int, n: int) -> None:
+def _check_counts(k: float, n: int) -> None:
     if n < 1:
         raise InvalidValueError(f"a proportion needs n >= 1, got n={n}")
     if not 0 <= k <= n:

@@ -7,7 +7,8 @@ way is set aside and reported, and its call is simply made again. The file serve
 ``resume`` finds a call by content, pins, id and epoch; ``cache`` finds it without the id.
 
 What is examined may be able to write here while it runs. So a run takes nothing from a file that
-changed since the run began, or since the run closed it.
+changed since the run began, or since the run closed it. Against lines that were left for a later
+run there is a key: with ``GATEMARK_JOURNAL_KEY`` nobody without it can write a line that is read.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ import msgspec
 from gatemark.core.atomic import make_private_folder
 from gatemark.core.canonical import DIGEST_PREFIX, digest
 from gatemark.core.errors import BadInputError, IntegrityError, InvalidValueError, UsageError
+from gatemark.targets.isolation import close_process_memory
 from gatemark.targets.port import Call, CallError, CallPart, ErrorKind, Reply, TargetError
 
 VERSION: Final = 1
 MAX_LINE_BYTES: Final = 256 * 1024 * 1024
 SYNC_EVERY_S: Final = 0.5
 LISTED_LINES: Final = 20
+KEY_VARIABLE: Final = "GATEMARK_JOURNAL_KEY"
+MIN_KEY_CHARACTERS: Final = 16
 _CHECK_BYTES: Final = 8
 _CHANGED: Final = (
     "changed since this run began; something in this run, or another run, writes into the store "
@@ -92,8 +96,9 @@ class Damage(msgspec.Struct, frozen=True):
             places = ", ".join(map(str, self.damaged_lines))
             more = ", …" if self.damaged_count > len(self.damaged_lines) else ""
             said.append(
-                f"{name}: {self.damaged_count} damaged line(s) set aside, calls on them are made "
-                f"again (line {places}{more})"
+                f"{name}: {self.damaged_count} line(s) set aside that are damaged or were not "
+                f"written with this {KEY_VARIABLE}; their calls are made again "
+                f"(line {places}{more})"
             )
         if self.torn_bytes:
             said.append(f"{name}: a torn last line of {self.torn_bytes} bytes was cut")
@@ -112,23 +117,44 @@ def call_key(pins: str, call: Call, reads: frozenset[CallPart]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def encode_line(entry: JournalEntry) -> bytes:
+def journal_key(environ: Mapping[str, str]) -> bytes:
+    """The key that authenticates the lines of journals; empty when the environment has none.
+
+    No target receives it. On Linux, other processes of the same user (a target without
+    ``isolate`` is one) can no longer look it up in the environment of this process either.
+    """
+    value = environ.get(KEY_VARIABLE, "").strip()
+    if not value:
+        return b""
+    if len(value) < MIN_KEY_CHARACTERS:
+        raise UsageError(
+            f"{KEY_VARIABLE} must have at least {MIN_KEY_CHARACTERS} characters, got {len(value)}; "
+            "make one with: openssl rand -hex 32"
+        )
+    close_process_memory()
+    return hashlib.sha256(value.encode()).digest()
+
+
+def encode_line(entry: JournalEntry, key: bytes = b"") -> bytes:
     """The entry as one line with its check."""
     body = _encode(entry)
-    return body[:-1] + b',"check":"' + _check(body) + b'"}\n'
+    return body[:-1] + b',"check":"' + _check(body, key) + b'"}\n'
 
 
-def decode_line(line: bytes) -> JournalEntry | None:
+def decode_line(line: bytes, key: bytes = b"") -> JournalEntry | None:
     """The entry of a line (without its newline), or None when the line is damaged."""
-    body = _verified_body(line)
+    body = _verified_body(line, key)
     return None if body is None else msgspec.json.decode(body, type=JournalEntry)
 
 
 class Journal:
     """The open file; one process at a time."""
 
-    def __init__(self, path: Path, *, clock: Clock, sync_every_s: float = SYNC_EVERY_S) -> None:
+    def __init__(
+        self, path: Path, *, clock: Clock, sync_every_s: float = SYNC_EVERY_S, key: bytes = b""
+    ) -> None:
         self.path = path
+        self._key = key
         self._clock = clock
         self._sync_every_s = sync_every_s
         self._exact: dict[tuple[str, str], _Place] = {}
@@ -140,6 +166,8 @@ class Journal:
             undo.callback(os.close, self._fd)
             self.damage = self._recover()
             undo.pop_all()
+        self.earlier_bytes = self._end
+        """How much of the file is of an earlier run: all of it, until somebody says less."""
         self._synced_at = clock()
 
     def __enter__(self) -> Self:
@@ -167,9 +195,14 @@ class Journal:
         place = self._by_content.get(key)
         return self._read(place) if place else None
 
+    def is_earlier(self, key: str, call_id: str) -> bool:
+        """Whether an earlier run made the call that ``find`` gives."""
+        place = self._exact.get((key, call_id)) or self._by_content.get(key)
+        return place is not None and place.offset < self.earlier_bytes
+
     def append(self, entry: JournalEntry) -> None:
         """Write one finished call; it survives the process now, and the machine after a sync."""
-        line = encode_line(entry)
+        line = encode_line(entry, self._key)
         if len(line) > MAX_LINE_BYTES:
             raise InvalidValueError(f"journal line for {entry.id!r} is over {MAX_LINE_BYTES} bytes")
         self._write(line)
@@ -207,7 +240,7 @@ class Journal:
         line = os.pread(self._fd, place.length, place.offset)
         if line[-_TAIL_BYTES:] != place.tail:
             raise IntegrityError(f"{self.path}: {_CHANGED}")
-        return decode_line(line)
+        return decode_line(line, self._key)
 
     def _remember(self, entry: JournalEntry, line: bytes, offset: int) -> None:
         place = _Place(offset, len(line), line[-_TAIL_BYTES:])
@@ -223,7 +256,7 @@ class Journal:
         self._end = 0
         with os.fdopen(os.dup(self._fd), "rb") as file:
             for number, (offset, line, length, terminated) in enumerate(_lines(file), start=1):
-                body = None if line is None else _verified_body(line)
+                body = None if line is None else _verified_body(line, self._key)
                 if body is None and not terminated:
                     torn_bytes = length
                     os.ftruncate(self._fd, offset)
@@ -285,25 +318,29 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None, int, bool]]:
         offset += size
 
 
-def _verified_body(line: bytes) -> bytes | None:
+def _verified_body(line: bytes, key: bytes) -> bytes | None:
     """The bytes the check covers, or None when they do not match it."""
     body = line[:-_TAIL_BYTES] + b"}"
-    if line[-_TAIL_BYTES:] != b',"check":"' + _check(body) + b'"}':
+    if line[-_TAIL_BYTES:] != b',"check":"' + _check(body, key) + b'"}':
         return None
     return body
 
 
-def _check(body: bytes) -> bytes:
-    return hashlib.blake2b(body, digest_size=_CHECK_BYTES).hexdigest().encode()
+def _check(body: bytes, key: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=_CHECK_BYTES, key=key).hexdigest().encode()
 
 
 class Journals:
     """The journals of one run, made before any code of an arm runs; ``folder`` is set later."""
 
-    def __init__(self, cache: Path | None = None, *, is_new: bool = False) -> None:
+    def __init__(
+        self, cache: Path | None = None, *, is_new: bool = False, key: bytes = b""
+    ) -> None:
         self.folder = Path()
+        self.on_notice: Callable[[str], None] | None = None
         self._cache = cache
         self._is_new = is_new
+        self._key = key
         self._opened: dict[Path, Journal] = {}
         self._before = {} if cache is None else _states(cache)
 
@@ -311,6 +348,11 @@ class Journals:
     def reuse(self) -> Reuse:
         """What a run may take from its journals."""
         return "resume" if self._cache is None else "cache"
+
+    @property
+    def is_authenticated(self) -> bool:
+        """Whether only holders of a key can have written what is read."""
+        return bool(self._key)
 
     def open(self, name: str, identity: Mapping[str, Any]) -> Journal:
         """The journal of an arm or a judge; ``identity`` is that of the target behind it."""
@@ -324,10 +366,15 @@ class Journals:
         earlier = self._opened.get(path)
         if earlier is None:
             self._refuse_changed(path)
-        journal = Journal(path, clock=time.monotonic)
-        if earlier is not None and earlier.content != journal.content:
-            journal.close()
-            raise IntegrityError(f"{path}: {_CHANGED}")
+        journal = Journal(path, clock=time.monotonic, key=self._key)
+        if earlier is not None:
+            if earlier.content != journal.content:
+                journal.close()
+                raise IntegrityError(f"{path}: {_CHANGED}")
+            journal.earlier_bytes = earlier.earlier_bytes
+        elif self.on_notice is not None:
+            for said in journal.damage.messages(path.name):
+                self.on_notice(said)
         self._opened[path] = journal
         return journal
 

@@ -51,6 +51,8 @@ class CallOutcome(msgspec.Struct, frozen=True):
     error: CallError | None
     attempts: int
     cached: bool
+    is_earlier: bool = False
+    """Whether an earlier run made the call."""
 
     def __post_init__(self) -> None:
         if (self.reply is None) == (self.error is None):
@@ -231,7 +233,14 @@ class _Run:
             self._spent.calls += attempts
             if entry.reply is not None:
                 self._spent.cost += entry.reply.cost or 0.0
-        self._settle(call, entry.reply or entry.error, attempts=attempts, cached=True)
+        is_earlier = self._journal.is_earlier(key, call.id)
+        self._settle(
+            call,
+            entry.reply or entry.error,
+            attempts=attempts,
+            cached=True,
+            is_earlier=is_earlier,
+        )
         return True
 
     async def _ask(self, call: Call, key: str) -> None:
@@ -398,11 +407,17 @@ class _Run:
         self._settle(call, result, attempts=attempts)
 
     def _settle(
-        self, call: Call, result: Reply | CallError | None, *, attempts: int, cached: bool = False
+        self,
+        call: Call,
+        result: Reply | CallError | None,
+        *,
+        attempts: int,
+        cached: bool = False,
+        is_earlier: bool = False,
     ) -> None:
         reply = result if isinstance(result, Reply) else None
         error = result if isinstance(result, CallError) else None
-        outcome = CallOutcome(call.id, call.epoch, reply, error, attempts, cached)
+        outcome = CallOutcome(call.id, call.epoch, reply, error, attempts, cached, is_earlier)
         self._outcomes[call.key] = outcome
         passed = reply is not None and self._passes is not None and self._passes(outcome)
         self._tell(

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -21,6 +22,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gatemark.accounts.journey import first_link, link_for
 from gatemark.accounts.oidc_file import read_sign_in_way
 from gatemark.core.errors import GatemarkError, UsageError
+from gatemark.ledger.event_kinds import SYSTEM
+from gatemark.ledger.keys import keep_anchored
 from gatemark.logs import server_has_handler
 from gatemark.web.app import create_app
 from gatemark.web.settings import ServerSettings, check_settings
@@ -108,6 +111,8 @@ def protocol_with_limits(settings: ServerSettings) -> type[H11Protocol]:
 
 
 MAX_CONNECTIONS = 1_000
+LOOK_S = 3600
+"""How often a server looks whether a checkpoint is due."""
 
 logger = logging.getLogger(__name__)
 
@@ -153,6 +158,8 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         "server starts",
         extra={"host": settings.host, "port": settings.port, "tls": settings.has_tls},
     )
+    stopped = threading.Event()
+    threading.Thread(target=_sign_daily, args=(store, stopped), daemon=True).start()
     try:
         # Being told to stop by Ctrl-C is how a server ends well.
         with suppress(KeyboardInterrupt):
@@ -161,10 +168,21 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         files = f"--tls-cert {settings.tls_cert} and --tls-key {settings.tls_key}"
         raise UsageError(f"{files} cannot be used: {error.reason or error}") from error
     finally:
+        stopped.set()
         listener.close()
         workspace.store.close()
         logger.info("server stopped")
     return 0
+
+
+def _sign_daily(store: str, stopped: threading.Event) -> None:
+    """Sign a checkpoint at the start, and whenever an event has waited for a day."""
+    workspace = Workspace(store=store, actor=SYSTEM)
+    while True:
+        keep_anchored(workspace, workspace.signing_key_file, is_daily=True)
+        if stopped.wait(LOOK_S):
+            workspace.store.close()
+            return
 
 
 def print_link(

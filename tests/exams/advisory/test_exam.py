@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -415,3 +416,33 @@ def test_records_that_differ_in_one_fact_are_counted_apart(fact: str) -> None:
         name for name in left.__struct_fields__ if getattr(left, name) != getattr(right, name)
     ]
     assert differing == [fact]
+
+
+ODD = (
+    {},
+    {"recommendation.reasons": [f"reason_{number}" for number in range(40)]},
+    {"recommendation.evidence_refs": [f"ref_{number}" for number in range(40)]},
+    {"actual_action.side_effects": ["restarted_service"]},
+    {"actual_action.side_effects": ["local_report_write:restarted nginx"]},
+    {"actual_action.side_effects": ["local_report_write:reports/run.json"]},
+    {"notes": ["mail ada@example.org"]},
+    *(
+        {"fallback": {"occurred": True, "kind": "cpu", "reason": reason, "expected": True}}
+        for reason in ("", "--", "npu_busy")
+    ),
+)
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+@settings(deadline=None, max_examples=40)
+@given(odd=st.lists(st.sampled_from(ODD), min_size=1, max_size=12))
+def test_records_are_counted_together_as_each_would_be_alone(
+    rules: Any, odd: list[dict[str, Any]]
+) -> None:
+    records = typed(decision(number, change) for number, change in enumerate(odd))
+    exam = AdvisoryExam(AdvisoryOptions(policy=policy_of(), rules=rules))
+    alone: Counter[metrics.Kind] = Counter()
+    for record in records:
+        private = "notes" in odd[int(record.decision_id[3:])]
+        alone[metrics.kind_of(record, noted=False, private_text=private, version=rules)] += 1
+    assert exam.finalize_shard(exam.step(exam.zero(0), records)).kinds == alone

@@ -34,6 +34,7 @@ PURE = frozenset(
         "collections",
         "copy",
         "dataclasses",
+        "functools",
         "datetime",
         "gatemark",
         "html",

@@ -15,6 +15,10 @@ ADVISORY_VERBS: Verbs = {
         "gatemark.cli.advisory.run",
         "Check fixtures: nothing private, no duplicates, all as pinned.",
     ),
+    "queue": (
+        "gatemark.cli.advisory.queue",
+        "Write the inputs that need human review, as samples to label.",
+    ),
     "packet": (
         "gatemark.cli.advisory.packet",
         "Put together what people need to discuss a lane, from a sealed result.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from gatemark.cli.ledger.keys import checkpoint, keygen, rotate
+from gatemark.cli.ledger.keys import checkpoint, chosen_signer, keygen, rotate, signer_option
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count, say, show
 from gatemark.core.errors import UsageError
@@ -90,9 +90,12 @@ def verify_command(
 @click.option(
     "--signing-key", metavar="FILE", help="Private key of the ledger; required to export decisions."
 )
+@signer_option
 @store_option
 @json_option
-def export_command(folder: str, signing_key: str | None, store: str, json: bool) -> None:
+def export_command(
+    *, folder: str, signing_key: str | None, signer_command: str | None, store: str, json: bool
+) -> None:
     """Write the ledger into a folder that anyone can verify without the database.
 
     Results are exported as in-toto statements, decisions as signed envelopes. With a key, a fresh
@@ -102,7 +105,8 @@ def export_command(folder: str, signing_key: str | None, store: str, json: bool)
     Example:
       gatemark ledger export exported --signing-key ledger.key
     """
-    done = export(Workspace(store=store), folder, signing_key)
+    workspace = Workspace(store=store)
+    done = export(workspace, folder, chosen_signer(workspace, signing_key, signer_command))
     counted = ("events", "results", "decisions", "blobs", "checkpoints")
     words = ", ".join(f"{getattr(done, name)} {name}" for name in counted)
     show(done, lambda done: f"{done.folder}: {words}", json=json)

@@ -260,8 +260,7 @@ def waive(
     """Override a gate for one version, for a time, with a note.
 
     The release policy must allow it, and the caller must be an operator who is not the author.
-    Every
-    page shows the waiver permanently.
+    Every page shows the waiver permanently.
 
     \b
     Example:

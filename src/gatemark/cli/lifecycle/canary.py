@@ -10,6 +10,7 @@ import click
 from gatemark.cli.lifecycle.options import (
     Acting,
     acting_options,
+    anchor,
     environment_option,
     show_acted,
 )
@@ -69,6 +70,8 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
     names = [asset] if asset is not None else list(asset_names(workspace))
     done = [acted for name in names for acted in run_due(workspace, name, environment)]
     show_acted(*done, unchanged="nothing is due", json=json)
+    if done and now is None:
+        anchor(workspace)
     if done and now is not None and now > datetime.now(UTC):
         moment = f"{now:%Y-%m-%d %H:%M:%SZ}"
         say(f"dated {moment}, which is in the future: nothing steps up until then", err=True)

@@ -12,6 +12,7 @@ from gatemark.cli.options import OptionGroup, actor_option, json_option, store_o
 from gatemark.cli.screen import print_json, say
 from gatemark.core.errors import UsageError
 from gatemark.ledger.event_kinds import SYSTEM
+from gatemark.ledger.keys import keep_anchored
 from gatemark.lifecycle.commands import Command
 from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import PRODUCTION
@@ -106,6 +107,14 @@ def acting_workspace(store: str, actor: str | None, *, must_exist: bool = True) 
     if must_exist:
         workspace.existing_store()
     return workspace
+
+
+def anchor(workspace: Workspace, *, is_daily: bool = False) -> None:
+    """Sign a checkpoint after a promotion; whatever is wrong with it never stops one."""
+    key = workspace.signing_key_file
+    problem = keep_anchored(workspace.acting_as(SYSTEM), key, is_daily=is_daily)
+    if problem is not None:
+        say(problem, err=True)
 
 
 def show_acted(*several: CommandResult, unchanged: str, json: bool) -> None:

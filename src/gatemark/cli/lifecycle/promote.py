@@ -9,6 +9,7 @@ import click
 from gatemark.cli.lifecycle.options import (
     Acting,
     acting_options,
+    anchor,
     cite_option,
     dry_run_option,
     environment_option,
@@ -21,7 +22,7 @@ from gatemark.lifecycle.model.nouns import Decision, Stage, parse_version_ref
 
 CANARY = "canary"
 TARGETS = ["evaluating", "rejected", "eligible", "shadow", CANARY, "enabled", "retired"]
-VOTED = [CANARY, "enabled"]
+VOTED = ["shadow", CANARY, "enabled"]
 
 
 def _stage(word: str) -> Stage:
@@ -80,7 +81,8 @@ def promote_command(
         note=acting.note,
     )
     unchanged = f"{ref} already exists"
-    acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run)
+    if acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run):
+        anchor(workspace)
 
 
 @click.command("approve")

@@ -11,6 +11,7 @@ import click
 from gatemark.cli.lifecycle.options import (
     Acting,
     acting_options,
+    anchor,
     dry_run_option,
     environment_option,
 )
@@ -67,6 +68,8 @@ def release_command(
     )
     progress = release(workspace, request)
     show(progress, _lines, json=acting.json)
+    if progress.done and not dry_run:
+        anchor(workspace)
     is_further = bool(progress.done) or progress.stage == "enabled"
     return ExitCode.PASS if is_further else ExitCode.FAIL
 

@@ -33,8 +33,7 @@ def close(caller: Caller, *, name: str, early: str | None) -> int:
 
     The key goes into the ledger and is checked against its commitment. Each candidate gets a sealed
     result by the pairwise exam, the same as for gatemark score preference. Closing again only
-    prints
-    the outcome.
+    prints the outcome.
 
     Exit 0 if a candidate is preferred, 1 if the baseline is, 3 if neither is, 4 if the key does not
     match its commitment.

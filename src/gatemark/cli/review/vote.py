@@ -61,8 +61,7 @@ def vote(
     """Vote on the open pair, or on one pair after the other.
 
     With an ANSWER, saves one vote: a, b, both_good, both_bad or skip. Without, shows pairs one
-    after
-    the other, answered with 1, 2, 3, 4 or s; every answer is saved immediately. A vote can be
+    after the other, answered with 1, 2, 3, 4 or s; every answer is saved immediately. A vote can be
     changed by its --token until the review is closed; all versions are stored.
 
     \b

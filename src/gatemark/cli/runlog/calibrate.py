@@ -73,10 +73,8 @@ def calibrate_command(
     """Choose the token gate's settings, or V3's chunk size, from evidence.
 
     With --traces, replays a grid of settings over every trace and chooses, among those that meet
-    all
-    constraints, the one nearest to the best in every metric. With --v0-run-log, sets V3's chunk
-    size
-    to the median of what V0's gate passed on. Exit 1 if nothing can be chosen.
+    all constraints, the one nearest to the best in every metric. With --v0-run-log, sets V3's chunk
+    size to the median of what V0's gate passed on. Exit 1 if nothing can be chosen.
 
     \b
     Examples:

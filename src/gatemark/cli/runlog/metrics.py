@@ -188,10 +188,9 @@ def metrics_command(
     """Measure run logs against their traces, variant by variant.
 
     Computes M1 to M10 per case and per variant with seeded intervals, and compares each variant
-    with
-    the judged one, case by case. A log whose hashes do not match its trace, manifest or variant is
-    refused. M5, M6a and M6b are shares without support: lower is better. Exit 0 pass, 1 a gate
-    fails, 2 bad input, 3 could not be judged.
+    with the judged one, case by case. A log whose hashes do not match its trace, manifest or
+    variant is refused. M5, M6a and M6b are shares without support: lower is better. Exit 0 pass, 1
+    a gate fails, 2 bad input, 3 could not be judged.
 
     \b
     Examples:

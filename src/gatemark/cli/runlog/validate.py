@@ -38,9 +38,8 @@ def validate_command(
 
     PATHs are files or folders; without any, the folder of --traces is checked. A manifest, among
     them or named, pins the traces and their content. With --traces, windows, timestamps and texts
-    of
-    run logs must come from them. Files are recognised by their records, not their names, and a file
-    that cannot be read does not stop the others.
+    of run logs must come from them. Files are recognised by their records, not their names, and a
+    file that cannot be read does not stop the others.
 
     \b
     Examples:

@@ -576,18 +576,24 @@ def unbounded_texts(record: AdvisoryDecision) -> list[Problem]:
     return found
 
 
-def effects_are_local(effects: tuple[str, ...]) -> bool:
-    """Whether all side effects are writes of local reports, each with a bounded name."""
+def local_effects(effects: tuple[str, ...]) -> bool | None:
+    """Whether all side effects are writes of local reports; none is told when a name hides more."""
+    local: bool | None = True
     for effect in effects:
         name, colon, written = effect.partition(":")
-        if name not in LOCAL_WRITES or (colon and _WRITTEN.match(written) is None):
+        if name not in LOCAL_WRITES:
             return False
-    return True
+        if colon and _WRITTEN.match(written) is None:
+            local = None
+    return local
 
 
-def has_readable_reason(fallback: Fallback) -> bool:
-    """Whether a fallback says why it occurred, in letters or digits."""
-    return _READABLE.search(fallback.reason or "") is not None
+def readable_reason(fallback: Fallback) -> bool | None:
+    """Whether a fallback says why it occurred; none is told when nobody can read it."""
+    if not fallback.occurred:
+        return True
+    reason = fallback.reason or ""
+    return True if _READABLE.search(reason) else None if reason.strip() else False
 
 
 def invisible_reasons(record: AdvisoryDecision) -> list[Problem]:

@@ -359,8 +359,10 @@ def find(
                     f"{run.name}: has {run.shared} records that are in the scored files too"
                 )
         past_names = tuple(run.run for run in before)
+        everything = joined_tables([state.inputs, *(run.inputs for run in before)])
         for raw, lane in shown_lanes.items():
             judge = _LaneHistory(state, policy, before, (raw, lane), shown)
+            judge.problems = list(lane_problems(everything, raw))
             found, held_by[lane] = judge.numbers(runs, began, terms.fixtures, lost)
             numbers.update({(name, lane): number for name, number in found.items()})
         _add_earlier_false_positives(numbers, before, lanes, policy)
@@ -423,6 +425,8 @@ def _add_earlier_false_positives(
 class _LaneHistory:
     """What one lane was asked, now and in earlier runs."""
 
+    problems: list[str]
+
     def __init__(
         self,
         state: AdvisoryExamState,
@@ -443,8 +447,6 @@ class _LaneHistory:
             for inputs in own.values():
                 self.by_run[run.run] = inputs
         self.by_run |= {shown.get(run, run): own for run, own in self.now.by_run.items()}
-        everything = joined_tables([state.inputs, *(run.inputs for run in before)])
-        self.problems = list(lane_problems(everything, raw))
 
     def numbers(
         self,
@@ -788,6 +790,9 @@ def _wrong_records(
     """List the records that are wrong, unsure or violate something, worst first."""
     totals: Counter[str] = Counter()
     found: list[tuple[int, WrongRecord]] = []
+    private = scan.private(
+        name for all_named in state.named.values() for one in all_named if (name := one.fixture_id)
+    )
     for kind, count in state.kinds.items():
         row = score_kind(kind, policy.taxonomy(kind.lane), policy.bounds(kind.lane), version)
         problem = _problem(row)
@@ -799,7 +804,7 @@ def _wrong_records(
             name = named.fixture_id
             wrong = WrongRecord(
                 decision_id=named.decision_id,
-                fixture_id="withheld" if name and scan.kinds(name) else name,
+                fixture_id="withheld" if name in private else name,
                 run=shown.get(named.run or "", named.run)
                 if named.run in state.first_times
                 else None,

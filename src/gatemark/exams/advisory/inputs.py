@@ -7,7 +7,7 @@ two numbers per record: a hash of set and id, and a hash of the content; zero st
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -90,19 +90,30 @@ def joined_tables(tables: Sequence[InputTable]) -> InputTable:
     runs: dict[str, int] = {}
     parts = []
     for table in tables:
-        rows = table.array.copy()
         group_places = [groups.setdefault(group, len(groups)) for group in table.groups]
         run_places = [runs.setdefault(run, len(runs)) for run in table.runs]
-        if len(rows):
-            rows["group"] = np.array(group_places, dtype=np.uint32)[rows["group"]]
-            rows["run"] = np.array(run_places, dtype=np.uint32)[rows["run"]]
-        parts.append(rows)
-    rows = np.concatenate(parts) if parts else np.empty(0, dtype=_ROW)
-    distinct = max((table.distinct for table in tables), default=0)
-    if len(rows) > 2 * distinct + _UNSORTED_MAX:
-        rows = _distinct(rows)
-        distinct = len(rows)
-    return InputTable(list(groups), list(runs), rows.tobytes(), distinct)
+        # The largest table usually comes first and keeps its places, so it is not copied twice.
+        if not len(table) or (_in_place(group_places) and _in_place(run_places)):
+            parts.append(table.rows)
+            continue
+        rows = table.array.copy()
+        rows["group"] = np.array(group_places, dtype=np.uint32)[rows["group"]]
+        rows["run"] = np.array(run_places, dtype=np.uint32)[rows["run"]]
+        parts.append(rows.tobytes())
+    joined = InputTable(
+        list(groups),
+        list(runs),
+        b"".join(parts),
+        max((table.distinct for table in tables), default=0),
+    )
+    if len(joined) > 2 * joined.distinct + _UNSORTED_MAX:
+        rows = _distinct(joined.array)
+        joined.rows, joined.distinct = rows.tobytes(), len(rows)
+    return joined
+
+
+def _in_place(places: Sequence[int]) -> bool:
+    return all(place == own for own, place in enumerate(places))
 
 
 class PinnedFixture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -139,6 +150,14 @@ def input_pairs(sources: Sequence[InputSource]) -> bytes:
     return rows.tobytes()
 
 
+_Array = TypeVar("_Array", Rows, Pairs)
+
+
+def _where(rows: _Array, chosen: npt.NDArray[np.bool_] | np.bool_) -> _Array:
+    """Return some rows; all of them are not copied, because there may be millions."""
+    return rows if chosen.all() else rows[chosen]
+
+
 def _pairs(rows: Rows) -> Pairs:
     """Return the distinct inputs of some rows, in order."""
     names, contents = rows["name"], rows["content"]
@@ -146,7 +165,7 @@ def _pairs(rows: Rows) -> Pairs:
     pairs = np.stack((names[order], contents[order]), axis=1)
     new = np.ones(len(pairs), dtype=bool)
     new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
-    return pairs[new]
+    return _where(pairs, new)
 
 
 class RunInputs(NamedTuple):
@@ -181,12 +200,12 @@ class LaneRows(NamedTuple):
         """Return the rows of a lane."""
         groups = {place: group for place, group in enumerate(table.groups) if group.lane == lane}
         rows = table.array
-        return cls(table, rows[np.isin(rows["group"], list(groups))], groups)
+        return cls(table, _where(rows, np.isin(rows["group"], list(groups))), groups)
 
     def where(self, holds: Callable[[InputGroup], bool]) -> Rows:
         """Return the rows of the groups of which something holds."""
         wanted = [place for place, group in self.groups.items() if holds(group)]
-        return self.rows[np.isin(self.rows["group"], wanted)]
+        return _where(self.rows, np.isin(self.rows["group"], wanted))
 
 
 def lane_inputs(table: InputTable, lane: str, policy: AdvisoryPolicy) -> LaneInputs:
@@ -208,7 +227,7 @@ def lane_inputs(table: InputTable, lane: str, policy: AdvisoryPolicy) -> LaneInp
         by_run[table.runs[place]] = _run_inputs(rows, own.groups)
     return LaneInputs(
         by_run=dict(sorted(by_run.items())),
-        comparable=_count_inputs(comparable[comparable.any(axis=1)]),
+        comparable=_count_inputs(_where(comparable, comparable.any(axis=1))),
     )
 
 
@@ -240,7 +259,7 @@ def lane_problems(table: InputTable, lane: str) -> Iterator[str]:
     own = LaneRows.of(table, lane)
     asked = own.where(lambda group: group.compared.applicable)
     rows = _pairs(asked)
-    both = rows[rows.all(axis=1)]
+    both = _where(rows, rows.all(axis=1))
     names, counts = np.unique(both[:, 0], return_counts=True)
     if changed := int((counts > 1).sum()):
         yield f"{changed} of {len(names)} fixtures have more than one content"
@@ -268,7 +287,7 @@ def _by_reference(own: LaneRows) -> Iterator[Pairs]:
 
 def _names(rows: Pairs) -> npt.NDArray[np.uint64]:
     """One number per row that has any: its name, or else its content."""
-    named = rows[rows.any(axis=1)]
+    named = _where(rows, rows.any(axis=1))
     return np.where(named[:, 0] != 0, named[:, 0], named[:, 1])
 
 

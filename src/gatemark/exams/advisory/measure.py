@@ -11,6 +11,7 @@ import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import (
@@ -35,14 +37,14 @@ from gatemark.exams.advisory.decision import (
     AdvisoryDecision,
     StatedConfidence,
     breaches_of,
-    effects_are_local,
     fallback_has_its_kind,
     free_texts,
-    has_readable_reason,
     is_a_day,
+    local_effects,
     matches,
     named_errors_disagree,
     proof_fits_its_mode,
+    readable_reason,
     reference_is_whole,
 )
 from gatemark.exams.advisory.inputs import (
@@ -85,8 +87,8 @@ Floats = npt.NDArray[np.float64]
 class SharedPart:
     """What thousands of records have in common, judged once.
 
-    ``record`` is the first of them; ``case`` is that of all. ``number`` is the code by which they
-    are counted.
+    ``record`` is the first of them without what is its own; ``case`` is that of all. ``number`` is
+    the code by which they are counted.
     """
 
     __slots__ = ("breaches", "case", "number", "record", "sound", "texts")
@@ -165,6 +167,7 @@ class Profiler:
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], SharedPart] = {}
         self._conducts: dict[tuple[object, ...], int] = {}
+        self._same: dict[object, object] = {}
         self._numbers = itertools.count(1)
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
 
@@ -192,12 +195,12 @@ class Profiler:
                 action.kind,
                 action.performed,
                 action.performed_by,
-                effects_are_local(action.side_effects),
+                local_effects(action.side_effects),
                 record.privacy,
                 fallback.occurred,
                 fallback.kind,
                 fallback.expected,
-                fallback.occurred and has_readable_reason(fallback),
+                readable_reason(fallback),
             )
             if conduct != last_conduct:
                 last_conduct, number = conduct, self._conduct_number(conduct)
@@ -218,8 +221,33 @@ class Profiler:
     ) -> SharedPart:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        part = self._known[cell] = SharedPart(next(self._numbers), record, case)
+            self._same.clear()
+        shared = self._without_its_own(record)
+        part = self._known[cell] = SharedPart(next(self._numbers), shared, case)
         return part
+
+    def _without_its_own(self, record: AdvisoryDecision) -> AdvisoryDecision:
+        """Return a record without ids and lists of codes; what it has like others is one object."""
+        source, advice, reference = (
+            record.source,
+            record.recommendation,
+            record.human_or_atlas_decision,
+        )
+        same = {
+            name: self._same.setdefault(value, value)
+            for name in ("service", "authority_flags", "actual_action", "outcome", "privacy")
+            if (value := getattr(record, name))
+        }
+        return replace(
+            record,
+            decision_id="",
+            timestamp="",
+            notes=UNSET,
+            source=replace(source, fixture_id=UNSET, artifact_ref=UNSET, content_hash=UNSET),
+            recommendation=replace(advice, reasons=(), evidence_refs=UNSET, raw_output_ref=UNSET),
+            human_or_atlas_decision=replace(reference, decision_ref=UNSET, timestamp=UNSET),
+            **same,
+        )
 
     def _conduct_number(self, conduct: tuple[object, ...]) -> int:
         if len(self._conducts) >= _REMEMBERED:
@@ -253,7 +281,10 @@ def _bucket_fits(confidence: StatedConfidence) -> bool:
 
 
 def _case_of(notes: Sequence[str]) -> str | None:
-    return next((CASE_NOTES[note] for note in notes if note in CASE_NOTES), None)
+    for note in notes:
+        if note in CASE_NOTES:
+            return CASE_NOTES[note]
+    return None
 
 
 def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
@@ -471,9 +502,7 @@ class Collector:
 
         Beyond ``NAMES_MAX`` runs, all records are of one run without a name.
         """
-        names = {
-            run: run if run is not None and RUN_PATTERN.fullmatch(run) else "" for run in set(runs)
-        }
+        names = {run: _run_name(run) for run in set(runs)}
         known = state.run_names
         for name in names.values():
             if name not in known and len(known) > NAMES_MAX:
@@ -598,7 +627,6 @@ class Collector:
             for kind in self._scan.kinds(text, note=note)
         ]
         violations.extend(private)
-        # The length of a list is not part of what records share.
         if not private and ("privacy" in shared or all(kind != "privacy" for kind, _ in found)):
             return part.number
         self._meanings.setdefault(-part.number, self._meaning(part, private_text=True))
@@ -697,6 +725,11 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
             state.sketches[lane] = _summed(state.sketches.get(lane, {}), more)
         state.times_by_lane = {}
     return state
+
+
+@lru_cache(NAMES_MAX)
+def _run_name(run: str | None) -> str:
+    return run if run is not None and RUN_PATTERN.fullmatch(run) else ""
 
 
 def _last_moment(record: AdvisoryDecision) -> tuple[str, str]:

@@ -1,27 +1,26 @@
 """The promotion packet of a lane: what people need to discuss it, from one sealed result.
 
-A packet proposes and grants nothing. Its numbers are those that were sealed; runs and models are
-read from the sealed records.
+A packet proposes and grants nothing. Everything in it is derived again from the sealed records.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.policy import Finding
-from gatemark.core.result import Result, Table
-from gatemark.evidence.exam import SITTING, ExamInputs, read_sitting
+from gatemark.core.result import Result
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryOptions
 from gatemark.exams.advisory.journey import KIND
 from gatemark.exams.advisory.metrics import RATES
-from gatemark.exams.advisory.policy import OTHER_LANES, lane_name
-from gatemark.exams.advisory.views import CANDIDATE, STATEMENT, TABLE_TITLE
+from gatemark.exams.advisory.policy import FIRST_RULES, OTHER_LANES, lane_name
+from gatemark.exams.advisory.views import CANDIDATE, STATEMENT, wrong_records_note
+from gatemark.packs.rescore import DerivedExam, derived_exams
 from gatemark.report.markdown import code, prose
 from gatemark.statistics.proportion import wilson
 from gatemark.workspace import Workspace
@@ -48,23 +47,33 @@ class LanePacket(msgspec.Struct, frozen=True):
     blockers: tuple[str, ...]
     statement: str = STATEMENT
 
+    @property
+    def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The parts of the packet, each with its lines."""
+        return (
+            ("Scope", (self.scope,)),
+            ("Rollback plan", (self.rollback_plan,)),
+            ("Reviewer", (self.reviewer,)),
+            ("Blockers", self.blockers),
+            ("Caveats", self.caveats),
+            ("Numbers", self.numbers),
+            ("Runs", self.runs),
+            ("Models", self.models),
+        )
+
 
 def lane_packet(
     workspace: Workspace, lane: str, reference: str, rollback: str | None = None
 ) -> LanePacket:
-    """Put together the packet of a lane from a sealed advisory result."""
+    """Put together the packet of a lane from a sealed result: of the exam, or of a pack with it."""
     result = workspace.existing_results().get(reference)
-    inputs = _inputs(workspace, result)
-    statuses = {str(row[0]): str(row[1]) for table in _promotion(result) for row in table.rows}
-    if lane not in statuses:
-        known = ", ".join(statuses) or "none"
-        raise UsageError(f"result {result.id[7:19]} has no lane {lane!r} (its lanes: {known})")
-    options = msgspec.convert(inputs.options, AdvisoryOptions)
+    derived, section = _derived(workspace, result, lane)
+    options = msgspec.convert(derived.options, AdvisoryOptions)
     named = options.policy.lanes.get(lane)
     settled = None if named is None else named.promotion
     runs, models = _records(workspace, result, lane)
-    status = statuses[lane]
-    open_rules = list(_open_rules(result, lane))
+    status = section["lanes"][lane]["status"].partition(":")[0]
+    open_rules = list(_open_rules(derived, lane))
     is_candidate = status == CANDIDATE
     # A waiver that the result accepts is a caveat; one that it does not accept excuses nothing.
     waived = tuple(_line(one) for one in open_rules if one.verdict == "waived" and is_candidate)
@@ -81,35 +90,46 @@ def lane_packet(
         scope=NOT_GIVEN if settled is None else settled.scope,
         rollback_plan=rollback or (NOT_GIVEN if settled is None else settled.rollback_plan),
         reviewer=NOT_GIVEN if settled is None else settled.reviewer,
-        numbers=tuple(_numbers(result, lane)),
+        numbers=tuple(_numbers(derived, lane)),
         runs=runs,
         models=models,
-        caveats=(*waived, *result.caveats),
+        caveats=(*waived, *_others(derived, section)),
         blockers=blockers,
     )
 
 
-def _inputs(workspace: Workspace, result: Result) -> ExamInputs:
-    digest = next((blob.digest for blob in result.blobs if blob.name == SITTING), None)
-    inputs = None if digest is None else read_sitting(workspace.blobs.get(digest))
-    if inputs is None or inputs.kind != KIND:
+def _derived(
+    workspace: Workspace, result: Result, lane: str
+) -> tuple[DerivedExam, Mapping[str, Any]]:
+    """The exam that has a lane, derived again from the sealed records, and its promotion part."""
+    known: list[str] = []
+    exams = list(derived_exams(workspace.blobs, result, KIND))
+    if not exams:
         raise RefusedError(
             f"result {result.id[7:19]} is not of the advisory exam; seal one with "
-            "'gatemark advisory run … --seal' or 'gatemark score advisory … --seal'"
+            "'gatemark advisory run … --seal' or run a pack with an advisory suite"
         )
-    return inputs
+    for derived in exams:
+        section = derived.summary()["promotion"]
+        if lane in section["lanes"]:
+            return derived, section
+        known.extend(section["lanes"])
+    raise UsageError(
+        f"result {result.id[7:19]} has no lane {lane!r} (its lanes: {', '.join(known) or 'none'})"
+    )
 
 
-def _promotion(result: Result) -> Iterator[Table]:
-    for figure in result.figures:
-        if isinstance(figure, Table) and figure.title == TABLE_TITLE:
-            yield figure
+def _others(derived: DerivedExam, section: Mapping[str, Any]) -> Iterator[str]:
+    """The caveats of the exam, without the one that lists the candidates."""
+    yield from section["caveats"]
+    if msgspec.convert(derived.options, AdvisoryOptions).rules != FIRST_RULES:
+        yield from wrong_records_note(derived.outcome.report.facts)
 
 
-def _open_rules(result: Result, lane: str) -> Iterator[Finding]:
+def _open_rules(derived: DerivedExam, lane: str) -> Iterator[Finding]:
     """The rules of the lane and of all lanes together that did not simply hold."""
-    lane_of = {rule.id: rule.lane for rule in result.policy.rules}
-    for finding in result.findings:
+    lane_of = {rule.id: rule.lane for rule in derived.outcome.exam.policy().rules}
+    for finding in derived.verdict.findings:
         concerns = lane_of.get(finding.rule) in (None, lane) and finding.rule != OTHER_LANES
         if concerns and finding.verdict not in ("pass", "soft_pass"):
             yield finding
@@ -119,8 +139,8 @@ def _line(finding: Finding) -> str:
     return f"{finding.rule}: {finding.reason} ({finding.verdict})"
 
 
-def _numbers(result: Result, lane: str) -> Iterator[str]:
-    for number in result.measurements:
+def _numbers(derived: DerivedExam, lane: str) -> Iterator[str]:
+    for number in derived.outcome.report.measurements:
         if number.lane != lane:
             continue
         if number.value is None:
@@ -164,17 +184,6 @@ def _model(record: AdvisoryDecision) -> str:
     return f"{name}, no digest" if digest is None else f"{name}, {digest[len(MODEL_DIGEST) :]}"
 
 
-def _sections(packet: LanePacket) -> Iterator[tuple[str, tuple[str, ...]]]:
-    yield "Scope", (packet.scope,)
-    yield "Rollback plan", (packet.rollback_plan,)
-    yield "Reviewer", (packet.reviewer,)
-    yield "Blockers", packet.blockers
-    yield "Caveats", packet.caveats
-    yield "Numbers", packet.numbers
-    yield "Runs", packet.runs
-    yield "Models", packet.models
-
-
 def _opening(packet: LanePacket) -> str:
     return f"Status: {packet.status}. From result {packet.result}, sealed by {packet.sealed_by}."
 
@@ -182,7 +191,7 @@ def _opening(packet: LanePacket) -> str:
 def packet_markdown(packet: LanePacket) -> bytes:
     """The packet as Markdown."""
     parts = [f"# Promotion packet: {code(packet.lane)}", prose(_opening(packet)), packet.statement]
-    for title, lines in _sections(packet):
+    for title, lines in packet.sections:
         body = "\n".join(f"- {prose(line)}" for line in lines) or "- none"
         parts.append(f"## {title}\n\n{body}")
     return ("\n\n".join(parts) + "\n").encode()
@@ -193,7 +202,7 @@ def packet_html(packet: LanePacket) -> bytes:
     title = html.escape(f"Promotion packet: {packet.lane}")
     parts = [f"<h1>{title}</h1>"]
     parts += [f"<p>{html.escape(text)}</p>" for text in (_opening(packet), packet.statement)]
-    for heading, lines in _sections(packet):
+    for heading, lines in packet.sections:
         items = "".join(f"<li>{html.escape(line)}</li>" for line in lines or ("none",))
         parts.append(f"<h2>{heading}</h2>\n<ul>{items}</ul>")
     body = "\n".join(parts)

@@ -34,6 +34,7 @@ from gatemark.exams.agreement.rules import (
     RULES,
     SCHOLAR,
     SOURCE_ROLES,
+    TABLE_OPTIONS,
     AgreementExamState,
     AgreementOptions,
     LabelCell,
@@ -45,6 +46,7 @@ from gatemark.exams.agreement.rules import (
     arbitrate,
     flagged_places,
     red_flag,
+    refuse_unused,
 )
 from gatemark.exams.agreement.views import (
     FINALS_COLUMNS,
@@ -61,7 +63,7 @@ from gatemark.exams.agreement.views import (
 if TYPE_CHECKING:
     from gatemark.exams.agreement.records import Judgement, JudgementPair
 
-PAIRS = "pairs"
+PAIRS, TABLE = "pairs", "table"
 TSV_NAME = "consistency_disagreements.tsv"
 FINALS_NAME = "finals.tsv"
 PAIR_MEASURES = ("agreement", "abstention")
@@ -472,21 +474,35 @@ def _counted(rulings: Sequence[tuple[object, Ruling, int]], field: str) -> dict[
 
 
 def examine_agreement(run: ExamRun) -> ExamOutcome:
-    """Run the exam over one file of pairs, or over one file of judgements per validator."""
-    if run.roles == (PAIRS,):
-        return examine_files(run)
-    if not {SCHOLAR, AUDITOR} <= set(run.roles) or PAIRS in run.roles:
+    """Run the exam over one file of pairs, one file of judgements per validator, or a table."""
+    if not _is_known_form(run.roles):
         given = ", ".join(sorted(set(run.roles))) or "no file"
-        raise UsageError(f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}; got {given}")
+        raise UsageError(
+            f"agreement reads {PAIRS}, or {SCHOLAR} and {AUDITOR}, or {TABLE}; got {given}"
+        )
     job = ExamJob.of(run)
     exam = build_exam(job)
     if not isinstance(exam, AgreementExam):
         raise UsageError(f"suite {job.kind} does not read one-sided records")
+    if run.roles == (TABLE,):
+        # Imported late: only tables need it.
+        from gatemark.exams.agreement.tables import examine_table  # noqa: PLC0415
+
+        return examine_table(run, exam.options)
+    refuse_unused(exam.options, TABLE_OPTIONS, "pairs and judgements")
+    if run.roles == (PAIRS,):
+        return examine_files(run)
     # Imported late: a file of pairs needs no join.
     from gatemark.exams.agreement.two_files import examine_joined  # noqa: PLC0415
 
     report, evidence = examine_joined(run, job, exam)
     return ExamOutcome(exam, report, evidence)
+
+
+def _is_known_form(roles: Sequence[str]) -> bool:
+    if len(roles) == 1:
+        return roles[0] in {PAIRS, TABLE}
+    return {SCHOLAR, AUDITOR} <= set(roles) and not {PAIRS, TABLE} & set(roles)
 
 
 def _options_of(policy: Policy) -> dict[str, object]:
@@ -510,13 +526,19 @@ SUITE = ExamSuite(
     options=AgreementOptions,
     build=_build,
     roles=(
-        EvidenceRole(PAIRS, "Merged pairs, one record per question."),
+        EvidenceRole(PAIRS, "Merged pairs, one record per question.", alone=True),
         EvidenceRole(SCHOLAR, "The scholar's judgements."),
         EvidenceRole(AUDITOR, "The auditor's judgements."),
         EvidenceRole(
             "validator",
             "A further validator's judgements, for Krippendorff's alpha. Repeatable.",
             named=True,
+        ),
+        EvidenceRole(
+            TABLE,
+            "CSV or TSV with the labels of two or more raters: a line per item, a column per "
+            "rater.",
+            alone=True,
         ),
     ),
     examine=examine_agreement,

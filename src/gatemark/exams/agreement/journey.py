@@ -35,19 +35,21 @@ def to_options(parameters: AgreementParameters, _now: datetime) -> dict[str, obj
 
 SCORE = score_verb(
     SUITE,
-    summary="Measure agreement between two validators and judge it.",
+    summary="Measure agreement between two validators, or several raters, and judge it.",
     help="""\
 Percent agreement, Cohen's kappa, Gwet's AC1 and Krippendorff's alpha with intervals, and the
-agreement on every single label; every row is arbitrated.
+agreement on every single label; every row is arbitrated. A table of labels may have any number
+of raters and empty cells.
 Exit 0 pass, 1 fail, 2 bad input, 3 could not be judged.
 
 \b
 Examples:
   gatemark score agreement --pairs pairs.jsonl --out runs
   gatemark score agreement --scholar s.jsonl --auditor a.jsonl --json -o report.html
-  gatemark score agreement --pairs pairs.jsonl --labels labels.yaml""",
+  gatemark score agreement --pairs pairs.jsonl --labels labels.yaml
+  gatemark score agreement --table labels.csv --kappa-gate 0.7""",
     parameters=AgreementParameters,
     to_options=to_options,
     features=EVERY_EXAM | {"unpaired"},
-    writes="finals.tsv and consistency_disagreements.tsv",
+    writes="finals.tsv and consistency_disagreements.tsv, or items.tsv",
 )

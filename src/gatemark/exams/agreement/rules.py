@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from gatemark.core.errors import InvalidValueError
+from gatemark.core.errors import InvalidValueError, UsageError
 from gatemark.core.policy import Policy, Rule
 from gatemark.evidence.exam import Exam, option
 from gatemark.exams.agreement.records import ABSTAIN
@@ -211,11 +211,28 @@ class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         float, option("Maximum share of rows with two identical reasons.", low=0, high=1)
     ] = 0.5
     reason_max: Annotated[int, option("Maximum characters of a reason.", low=1)] = 500
+    alpha_gate: Annotated[
+        float | None, option("Minimum Krippendorff's alpha (default: no rule).", low=-1, high=1)
+    ] = None
+    missing_gate: Annotated[
+        float, option("Tables: maximum share of empty cells.", low=0, high=1)
+    ] = 0.1
+    missing_text: Annotated[
+        str, option("Tables: text of a missing label, such as NA, besides an empty cell.")
+    ] = ""
+    item_column: Annotated[
+        str | None, option("Tables: column that names the item (default: the first).")
+    ] = None
+    raters: Annotated[
+        str | None,
+        option("Tables: columns with labels, separated by commas (default: all but the item's)."),
+    ] = None
 
     def __post_init__(self) -> None:
-        shares = ("pa", "kappa", "abstain", "coverage", "label", "ship", "copied")
-        for name in (f"{share}_gate" for share in shares):
-            value, bottom = getattr(self, name), -1.0 if name == "kappa_gate" else 0.0
+        shares = ("pa", "kappa", "abstain", "coverage", "label", "ship", "copied", "missing")
+        for name in (f"{share}_gate" for share in (*shares, "alpha")):
+            value = getattr(self, name)
+            bottom = -1.0 if name in {"kappa_gate", "alpha_gate"} else 0.0
             if value is not None and not bottom <= value <= 1:
                 raise InvalidValueError(f"{name} must be in [{bottom:g}, 1], got {value}")
         for name, low in (("min_items", 1), ("flagged_gate", 0), ("reason_max", 1)):
@@ -246,6 +263,22 @@ class AgreementOptions(AgreementGates, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValueError(f"extra_keys: {key!r} is a key of the record already")
         if not self.refusal_token.strip():
             raise InvalidValueError("refusal_token must not be blank")
+
+
+TABLE_OPTIONS: Final = ("missing_gate", "missing_text", "item_column", "raters")
+ROW_OPTIONS: Final = (
+    *("nic_policy", "flagged_gate", "ship_gate", "copied_gate", "reason_max"),
+    *("extra_keys", "refusal_token"),
+)
+
+
+def refuse_unused(options: AgreementOptions, names: Iterable[str], form: str) -> None:
+    """Refuse options that this form of evidence would ignore."""
+    default = AgreementOptions()
+    for name in names:
+        if getattr(options, name) != getattr(default, name):
+            flag = "--" + name.replace("_", "-")
+            raise UsageError(f"{flag} does not apply to {form}; leave it out")
 
 
 RECORD_KEYS: Final = frozenset(
@@ -303,6 +336,9 @@ def agreement_policy(gates: AgreementOptions) -> Policy:
         if gates.ship_gate is not None:
             ship = Rule("agreement.ship_rate", "ship_rate", ">=", gates.ship_gate)
             newest_rules = (ship, *newest_rules)
+        if gates.alpha_gate is not None:
+            alpha = Rule("agreement.alpha", "krippendorff_alpha", ">=", gates.alpha_gate)
+            newest_rules = (alpha, *newest_rules)
     settings = {"nic_policy": gates.nic_policy}
     own = {
         **({} if is_first else {"agreement_rules": gates.rules}),

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypedDict
 import msgspec
 
 from gatemark.core.errors import BadInputError, IntegrityError
-from gatemark.ledger.signing.note import MAX_SIGNATURES, SigningKey, VerifierKey
+from gatemark.ledger.signing.note import MAX_SIGNATURES, Signer, VerifierKey
 
 if TYPE_CHECKING:
     from securesystemslib.dsse import Envelope
@@ -32,7 +32,7 @@ class _Form(TypedDict):
     signatures: Annotated[list[_Signature], msgspec.Meta(max_length=MAX_SIGNATURES)]
 
 
-def sign_envelope(payload: bytes, *keys: SigningKey, payload_type: str = IN_TOTO) -> Envelope:
+def sign_envelope(payload: bytes, *keys: Signer, payload_type: str = IN_TOTO) -> Envelope:
     """Return an envelope with a signature by each key."""
     from securesystemslib.dsse import Envelope  # noqa: PLC0415
     from securesystemslib.signer import (  # type: ignore[attr-defined]  # noqa: PLC0415

@@ -18,7 +18,7 @@ from gatemark.ledger.event_kinds import (
     KeyRotated,
 )
 from gatemark.ledger.signing.note import (
-    SigningKey,
+    Signer,
     VerifierKey,
     read_note,
     read_verifier,
@@ -43,12 +43,12 @@ class Tenure(NamedTuple):
         return self.first <= size and (self.end is None or size < self.end)
 
 
-def key_note(origin: str, key: SigningKey) -> str:
+def key_note(origin: str, key: Signer) -> str:
     """Return a note, signed by a key, that it belongs to a ledger."""
     return sign_note(f"{_ADDED}\n{origin}\n{key.verifier}\n", key)
 
 
-def rotation_note(origin: str, old: SigningKey, new: SigningKey) -> str:
+def rotation_note(origin: str, old: Signer, new: Signer) -> str:
     """Return a note, signed by both keys, that the new one replaces the old one."""
     return sign_note(f"{_ROTATED}\n{origin}\n{old.verifier}\n{new.verifier}\n", old, new)
 

@@ -1,7 +1,8 @@
 """Signed notes (C2SP signed-note) with Ed25519.
 
 A key has a name, and an id of four bytes that is a hash of name and public key. A public key is
-written ``name+id+base64``, a private key ``PRIVATE+KEY+name+id+base64``, as by other tools.
+written ``name+id+base64``, a private key ``PRIVATE+KEY+name+id+base64``, as by other tools. With a
+passphrase, it is ``ENCRYPTED+PRIVATE+KEY+name+id`` and the key as encrypted PKCS #8 in PEM.
 
 A checkpoint (C2SP tlog-checkpoint) is a note with the size of a ledger and the root of its tree.
 """
@@ -11,15 +12,22 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol
 
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import (
     Ed25519PrivateKey,
     Ed25519PublicKey,
 )
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+)
 
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, IntegrityError
@@ -27,6 +35,7 @@ from gatemark.ledger.event import Event
 
 _ED25519: Final = b"\x01"
 _PRIVATE: Final = "PRIVATE+KEY+"
+_ENCRYPTED: Final = "ENCRYPTED+PRIVATE+KEY+"
 _NAME: Final = re.compile(r"[^\s+]{1,256}\Z")
 _CONTROL: Final = re.compile(r"[\x00-\x09\x0b-\x1f]")
 _SIGNATURE: Final = re.compile(r"— (?P<name>[^\s+]+) (?P<data>[A-Za-z0-9+/]+={0,2})\Z")
@@ -63,6 +72,16 @@ class VerifierKey(NamedTuple):
         return True
 
 
+class Signer(Protocol):
+    """What can sign for a public key: a private key, or a command."""
+
+    verifier: VerifierKey
+
+    def sign(self, data: bytes) -> bytes:
+        """Sign bytes."""
+        ...
+
+
 class SigningKey:
     """A private key. Its bytes never appear in a repr or a log."""
 
@@ -81,8 +100,13 @@ class SigningKey:
         """Sign bytes."""
         return self._key.sign(data)
 
-    def private_text(self) -> str:
-        """Return the content of the private key file."""
+    def private_text(self, passphrase: bytes | None = None) -> str:
+        """Return the content of the private key file, encrypted where there is a passphrase."""
+        if passphrase is not None:
+            pem = self._key.private_bytes(
+                Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(passphrase)
+            )
+            return f"{_ENCRYPTED}{self.verifier.label}\n{pem.decode()}".rstrip("\n")
         data = base64.b64encode(_ED25519 + self._seed).decode()
         return f"{_PRIVATE}{self.verifier.label}+{data}"
 
@@ -96,9 +120,16 @@ def read_verifier(text: str, place: str = "key") -> VerifierKey:
     return key
 
 
-def read_signer(text: str, place: str = "key") -> SigningKey:
-    """Read a private key; error messages never contain the text."""
+def read_signer(
+    text: str, place: str = "key", passphrase: Callable[[str], bytes] | None = None
+) -> SigningKey:
+    """Read a private key; error messages never contain the text.
+
+    ``passphrase`` is asked where the key is encrypted.
+    """
     text = text.strip()
+    if text.startswith(_ENCRYPTED) and passphrase is not None:
+        return _decrypted(text, place, passphrase)
     if not text.startswith(_PRIVATE):
         raise BadInputError(f"{place}: not a private key")
     name, identity, data = _key_parts(text.removeprefix(_PRIVATE), place)
@@ -106,6 +137,21 @@ def read_signer(text: str, place: str = "key") -> SigningKey:
     if key.verifier.id.hex() != identity:
         raise BadInputError(f"{place}: not a private key: its id does not match")
     return key
+
+
+def _decrypted(text: str, place: str, passphrase: Callable[[str], bytes]) -> SigningKey:
+    label, _, pem = text.removeprefix(_ENCRYPTED).partition("\n")
+    try:
+        key = load_pem_private_key(pem.encode(), passphrase(place))
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise BadInputError(f"{place}: wrong passphrase, or not an encrypted key") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BadInputError(f"{place}: not an Ed25519 key")
+    seed = key.private_bytes(Encoding.Raw, PrivateFormat.Raw, NoEncryption())
+    found = SigningKey(label.partition("+")[0], seed)
+    if found.verifier.label != label:
+        raise BadInputError(f"{place}: not a private key: its id does not match")
+    return found
 
 
 def _key_parts(text: str, place: str) -> tuple[str, str, bytes]:
@@ -151,7 +197,7 @@ class Note(NamedTuple):
         return found
 
 
-def sign_note(text: str, *keys: SigningKey) -> str:
+def sign_note(text: str, *keys: Signer) -> str:
     """Return a text as a note, signed by each key."""
     lines = []
     for key in keys:
@@ -199,7 +245,7 @@ class Checkpoint(NamedTuple):
         """The text that is signed."""
         return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
 
-    def signed(self, key: SigningKey) -> str:
+    def signed(self, key: Signer) -> str:
         """Return the checkpoint as a signed note."""
         return sign_note(self.text, key)
 

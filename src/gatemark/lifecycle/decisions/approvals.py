@@ -18,7 +18,13 @@ from gatemark.lifecycle.commands import (
     Waive,
 )
 from gatemark.lifecycle.decisions.canary import clean_streak
-from gatemark.lifecycle.decisions.citation import PromotionCase, bound_results, citation_problems
+from gatemark.lifecycle.decisions.citation import (
+    PromotionCase,
+    bound_results,
+    citation_problems,
+    full_pack_of,
+    lane_problem,
+)
 from gatemark.lifecycle.decisions.decision import (
     DecisionMoment,
     decides,
@@ -36,7 +42,7 @@ from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.events.moves import VersionPaused
 from gatemark.lifecycle.model.nouns import Role, Stage
 from gatemark.lifecycle.model.release_policy import can_block
-from gatemark.lifecycle.model.stages import CANARY
+from gatemark.lifecycle.model.stages import CANARY, LANE
 from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleState, Track
 
 NEVER: Final = 2**62
@@ -205,6 +211,10 @@ def decide_approve(
     digest = state.asset.versions[command.version].digest
     result_ids = bound_results(track, command.result_ids)
     problems = citation_problems(result_ids, command.evidence, digest)
+    full = full_pack_of(result_ids, command.evidence, state.asset.exam, moment.rules)
+    problem = lane_problem(state, full)
+    if problem is not None and not problems:
+        problems.append(problem)
     if problems and command.decision == "approve":
         raise RefusedError(
             f"{state.asset.name}@{command.version}: cannot be approved for {command.stage}",
@@ -227,7 +237,12 @@ def decide_approve(
 
 
 def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bool:
-    """Whether a step can be next: the canary from shadow, enabled from a canary or as a first."""
+    """Whether a step can be next: the canary from shadow, enabled from a canary or as a first.
+
+    The step of an advisory lane is the one to shadow.
+    """
+    if state.asset.kind == LANE:
+        return (track.stage, command.stage) == ("eligible", "shadow")
     if command.stage == "canary_1":
         return track.stage == "shadow"
     if command.stage == "enabled":

@@ -12,7 +12,7 @@ from gatemark.core.policy import Outcome
 from gatemark.ledger.event_kinds import RULES_VERSION
 from gatemark.lifecycle.model.nouns import Cited, ExamRef, ShadowPairs
 from gatemark.lifecycle.model.release_policy import ShadowRules
-from gatemark.lifecycle.model.stages import Evidence
+from gatemark.lifecycle.model.stages import LANE, Evidence, lane_of
 from gatemark.lifecycle.model.state import LifecycleState, Track
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
@@ -94,6 +94,17 @@ class PromotionCase(msgspec.Struct, frozen=True):
         return full_pack_of(self.result_ids, self.evidence, self.state.asset.exam, self.rules)
 
 
+def lane_problem(state: LifecycleState, full: Cited | None) -> str | None:
+    """Return why a result does not make the lane of an asset a candidate for discussion."""
+    lane = lane_of(state.asset.name)
+    if state.asset.kind != LANE or full is None or lane in full.candidate_lanes:
+        return None
+    return (
+        f"by result {short(full.id)} the lane {lane} is no candidate for discussion; see what "
+        f"stands against it: gatemark advisory packet {lane} --result {short(full.id)}"
+    )
+
+
 def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
     """Return why the citations do not support a step that needs ``need``."""
     if need == "none":
@@ -105,6 +116,9 @@ def evidence_problems(case: PromotionCase, need: Evidence) -> list[str]:
     if need in ("original", "earlier") or problems:
         return problems
     problems.extend(_full_pack_problems(case))
+    problem = lane_problem(case.state, case.full_pack)
+    if problem is not None and verdict == "pass":
+        problems.append(problem)
     if need == "shadow":
         problems.extend(_shadow_problems(case))
     return problems

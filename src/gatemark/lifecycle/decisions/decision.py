@@ -102,7 +102,8 @@ def known_version(state: LifecycleState, version: str) -> None:
 def illegal(state: LifecycleState, version: str, before: Stage, after: Stage) -> RefusedError:
     """Return the refusal of a move that is not in the table."""
     return RefusedError(
-        f"{state.asset.name}@{version}: cannot go from {before} to {after}; {legal_words(before)}"
+        f"{state.asset.name}@{version}: cannot go from {before} to {after}; "
+        f"{legal_words(before, state.asset.kind)}"
     )
 
 

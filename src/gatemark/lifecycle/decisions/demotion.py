@@ -57,7 +57,7 @@ def decide_demote(
     track = state.asset.track(command.environment, version)
     if track.stage == command.to or track.stage in FALLEN:
         return ()
-    row = move(track.stage, command.to, "demote")
+    row = move(track.stage, command.to, "demote", state.asset.kind)
     if row is None:
         raise illegal(state, version, track.stage, command.to)
     require_role(state.governance, command.actor, row.roles, "demote")
@@ -89,7 +89,7 @@ def decide_roll_back(
     if version is None:
         raise RefusedError(f"{state.asset.name}: nothing is live in {command.environment}")
     track = state.asset.track(command.environment, version)
-    row = move(track.stage, "rolled_back", "rollback")
+    row = move(track.stage, "rolled_back", "rollback", state.asset.kind)
     if row is None:
         raise illegal(state, version, track.stage, "rolled_back")
     require_role(state.governance, command.actor, row.roles, "roll back")

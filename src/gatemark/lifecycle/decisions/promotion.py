@@ -41,7 +41,7 @@ def decide_promote(
     track = state.asset.track(command.environment, command.version)
     # (3) The table of moves.
     cause: Cause = "promote" if command.incident is None else "break_glass"
-    row = move(track.stage, command.to, cause)
+    row = move(track.stage, command.to, cause, state.asset.kind)
     if row is None:
         raise illegal(state, command.version, track.stage, command.to)
     # (4) The actor's role.

@@ -15,6 +15,7 @@ from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.events.governance import PolicyAdopted, RolesGranted
 from gatemark.lifecycle.events.versions import ExamSet, VersionAdded
 from gatemark.lifecycle.model.nouns import Role, look_of, name_problem
+from gatemark.lifecycle.model.stages import LANE, lane_of
 from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
 _APART_FROM_ADMIN: Final[frozenset[Role]] = frozenset(
@@ -131,6 +132,11 @@ def decide_add(
         raise RefusedError(
             f"{asset.name} is a {asset.kind} of {asset.risk} risk, "
             f"not a {command.kind} of {command.risk} risk"
+        )
+    if command.kind == LANE and lane_of(asset.name) == asset.name:
+        raise RefusedError(
+            f"an advisory lane is registered by its name with a dot for the slash, such as "
+            f"context_gate.openvino_context_gate; got {asset.name}"
         )
     if command.parent is not None and command.parent not in asset.versions:
         known = ", ".join(asset.versions) or "none"

@@ -13,13 +13,14 @@ from gatemark.lifecycle.decisions.burn_rate import judge_burn
 from gatemark.lifecycle.decisions.citation import PromotionCase, evidence_problems
 from gatemark.lifecycle.model.nouns import ChangeClass, Gate, GateFinding, GateState, Stage
 from gatemark.lifecycle.model.release_policy import GATES
-from gatemark.lifecycle.model.stages import Evidence
+from gatemark.lifecycle.model.stages import LANE, Evidence
 from gatemark.lifecycle.model.state import GateWaiver
 
 CLASS_RANK: Final[dict[ChangeClass, int]] = {"none": 0, "patch": 1, "minor": 2, "major": 3}
 SCHEMA_KINDS: Final[frozenset[AssetKind]] = frozenset({"ontology", "tool"})
 """Kinds whose change is a change of a schema; without one it cannot be judged."""
 
+_GATES_OF_PEOPLE: Final[frozenset[Gate]] = frozenset({"sign_off", "security_review"})
 DRIFT_FAILS: Final = frozenset({"BREACH"})
 DRIFT_ALERTS: Final = frozenset({"WARN", "DEGENERATE", "STALE", "NEW_CLASS"})
 DRIFT_UNKNOWN: Final = frozenset({"INSUFFICIENT_BASELINE"})
@@ -63,7 +64,7 @@ def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatr
     findings, used = [], []
     for gate in GATES:
         rule = policy.gates[gate]
-        if stage not in rule.stages:
+        if stage not in rule.stages and not _guards_lane(case, gate, stage):
             continue
         answer = answers[gate]()
         waiver = _waiver(case, gate) if answer.state in ("fail", "unjudged") else None
@@ -78,6 +79,11 @@ def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatr
             GateFinding(gate=gate, state=answer.state, blocks=blocks, reason=answer.reason)
         )
     return GateMatrix(tuple(findings), votes, tuple(used))
+
+
+def _guards_lane(case: PromotionCase, gate: Gate, stage: Stage) -> bool:
+    """Whether a gate of people stands before the last stage of a lane, whatever the policy says."""
+    return case.state.asset.kind == LANE and stage == "shadow" and gate in _GATES_OF_PEOPLE
 
 
 def _waiver(case: PromotionCase, gate: Gate) -> GateWaiver | None:
@@ -142,6 +148,8 @@ def _eval(case: PromotionCase, need: Evidence) -> GateAnswer:
 
 def _suites(case: PromotionCase, kind: str) -> GateAnswer:
     full = case.full_pack
+    if case.state.asset.kind == LANE:
+        return GateAnswer("not_applicable", "an advisory lane is judged by its advisory suite")
     if full is None:
         return GateAnswer("unjudged", "no cited result sat the full pack")
     suites = [suite for suite in full.suites if suite.kind == kind]

@@ -179,7 +179,8 @@ class Cited(msgspec.Struct, frozen=True):
 
     ``sealed_at`` is the last time it was sealed: the same answers judged again give the same id.
     ``answered_at`` is when the oldest answer was given; None when the result does not say.
-    ``excused`` are waived or softly passed rules that belong to no suite.
+    ``excused`` are waived or softly passed rules that belong to no suite. ``candidate_lanes`` are
+    the advisory lanes that are candidates for discussion by it; only lanes ask for them.
     """
 
     id: str
@@ -191,6 +192,7 @@ class Cited(msgspec.Struct, frozen=True):
     suites: tuple[CitedSuite, ...] = ()
     excused: tuple[str, ...] = ()
     answered_at: datetime | None = None
+    candidate_lanes: tuple[str, ...] = ()
 
     def made_at(self, rules: int) -> datetime | None:
         """When the evidence came to be, by a version of the rules; None when nobody knows."""

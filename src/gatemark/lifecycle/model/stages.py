@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final, Literal
 
 import msgspec
 
+from gatemark.core.result import AssetKind
 from gatemark.lifecycle.model.nouns import Cause, Role, Stage
 
 Evidence = Literal[
@@ -117,19 +117,46 @@ EVIDENCED: Final[frozenset[Stage]] = frozenset(
 
 CANARY: Final[tuple[Stage, ...]] = ("canary_1", "canary_5", "canary_25")
 
+LANE: Final = "lane"
+"""The kind of an advisory lane. People discuss it; it is never routed to and decides nothing."""
+LANE_NOTE: Final = (
+    "An advisory lane is a candidate for discussion. Its last stage is shadow; no stage gives it "
+    "authority."
+)
+_LANE_STAGES: Final[frozenset[Stage]] = frozenset(
+    {"draft", "evaluating", "rejected", "eligible", "shadow", "demoted", "retired"}
+)
+_LANE_MOVES: Final[tuple[Move, ...]] = tuple(
+    msgspec.structs.replace(row, roles=_STEPPERS, is_approved=True)
+    if (row.before, row.after) == ("eligible", "shadow")
+    else row
+    for row in MOVES
+    if {row.before, row.after} <= _LANE_STAGES
+)
+"""The steps of an advisory lane: people approve its packet before it goes to shadow."""
 
-def move(before: Stage, after: Stage, cause: Cause) -> Move | None:
+
+def moves_of(kind: AssetKind | None) -> tuple[Move, ...]:
+    """The steps that a version of this kind can take."""
+    return _LANE_MOVES if kind == LANE else MOVES
+
+
+def lane_of(asset: str) -> str:
+    """The lane that an asset is registered for: the first dot of its name is the slash."""
+    return asset.replace(".", "/", 1)
+
+
+def move(before: Stage, after: Stage, cause: Cause, kind: AssetKind | None = None) -> Move | None:
     """The row of the table, or None when there is none."""
-    for row in MOVES:
+    for row in moves_of(kind):
         if (row.before, row.after, row.cause) == (before, after, cause):
             return row
     return None
 
 
-def legal_words(before: Stage, causes: Iterable[Cause] = ()) -> str:
+def legal_words(before: Stage, kind: AssetKind | None = None) -> str:
     """The stages that can be reached from one, and how; for refusals."""
-    wanted = set(causes)
-    rows = [row for row in MOVES if row.before == before and (not wanted or row.cause in wanted)]
+    rows = [row for row in moves_of(kind) if row.before == before]
     if not rows:
         return f"nothing leads out of {before}"
     return "legal from " + before + ": " + ", ".join(f"{row.after} ({row.cause})" for row in rows)

@@ -8,6 +8,7 @@ import msgspec
 
 from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.journey import CommandResult
+from gatemark.lifecycle.model.stages import LANE, LANE_NOTE
 from gatemark.lifecycle.views.views import (
     AssetCard,
     AssetRow,
@@ -70,6 +71,7 @@ def asset_text(card: AssetCard) -> str:
         f"live in {card.environment}: {card.enabled or 'nothing'}",
         f"full pack: {card.full_pack or 'not set'}"
         + (f" (by {card.full_pack_editor})" if card.full_pack_editor else ""),
+        *([LANE_NOTE] if card.kind == LANE else []),
         "",
     ]
     rows = [("version", "stage", "since", "author", "digest", "")]

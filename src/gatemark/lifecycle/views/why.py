@@ -13,7 +13,7 @@ from gatemark.lifecycle.events.approvals import ApprovalGiven, GateOverridden
 from gatemark.lifecycle.events.fact import LifecycleEvent, fold
 from gatemark.lifecycle.events.moves import VersionMoved
 from gatemark.lifecycle.model.nouns import PRODUCTION, VersionRef
-from gatemark.lifecycle.model.stages import EVIDENCED, MOVES
+from gatemark.lifecycle.model.stages import EVIDENCED, moves_of
 from gatemark.lifecycle.model.state import Glass, LifecycleState, Track
 from gatemark.lifecycle.state_cache import asset_state_cache, unknown_asset
 from gatemark.lifecycle.views.history import approvers, asset_lines, workspace_lines
@@ -60,7 +60,7 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
         is_one_person=state.governance.policy.one_person,
         next_moves=tuple(
             f"{row.after} ({row.cause} by {', '.join(row.roles)})"
-            for row in MOVES
+            for row in moves_of(state.asset.kind)
             if row.before == track.stage and row.cause not in ("supersede", "ramp")
         ),
     )

@@ -12,7 +12,8 @@ from gatemark.core.canonical import plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
-from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows
+from gatemark.review.cast_rows import GivenRow
+from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows, MarkRow
 from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, LabelPlan
 from gatemark.review.stores.tables import (
     LABEL_ACCEPTANCES,
@@ -28,17 +29,17 @@ class SqlLabels:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def create(self, plan: LabelPlan, items: Sequence[LabelItem], *, by: str, at: datetime) -> None:
-        """Keep a new set of items that wait for labels."""
-        rows = [
-            {
-                "label_set": plan.name,
-                "number": number,
-                "id": item.id,
-                "document": item.document(),
-            }
-            for number, item in enumerate(items, start=1)
-        ]
+    def create(
+        self,
+        plan: LabelPlan,
+        items: Sequence[ItemRow],
+        *,
+        by: str,
+        at: datetime,
+        tell: Callable[[sa.Connection], object],
+    ) -> None:
+        """Keep a new set of items that wait for labels, and tell the ledger in the same act."""
+        rows = [{"label_set": plan.name, **item._asdict()} for item in items]
         with self._database.writing() as connection:
             known = sa.select(LABEL_SETS.c.name).where(LABEL_SETS.c.name == plan.name)
             if connection.execute(known).first() is not None:
@@ -52,6 +53,7 @@ class SqlLabels:
                 )
             )
             connection.execute(sa.insert(LABEL_ITEMS), rows)
+            tell(connection)
 
     def get(self, name: str) -> LabelPlan:
         """The plan of a set."""
@@ -128,12 +130,19 @@ class SqlLabels:
                 .where(accepted.label_set == name)
                 .order_by(accepted.number, accepted.version)
             ).all()
+            found_marks = _mark_rows(connection, name)
         return LabelRows(
             name=name,
             plan=plan,
             items=[ItemRow(*row) for row in found_items],
             accepted=[AcceptanceRow(*row) for row in found_accepted],
+            marks=found_marks,
         )
+
+    def given(self, name: str) -> list[GivenRow]:
+        """Every version of every mark, as events name them."""
+        with self._database.reading() as connection:
+            return [row.given(name) for row in _mark_rows(connection, name)]
 
     def marks(self, name: str) -> list[LabelMark]:
         """The newest version of every mark."""
@@ -174,8 +183,17 @@ class SqlLabels:
                 for row in connection.execute(query)
             ]
 
-    def mark(self, name: str, mark: LabelMark, at: datetime) -> int:
-        """Keep a mark and give its version; one that says nothing new keeps its version."""
+    def mark(
+        self,
+        name: str,
+        mark: LabelMark,
+        at: datetime,
+        tell: Callable[[sa.Connection, GivenRow], object],
+    ) -> int:
+        """Keep a mark and give its version; one that says nothing new keeps its version.
+
+        ``tell`` puts the mark into the ledger in the same act.
+        """
         here = sa.and_(
             LABEL_MARKS.c.label_set == name,
             LABEL_MARKS.c.number == mark.number,
@@ -191,10 +209,11 @@ class SqlLabels:
             if last is not None and (last.label, last.note) == (mark.label, mark.note):
                 return int(last.version)
             version = 1 if last is None else int(last.version) + 1
-            values: dict[str, object] = msgspec.structs.asdict(mark) | {"version": version}
-            connection.execute(
-                sa.insert(LABEL_MARKS).values(label_set=name, at=at.isoformat(), **values)
+            row = MarkRow(
+                mark.number, mark.reviewer, version, mark.label, mark.note, at.isoformat()
             )
+            connection.execute(sa.insert(LABEL_MARKS).values(label_set=name, **row._asdict()))
+            tell(connection, row.given(name))
             return version
 
     def accepted(self, name: str) -> dict[int, Acceptance]:
@@ -223,6 +242,12 @@ class SqlLabels:
             ]
             connection.execute(sa.insert(LABEL_ACCEPTANCES), rows)
             tell(connection)
+
+
+def _mark_rows(connection: sa.Connection, name: str) -> list[MarkRow]:
+    columns = (LABEL_MARKS.c[column] for column in MarkRow._fields)
+    query = sa.select(*columns).where(LABEL_MARKS.c.label_set == name)
+    return [MarkRow(*row) for row in connection.execute(query)]
 
 
 def _accepted(connection: sa.Connection, name: str) -> dict[int, Acceptance]:

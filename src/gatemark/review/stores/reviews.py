@@ -13,6 +13,7 @@ from gatemark.core.canonical import digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
+from gatemark.review.cast_rows import GivenRow
 from gatemark.review.plan import (
     Answered,
     ReviewClosing,
@@ -77,7 +78,7 @@ class SqlReviews:
                     name=name,
                     plan=msgspec.json.encode(plain(review.plan)),
                     commitment=review.commitment,
-                    sealed_key=review.key,
+                    sealed_key=review.sealed_key,
                     facts=msgspec.json.encode(review.facts),
                     created_by=review.created_by,
                     created_at=review.created_at.isoformat(),
@@ -107,7 +108,7 @@ class SqlReviews:
             plan=read_stored(row.plan, ReviewPlan),
             plan_digest=digest_document(row.plan),
             commitment=row.commitment,
-            key=bytes(row.sealed_key),
+            sealed_key=bytes(row.sealed_key),
             facts=msgspec.json.decode(row.facts),
             created_by=row.created_by,
             created_at=datetime.fromisoformat(row.created_at),
@@ -254,8 +255,20 @@ class SqlReviews:
             )
             return shown
 
-    def vote(self, name: str, show: Show, answered: Answered, *, reason: str, at: datetime) -> int:
-        """Keep a vote and give its version; one that says nothing new keeps its version."""
+    def vote(
+        self,
+        name: str,
+        show: Show,
+        answered: Answered,
+        *,
+        reason: str,
+        at: datetime,
+        tell: Callable[[sa.Connection, GivenRow], object],
+    ) -> int:
+        """Keep a vote and give its version; one that says nothing new keeps its version.
+
+        ``tell`` puts the vote into the ledger in the same act.
+        """
         here = sa.and_(
             VOTES.c.review == name,
             VOTES.c.reviewer == show.reviewer,
@@ -272,17 +285,9 @@ class SqlReviews:
             if last is not None and (last.answered, last.reason) == (answered, reason):
                 return int(last.version)
             version = 1 if last is None else int(last.version) + 1
-            connection.execute(
-                sa.insert(VOTES).values(
-                    review=name,
-                    reviewer=show.reviewer,
-                    ordinal=show.ordinal,
-                    version=version,
-                    answered=answered,
-                    reason=reason,
-                    at=at.isoformat(),
-                )
-            )
+            row = VoteRow(show.reviewer, show.ordinal, version, answered, reason, at.isoformat())
+            connection.execute(sa.insert(VOTES).values(review=name, **row._asdict()))
+            tell(connection, row.given(name, show.number))
             return version
 
     def close(

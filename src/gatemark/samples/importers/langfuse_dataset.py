@@ -1,4 +1,7 @@
-"""Langfuse data sets: exported items, with their expected outputs, as JSON, JSON Lines or CSV."""
+"""Langfuse data sets: exported items, with their expected outputs, as JSON, JSON Lines or CSV.
+
+Items come as a list, as a page of the public API (``data``), or inside their data set (``items``).
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,12 @@ _MARKS: Final = frozenset(
     {"datasetId", "dataset_id", "datasetName", "dataset_name", "sourceTraceId", "source_trace_id"}
 )
 
+_PLACES: Final = ("", "[].", "data[].", "items[].")
+
 
 class _Page(msgspec.Struct):
-    data: list[msgspec.Raw]
+    data: list[msgspec.Raw] = []
+    items: list[msgspec.Raw] = []
 
 
 def sniff(head: bytes, filename: str) -> bool:
@@ -37,7 +43,7 @@ def sniff(head: bytes, filename: str) -> bool:
     header = set(header_of(head, filename)) if filename.endswith((".csv", ".tsv")) else set()
     for names in (
         header,
-        *({p.removeprefix(at) for p in paths if p.startswith(at)} for at in ("", "[].", "data[].")),
+        *({p.removeprefix(at) for p in paths if p.startswith(at)} for at in _PLACES),
     ):
         if "input" in names and names & set(_TARGETS) and names & _MARKS:
             return True
@@ -85,11 +91,13 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
 
 
 def _table(file: ForeignFile) -> ForeignTable:
-    if "data" in key_paths(file.head) and "id" not in key_paths(file.head):
-        page = decode(file.data, _Page, file.name)
-        listed = b"[" + b",".join(bytes(raw) for raw in page.data) + b"]"
-        return read_table(ForeignFile(name=f"{file.name}: data", data=listed))
-    return read_table(file)
+    paths = key_paths(file.head)
+    place = next((name for name in ("data", "items") if f"{name}[].input" in paths), None)
+    if place is None or "input" in paths:
+        return read_table(file)
+    page = decode(file.data, _Page, file.name)
+    listed = b"[" + b",".join(bytes(raw) for raw in page.data or page.items) + b"]"
+    return read_table(ForeignFile(name=f"{file.name}: {place}", data=listed))
 
 
 def _either(row: dict[str, object], names: Sequence[str]) -> object:

@@ -1,6 +1,7 @@
-"""OpenTelemetry traces in OTLP JSON, with GenAI or OpenInference attributes.
+"""OpenTelemetry traces and evaluation events in OTLP JSON, by GenAI or OpenInference attributes.
 
-A file, or each of its lines, is one ``TracesData``.
+There is one ``TracesData`` or ``LogsData`` per file or per line. Of log records, the events
+``gen_ai.evaluation.result`` are read: scores of spans that may lie in another file.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from gatemark.samples.importer import (
     ForeignFile,
     Refusal,
 )
-from gatemark.samples.trace_samples import trace_importer
+from gatemark.samples.trace_samples import TraceItem, trace_importer
 
 _ERROR: Final = (2, "STATUS_CODE_ERROR")
 _EVALUATION_EVENT: Final = "gen_ai.evaluation.result"
 _MAX_DEPTH: Final = 32
 _WHOLE: Final = re.compile(r"-?[0-9]{1,20}")
+_DECIMAL: Final = re.compile(r"-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,3})?")
 _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 _LABELS: Final = {"pass": True, "passed": True, "fail": False, "failed": False}
 _LAST_NANO: Final = 2**64 - 1
@@ -94,27 +96,93 @@ class _ResourceSpans(_Camel, frozen=True):
             yield from scope.spans or ()
 
 
-class TracesData(_Camel, frozen=True):
-    """The content of a file, or of one of its lines."""
+class _LogRecord(_Camel, frozen=True):
+    trace_id: str | None = None
+    span_id: str | None = None
+    event_name: str | None = None
+    attributes: _Attributes = None
 
-    resource_spans: list[_ResourceSpans]
+    @property
+    def is_evaluation(self) -> bool:
+        """By the record's own field, or by the attribute that it was until 2025."""
+        return self.event_name == _EVALUATION_EVENT or (
+            not self.event_name
+            and any(
+                one.key == "event.name"
+                and (one.value or {}).get("stringValue") == _EVALUATION_EVENT
+                for one in self.attributes or ()
+            )
+        )
 
 
-def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refusal]]:
-    """Yield every span of a file with its place, or a refusal."""
+class _ScopeLogs(_Camel, frozen=True):
+    log_records: list[_LogRecord] | None = None
+
+
+class _ResourceLogs(_Camel, frozen=True):
+    scope_logs: list[_ScopeLogs] | None = None
+
+
+class OtlpData(_Camel, frozen=True):
+    """What one file or one line of it holds: traces, logs, or both."""
+
+    resource_spans: list[_ResourceSpans] | None = None
+    resource_logs: list[_ResourceLogs] | None = None
+
+
+def read_spans(file: ForeignFile) -> Iterator[tuple[str, TraceItem]]:
+    """Every span and evaluation of a file with its place, or why it cannot be read."""
     whole = file.data.strip()
     if b"\n" not in whole or not whole.split(b"\n", 1)[0].rstrip().endswith(b"}"):
-        documents: Iterable[tuple[str, TracesData | Refusal]] = [
-            (file.name, decode(file.data, TracesData, file.name))
+        documents: Iterable[tuple[str, OtlpData | Refusal]] = [
+            (file.name, decode(file.data, OtlpData, file.name))
         ]
     else:
-        documents = lines(file, TracesData)
+        documents = lines(file, OtlpData)
     for place, document in documents:
         if isinstance(document, Refusal):
             yield place, document
             continue
-        for group in document.resource_spans:
+        if document.resource_spans is None and document.resource_logs is None:
+            yield place, Refusal(place, "expected resourceSpans or resourceLogs, found neither")
+        for group in document.resource_spans or ():
             yield from ((place, _neutral(span, group.resource, place)) for span in group.spans)
+        yield from ((place, item) for item in _logged(document.resource_logs or (), place))
+
+
+def _logged(groups: Iterable[_ResourceLogs], place: str) -> Iterator[TraceItem]:
+    """The evaluations among log records, and how many records are about something else."""
+    others = 0
+    for group in groups:
+        for scope in group.scope_logs or ():
+            for record in scope.log_records or ():
+                if record.is_evaluation:
+                    yield _logged_evaluation(record, place)
+                else:
+                    others += 1
+    if others:
+        yield spans.UnreadRecords(others)
+
+
+def _logged_evaluation(record: _LogRecord, place: str) -> spans.TraceEvaluation | Refusal:
+    try:
+        values = _values(record.attributes)
+    except _OddValueError as odd:
+        return Refusal(place, f"{_EVALUATION_EVENT}: {odd}")
+    scores = list(_evaluation(values, "gen_ai.evaluation.", "score.value", "score.label"))
+    if not scores:
+        return Refusal(place, f"{_EVALUATION_EVENT} has no gen_ai.evaluation.name")
+    return spans.TraceEvaluation(
+        scores[0],
+        trace=_known_id(record.trace_id),
+        span=_known_id(record.span_id),
+        response=spans.response_of(values),
+    )
+
+
+def _known_id(identifier: str | None) -> str | None:
+    """An id that says something: neither empty nor all zeros."""
+    return identifier if identifier and identifier.strip("0 ") else None
 
 
 def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.TraceSpan | Refusal:
@@ -147,6 +215,7 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Trace
         prompt=spans.prompt_of(attributes),
         retrieval=spans.retrieval_of(attributes),
         tool=spans.tool_of(attributes),
+        response=spans.response_of(attributes),
         evaluations=evaluations,
         tags=spans.tags_of(attributes, around),
     )
@@ -172,11 +241,17 @@ def _evaluations(span: _Span, attributes: dict[str, object]) -> Iterator[spans.T
 def _evaluation(
     values: dict[str, object], prefix: str, score: str, label_name: str
 ) -> Iterator[spans.TraceScore]:
+    """A score with its name; one whose evaluation failed has neither number nor verdict."""
     name, label = values.get(f"{prefix}name"), values.get(f"{prefix}{label_name}")
+    if not isinstance(name, str) or not name.strip():
+        return
+    if values.get("error.type") is not None and prefix == "gen_ai.evaluation.":
+        yield spans.TraceScore(name, None)
+        return
     number = score_number(values.get(f"{prefix}{score}"))
-    passed = _LABELS.get(label.casefold()) if isinstance(label, str) else None
-    if isinstance(name, str) and name.strip() and (number is not None or passed is not None):
-        yield spans.TraceScore(name, number, passed)
+    yield spans.TraceScore(
+        name, number, _LABELS.get(label.casefold()) if isinstance(label, str) else None
+    )
 
 
 def _values(attributes: _Attributes) -> dict[str, object]:
@@ -201,12 +276,19 @@ def _value(value: object, depth: int = 0) -> object:
         if key in _PLAIN:
             if not isinstance(found, _PLAIN[key]):
                 raise _OddValueError(f"has the {key} {short_text(found)}")
-            return found
+            return _double(found) if key == "doubleValue" else found
         if key == "arrayValue":
             return [_value(one, depth + 1) for one in _list_in(found, key)]
         if key == "kvlistValue":
             return dict(_pair(one, depth + 1) for one in _list_in(found, key))
     return None
+
+
+def _double(found: object) -> object:
+    """A number, which may come as a text; ``NaN`` and the like stay texts."""
+    if isinstance(found, str) and _DECIMAL.fullmatch(found):
+        return float(found)
+    return found
 
 
 def _whole(found: object) -> int:
@@ -235,13 +317,14 @@ NAME: Final = "otlp"
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """Recognise an object with resource spans."""
-    return "resourceSpans" in key_paths(head)
+    """An object that holds resource spans or resource logs."""
+    return not {"resourceSpans", "resourceLogs"}.isdisjoint(key_paths(head))
 
 
 IMPORTER = trace_importer(
     NAME,
-    "OpenTelemetry traces (OTLP JSON), GenAI or OpenInference attributes: one per trace.",
+    "OpenTelemetry traces and evaluation events (OTLP JSON), GenAI or OpenInference "
+    "attributes: one per trace.",
     sniff,
     read_spans,
 )

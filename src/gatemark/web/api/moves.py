@@ -65,7 +65,7 @@ class PromotionBody(Body):
 class VoteBody(Body):
     """A vote on exactly this: candidate, results, policy and stage."""
 
-    stage: Literal["canary_1", "enabled"]
+    stage: Literal["shadow", "canary_1", "enabled"]
     decision: Decision
     result_ids: Cites = Field(default=[])
     candidate_digest: Digest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gatemark.accounts.journey import Identity
-from gatemark.attribution.routing_notes import noted_route
 from gatemark.core.errors import UnknownNameError
 from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.view import drift_view
@@ -13,7 +12,7 @@ from gatemark.lifecycle.canary import CanaryState, canary_state
 from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.nouns import VersionRef
 from gatemark.lifecycle.model.release_policy import waivable_gates
-from gatemark.lifecycle.model.stages import MOVES
+from gatemark.lifecycle.model.stages import LANE, LANE_NOTE, moves_of
 from gatemark.lifecycle.state_cache import read_state
 from gatemark.lifecycle.views.history import asset_history
 from gatemark.lifecycle.views.timeline import ramp, timeline
@@ -67,7 +66,6 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
         "tag": tag,
         "history": history,
         "picture": timeline(history.segments, history.at),
-        "route": noted_route(workspace, asset, environment),
         "canary": canary,
         "ramp": None if canary is None else ramp(canary.stage, is_watch=canary.is_watch),
         "offered": offered,
@@ -79,16 +77,19 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
         },
         "shown": shown,
         "others": [line for line in card.versions if line not in shown],
-        "targets": {line.version: _targets(line.stage, card.enabled) for line in card.versions},
+        "targets": {
+            line.version: _targets(line.stage, card.enabled, card.kind) for line in card.versions
+        },
+        "lane_note": LANE_NOTE if card.kind == LANE else None,
         "gates": waivable_gates(read_state(workspace, asset).policy),
     }
 
 
-def _targets(stage: str, enabled: str | None) -> list[str]:
+def _targets(stage: str, enabled: str | None, kind: str) -> list[str]:
     """The stages that a person can take a version to from where it is."""
     return [
         "canary" if row.after == "canary_1" else row.after
-        for row in MOVES
+        for row in moves_of(LANE if kind == LANE else None)
         if row.before == stage and row.cause == "promote" and not (row.only_if and enabled)
     ]
 

@@ -19,6 +19,7 @@ from gatemark.ledger.event_kinds import (
     REVIEW_LOOKED_AT,
     REVIEW_UNBLINDED,
     SIGN_IN_FAILED,
+    VOTE_CAST,
 )
 from gatemark.ledger.journey import VerifyRequest
 from gatemark.ledger.keys import sign_checkpoint
@@ -31,7 +32,11 @@ from gatemark.workspace import Workspace
 
 MAX_PAGE: Final = 200
 SIGNING: Final[frozenset[Role]] = frozenset({"admin", "auditor"})
-BLINDING: Final = {REVIEW_CREATED: ("tells",), REVIEW_LOOKED_AT: ("numbers",)}
+BLINDING: Final = {
+    REVIEW_CREATED: ("tells",),
+    REVIEW_LOOKED_AT: ("numbers",),
+    VOTE_CAST: ("digest",),
+}
 """What would help to guess who is who, as long as people vote."""
 
 

@@ -12,6 +12,8 @@ import msgspec
 
 from gatemark.accounts.journey import Identity
 from gatemark.core.errors import GatemarkError, RefusedError, UsageError
+from gatemark.ledger.event_kinds import SYSTEM
+from gatemark.ledger.keys import keep_anchored
 from gatemark.lifecycle.citations import result_ids
 from gatemark.lifecycle.commands import (
     Command,
@@ -120,7 +122,10 @@ def move(
         }
         return act(workspace, build(workspace, wish, common))
 
-    return locked(workspace, wish.asset, tag, do, needs=verb not in FREE)
+    done = locked(workspace, wish.asset, tag, do, needs=verb not in FREE)
+    if verb == "promote":
+        keep_anchored(workspace.acting_as(SYSTEM), workspace.signing_key_file)
+    return done
 
 
 def _promote(workspace: Workspace, wish: MoveRequest, common: dict[str, Any]) -> Command:

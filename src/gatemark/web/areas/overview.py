@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,7 +19,8 @@ from gatemark.lifecycle.events.approvals import APPROVING
 from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.journey import CommandResult, act
 from gatemark.lifecycle.model.nouns import PRODUCTION, Role, Stage
-from gatemark.lifecycle.model.state import EnvironmentState, LifecycleState, Track
+from gatemark.lifecycle.model.stages import LANE, lane_of
+from gatemark.lifecycle.model.state import LifecycleState, Track
 from gatemark.lifecycle.state_cache import read_state, unknown_asset
 from gatemark.lifecycle.views.history import asset_lines
 from gatemark.lifecycle.views.views import AssetRow, asset_rows
@@ -36,6 +37,9 @@ from gatemark.web.areas.views import (
     Task,
 )
 from gatemark.workspace import Workspace
+
+if TYPE_CHECKING:
+    from gatemark.exams.advisory.packet import LanePacket
 
 PAGE: Final = 100
 DESK: Final = 10
@@ -134,9 +138,8 @@ def _tasks(workspace: Workspace, identity: Identity, asset: str) -> Iterator[Tas
 def _track_tasks(
     state: LifecycleState, person: str, roles: set[Role], environment: str, track: Track
 ) -> Iterator[Task]:
-    place = state.asset.place(environment)
     common = {"asset": state.asset.name, "environment": environment, "version": track.version}
-    to = _next_voted(place, track)
+    to = _next_voted(state, environment, track)
     if to is not None and set(APPROVING) & roles:
         free = conflict_of_interest(state, person, track.version) is None
         if free and not _has_voted(state, person, environment, track, to):
@@ -156,8 +159,11 @@ def _track_tasks(
         yield Task(kind="look", what=what, since=track.since, **common)
 
 
-def _next_voted(place: EnvironmentState, track: Track) -> Stage | None:
+def _next_voted(state: LifecycleState, environment: str, track: Track) -> Stage | None:
     """The stage that a vote would be about now."""
+    if state.asset.kind == LANE:
+        return "shadow" if track.stage == "eligible" else None
+    place = state.asset.place(environment)
     if track.stage == "shadow":
         return "enabled" if place.enabled is None else "canary_1"
     return "enabled" if track.stage == "canary_25" else None
@@ -192,14 +198,15 @@ def open_steps(
 ) -> tuple[OpenStep, ...]:
     """Every step that is up for a vote, with what a vote would be bound to."""
     names = asset_names(workspace) if asset is None else (asset,)
-    found = []
+    found: list[OpenStep] = []
     for name in names:
         state = read_state(workspace, name)
         for environment, place in sorted(state.asset.places.items()):
-            for track in place.tracks.values():
-                to = _next_voted(place, track)
-                if to is not None:
-                    found.append(_open_step(workspace, identity, state, environment, track.version))
+            found.extend(
+                _open_step(workspace, identity, state, environment, track.version)
+                for track in place.tracks.values()
+                if _next_voted(state, environment, track) is not None
+            )
     return tuple(found)
 
 
@@ -215,9 +222,8 @@ def _open_step(
     workspace: Workspace, identity: Identity, state: LifecycleState, environment: str, version: str
 ) -> OpenStep:
     asset, now = state.asset, workspace.clock()
-    place = asset.place(environment)
     track, known = asset.track(environment, version), asset.versions[version]
-    to = _next_voted(place, track) or track.stage
+    to = _next_voted(state, environment, track) or track.stage
     notes = [
         line.fact.note
         for line in asset_lines(workspace, asset.name)
@@ -259,6 +265,17 @@ def _open_step(
         etag=etag_of(state),
         conflict=conflict_of_interest(state, identity.person, version),
     )
+
+
+def step_packet(workspace: Workspace, step: OpenStep) -> LanePacket | None:
+    """The packet of an advisory lane, from the newest result that its step rests on."""
+    cited = [one.id for one in step.offered if one.is_cited]
+    if step.kind != LANE or not cited:
+        return None
+    # Exams bring statistics along, which only the page of a lane needs.
+    from gatemark.exams.advisory.packet import lane_packet  # noqa: PLC0415
+
+    return lane_packet(workspace, lane_of(step.asset), cited[0])
 
 
 def sealed_results(workspace: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:

@@ -26,6 +26,7 @@ from gatemark.review.create import (
     create_review,
     lookers,
     next_pair,
+    review_key,
     shown_pair,
     undecided_pairs,
 )
@@ -302,7 +303,7 @@ def sealed_key(workspace: Workspace, name: str) -> SealedKey:
     return SealedKey(
         review=name,
         commitment=stored.commitment,
-        key=stored.key.hex(),
+        key=review_key(workspace, stored).hex(),
         plan_digest=sealed.plan_digest,
         manifest_digest=sealed.manifest_digest,
     )
@@ -362,7 +363,7 @@ def _mine(
     answered = sum(vote.reviewer == person for vote in votes)
     seen = {show.number for show in shows}
     if person == plan.arbiter:
-        waiting = undecided_pairs(stored, standings, votes) - seen
+        waiting = undecided_pairs(review_key(workspace, stored), plan, standings, votes) - seen
     else:
         waiting = frozenset(
             pair.number

@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 
 from gatemark.web.areas.moves import cast_vote
-from gatemark.web.areas.overview import ApprovalForm, open_step, open_steps
+from gatemark.web.areas.overview import ApprovalForm, open_step, open_steps, step_packet
 from gatemark.web.render import back, form, member, one, page
 from gatemark.web.site import site_of
 
@@ -30,7 +30,12 @@ def step_page(request: Request, asset: str, version: str) -> Response:
     identity = member(request)
     step = open_step(site_of(request).workspace, identity, asset, version)
     may_vote = bool({"approver", "security_approver"} & set(identity.roles))
-    context = {"title": f"{asset}@{version}: to {step.to}", "step": step, "may_vote": may_vote}
+    context = {
+        "title": f"{asset}@{version}: to {step.to}",
+        "step": step,
+        "may_vote": may_vote,
+        "packet": step_packet(site_of(request).workspace, step),
+    }
     return page(request, "step.html", identity, context)
 
 

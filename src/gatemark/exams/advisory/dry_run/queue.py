@@ -1,0 +1,96 @@
+"""The review queue of a dry run: inputs that a person should decide about, as samples to label.
+
+A reviewer sees the input and not the recommendation, so that the label is a decision of its own.
+Accepted labels are the references of the next run (``gatemark advisory run --labels``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from gatemark.core.errors import BadInputError
+from gatemark.evidence.rows import json_rows
+from gatemark.evidence.source import Limits, inspect_source
+from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.fixtures.files import open_fixtures
+from gatemark.exams.advisory.fixtures.fixture import Fixture
+
+SAMPLE_SCHEMA = "gatemark.sample/1"
+EXPECTED = "fixture_expected"
+
+
+class ReviewQueue(msgspec.Struct, frozen=True):
+    """Inputs to label, most records first.
+
+    ``decided`` counts inputs that need review although their fixture has a decision: a label would
+    not replace it, so they are left out unless asked for.
+    """
+
+    fixtures: tuple[Fixture, ...]
+    lanes: dict[str, int]
+    decided: int
+
+    def samples(self) -> bytes:
+        """The inputs as sample records for ``gatemark review labels create``."""
+        return b"".join(
+            msgspec.json.encode(
+                {
+                    "schema": SAMPLE_SCHEMA,
+                    "id": fixture.fixture_id,
+                    "epoch": 1,
+                    "input": {"input_class": fixture.input_class, "payload": fixture.payload},
+                    "target": None,
+                    "output": None,
+                    "scores": {},
+                }
+            )
+            + b"\n"
+            for fixture in self.fixtures
+        )
+
+
+def review_queue(paths: Sequence[str], fixtures: str, *, with_decided: bool = False) -> ReviewQueue:
+    """The inputs of decision files whose records ask for a person, each input once."""
+    known = {fixture.fixture_id: fixture for fixture in open_fixtures(fixtures).fixtures}
+    asked: dict[str, int] = {}
+    decided: set[str] = set()
+    for place, record in _records(paths):
+        if not record.outcome.human_review_required:
+            continue
+        fixture = _fixture(record, known, place, fixtures)
+        if record.human_or_atlas_decision.source == EXPECTED:
+            decided.add(fixture.fixture_id)
+            if not with_decided:
+                continue
+        asked[fixture.fixture_id] = asked.get(fixture.fixture_id, 0) + 1
+    chosen = [known[name] for name in sorted(asked, key=lambda name: (-asked[name], name))]
+    lanes: dict[str, int] = {}
+    for fixture in chosen:
+        lanes[fixture.input_class] = lanes.get(fixture.input_class, 0) + 1
+    return ReviewQueue(tuple(chosen), lanes, len(decided))
+
+
+def _records(paths: Sequence[str]) -> Iterator[tuple[str, AdvisoryDecision]]:
+    for path in paths:
+        for place, value in json_rows(inspect_source(path), Limits()):
+            try:
+                yield place, msgspec.convert(value, AdvisoryDecision)
+            except msgspec.ValidationError as error:
+                raise BadInputError(f"{place}: not an advisory decision record: {error}") from error
+
+
+def _fixture(
+    record: AdvisoryDecision, known: Mapping[str, Fixture], place: str, fixtures: str
+) -> Fixture:
+    """The fixture of a record; another content under its name would be another question."""
+    name = record.source.fixture_id
+    fixture = known.get(name) if isinstance(name, str) else None
+    if fixture is None:
+        raise BadInputError(
+            f"{place}: {fixtures} has no fixture {name!r}; give the fixtures of the run: --fixtures"
+        )
+    if record.source.content_hash not in (None, fixture.content_hash):
+        raise BadInputError(f"{place}: {name} has another content in {fixtures} than in the record")
+    return fixture

@@ -1,0 +1,512 @@
+"""The agreement exam over a table: any number of raters, any labels, missing ratings.
+
+A table has no answers and no reasons, so no row is arbitrated. What is judged: the agreement of all
+raters, of every label and of every rater; how much is missing, and whether what is missing depends
+on the label; and whether one rater copied another.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from gatemark.core.measurement import Evidence, Measurement, measured, rate, unmeasured
+from gatemark.core.policy import Policy, Rule, Verdict
+from gatemark.core.result import Figure, Table
+from gatemark.core.text import inert_cell
+from gatemark.evidence.exam import Exam, ExamOutcome, ExamReport, ExamRun
+from gatemark.evidence.source import (
+    digest_source,
+    find_sources,
+    marks_of,
+    refuse,
+    refuse_changed,
+)
+from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
+from gatemark.exams.agreement.rules import ROW_OPTIONS, AgreementOptions, refuse_unused
+from gatemark.exams.agreement.table_file import read_table
+from gatemark.exams.agreement.views import SHOWN_ROWS, names_in_words
+from gatemark.statistics.proportion import wilson
+from gatemark.statistics.raters import (
+    COEFFICIENTS,
+    MISSING,
+    LabelAgreement,
+    RatingTable,
+    tail_probability,
+)
+
+LEVEL: Final = 0.95
+ITEMS_NAME: Final = "items.tsv"
+RATER_MIN: Final = "rater_agreement_upper_min"
+LOW_INFORMATION_USES: Final = 5
+"""Uses of the second label per rating of an item, below which kappa says little."""
+CHANCE: Final = 1e-3
+"""How unlikely a pattern must be by chance to leave the verdict open."""
+IDENTICAL: Final = "all raters gave every item the same label: were they judged independently?"
+
+
+class TableState(msgspec.Struct):
+    """The raters, and the labels of every item in their order."""
+
+    raters: tuple[str, ...] = ()
+    rows: dict[str, list[str | None]] = {}
+
+
+class RaterUse(NamedTuple):
+    """One rater: the items rated, those left empty, and the agreement with the others."""
+
+    rated: int
+    missing: int
+    compared: int
+    agreed: int
+    label: str | None
+    worst: LabelAgreement | None
+
+
+class TableExam(Exam[TableState]):
+    """Agreement over a table of labels."""
+
+    schema = "gatemark.pair/1"
+    form = "pair"
+    state = TableState
+
+    def __init__(self, options: AgreementOptions) -> None:
+        self.options = options
+        roles = options.labels or {}
+        self._abstaining = {label for label, role in roles.items() if role == "abstain"} | {ABSTAIN}
+
+    def zero(self, shard: int) -> TableState:
+        del shard
+        return TableState()
+
+    def step(self, state: TableState, batch: Sequence[tuple[str, list[str | None]]]) -> TableState:
+        state.rows.update(batch)
+        return state
+
+    def merge(self, left: TableState, right: TableState) -> TableState:
+        return TableState(left.raters or right.raters, {**left.rows, **right.rows})
+
+    def policy(self) -> Policy:
+        return table_policy(self.options)
+
+    def finish(self, state: TableState) -> ExamReport:
+        return _Findings(state, self.options, self._abstaining).report()
+
+    def summary(
+        self, report: ExamReport, evidence: Evidence, verdict: Verdict
+    ) -> dict[str, object]:
+        numbers = {number.name: number for number in report.measurements}
+        return {
+            "form": "table",
+            "n": report.facts["n"],
+            **{name: numbers[name].value for name in COEFFICIENTS},
+            "undefined": {name: one.reason for name, one in numbers.items() if one.reason},
+            "pass": verdict.outcome == "pass",
+            "verdict": verdict.outcome,
+            "blockers": list(verdict.blockers),
+            "caveats": [
+                *verdict.caveats,
+                *(f"{one.name}: {caveat}" for one in report.measurements for caveat in one.caveats),
+            ],
+            "gates": {
+                name.removesuffix("_gate"): getattr(self.options, name)
+                for name in ("pa_gate", "kappa_gate", "alpha_gate", "label_gate", "abstain_gate")
+            },
+            "coverage_gate": self.options.coverage_gate,
+            "missing_gate": self.options.missing_gate,
+            "min_items": self.options.min_items,
+            "intervals": {
+                one.name: [
+                    {"method": end.method, "level": end.level, "low": end.low, "high": end.high}
+                    for end in (one.interval, *one.other_intervals)
+                ]
+                for one in report.measurements
+                if one.interval
+            },
+            **{key: value for key, value in report.facts.items() if key != "n"},
+            "missing": evidence.missing,
+            "duplicates": evidence.duplicates,
+            "rejected": evidence.rejected,
+            "checks": evidence.checks,
+            "evidence": [
+                {"name": file.name, "digest": file.digest, "bytes": file.byte_count}
+                for file in evidence.files
+            ],
+        }
+
+
+def table_policy(gates: AgreementOptions) -> Policy:
+    """Return the rules for a table. Bounds are met by whole intervals, or the verdict is open."""
+    rules = [
+        Rule("agreement.coverage", "evidence.coverage", ">=", gates.coverage_gate, severity="hold"),
+        Rule("agreement.pa", "percent_agreement", ">=", gates.pa_gate, against="interval"),
+        Rule(
+            "agreement.kappa",
+            "fleiss_kappa",
+            ">=",
+            gates.kappa_gate,
+            against="interval",
+            fallback_rules=(
+                Rule(
+                    "agreement.kappa/pa",
+                    "percent_agreement",
+                    ">=",
+                    gates.pa_gate,
+                    against="interval",
+                ),
+                Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate, against="interval"),
+            ),
+            fallback_is_strict=True,
+        ),
+        Rule("agreement.label_fails", LABEL_MINS[1], ">=", gates.label_gate),
+        Rule("agreement.label", LABEL_MINS[0], ">=", gates.label_gate, severity="hold"),
+        Rule("agreement.rater", RATER_MIN, ">=", gates.label_gate, severity="hold"),
+        Rule("agreement.items", "item_count", ">=", gates.min_items, severity="hold"),
+        Rule("agreement.abstain", "abstain_rate_any", "<=", gates.abstain_gate),
+        Rule("agreement.missing", "missing_rate", "<=", gates.missing_gate, severity="hold"),
+        Rule("hygiene.selective_missing", "selective_missing_count", "<=", 0.0, severity="hold"),
+        Rule("hygiene.independence", "copied_rater_count", "<=", 0.0, severity="hold"),
+    ]
+    if gates.alpha_gate is not None:
+        alpha = Rule(
+            "agreement.alpha", "krippendorff_alpha", ">=", gates.alpha_gate, against="interval"
+        )
+        rules.append(alpha)
+    settings: dict[str, Any] = {"agreement_rules": gates.rules, "form": "table"}
+    if gates.labels:
+        settings["labels"] = ", ".join(
+            f"{one}={role}" for one, role in sorted(gates.labels.items())
+        )
+    for name in ("missing_text", "item_column", "raters"):
+        if value := getattr(gates, name):
+            settings[name] = value
+    return Policy(name="agreement", rules=tuple(rules), settings=settings)
+
+
+class _Findings:
+    """Everything that is found in one table."""
+
+    def __init__(self, state: TableState, options: AgreementOptions, abstaining: set[str]) -> None:
+        self._options = options
+        self._raters, self._rows = state.raters, state.rows
+        used = {label for row in state.rows.values() for label in row if label is not None}
+        self._labels = sorted(used)
+        place = {label: number for number, label in enumerate(self._labels)}
+        codes = [
+            [MISSING if label is None else place[label] for label in row]
+            for row in state.rows.values()
+        ]
+        self._table = RatingTable(codes, max(1, len(self._labels)))
+        self._abstaining = [place[label] for label in sorted(abstaining & used)]
+        self._judged = [code for code in place.values() if code not in self._abstaining]
+        self._by_label = {
+            code: found
+            for code in range(len(self._labels))
+            if (found := self._table.label_agreement(code, LEVEL)) is not None
+        }
+        self._by_rater = [self._rater_use(rater) for rater in range(len(self._raters))]
+        self._selective = list(self._selective_missing())
+        self._copied = list(self._copied_raters())
+
+    def report(self) -> ExamReport:
+        numbers = self._numbers()
+        return ExamReport(
+            measurements=tuple(numbers),
+            figures=self._figures(),
+            attachments={ITEMS_NAME: self._items_file()},
+            facts=self._facts(),
+            score=next(one for one in numbers if one.name == "percent_agreement"),
+        )
+
+    def _numbers(self) -> list[Measurement]:
+        table, n = self._table, self._table.paired_count
+        cells = table.codes.size
+        abstained = int((table.counts[:, self._abstaining].sum(axis=1) > 0).sum())
+        caveats = (names_in_words(self._selective, len(self._selective)),) * bool(self._selective)
+        copied = (names_in_words(self._copied, len(self._copied)),) * bool(self._copied)
+        return [
+            *(self._coefficient(name) for name in COEFFICIENTS),
+            *self._worst_label(),
+            self._worst_rater(),
+            rate(
+                "abstain_rate_any",
+                abstained,
+                len(self._rows),
+                direction="lower_is_better",
+            ),
+            rate(
+                "missing_rate",
+                int((table.codes == MISSING).sum()),
+                cells,
+                direction="lower_is_better",
+            ),
+            _count("selective_missing_count", len(self._selective), n, caveats),
+            _count("copied_rater_count", len(self._copied), n, copied),
+            measured("item_count", n, n=n, direction="higher_is_better", unit="count"),
+        ]
+
+    def _coefficient(self, name: str) -> Measurement:
+        found = self._table.estimate(COEFFICIENTS[name], LEVEL)
+        n = self._table.paired_count
+        caveats: tuple[str, ...] = ()
+        if name == "fleiss_kappa" and n and self._is_low_information():
+            caveats = ("low_information",)
+        if name == "percent_agreement" and n > 1 and found.estimate.value == 1.0:
+            caveats = (IDENTICAL,)
+        if found.estimate.value is None:
+            return unmeasured(
+                name,
+                str(found.estimate.reason),
+                n=n,
+                direction="higher_is_better",
+                caveats=caveats,
+            )
+        is_share = name == "percent_agreement"
+        interval = self._table.agreement_interval(LEVEL) if is_share else found.interval
+        return measured(
+            name,
+            found.estimate.value,
+            n=n,
+            direction="higher_is_better",
+            interval=interval,
+            other_intervals=() if found.delta is None else (found.delta,),
+            caveats=caveats,
+        )
+
+    def _is_low_information(self) -> bool:
+        uses = sorted(self._table.counts.sum(axis=0).tolist())
+        ratings = sum(uses) / max(1, len(self._rows))
+        return len(uses) < 2 or uses[-2] < LOW_INFORMATION_USES * ratings
+
+    def _worst_label(self) -> Iterator[Measurement]:
+        found = {code: one for code, one in self._by_label.items() if code in self._judged}
+        for name in LABEL_MINS:
+            if not found:
+                reason = "no comparable item has a label"
+                yield unmeasured(name, reason, direction="higher_is_better")
+                continue
+            is_value = name == LABEL_MINS[0]
+            ends = {code: one.value if is_value else one.high for code, one in found.items()}
+            worst = min(ends, key=lambda code: (ends[code], found[code].high))
+            words = f"worst in {self._labels[worst]}"
+            yield measured(
+                name,
+                ends[worst],
+                n=found[worst].items,
+                direction="higher_is_better",
+                caveats=(words,) if ends[worst] < self._options.label_gate else (),
+            )
+
+    def _worst_rater(self) -> Measurement:
+        found = [
+            (use.worst.high, use.worst.items, f"{name} differs from the others on {use.label}")
+            for name, use in zip(self._raters, self._by_rater, strict=True)
+            if use.worst is not None
+        ]
+        if not found:
+            reason = "no rater can be compared with another"
+            return unmeasured(RATER_MIN, reason, direction="higher_is_better")
+        high, items, words = min(found)
+        return measured(
+            RATER_MIN,
+            high,
+            n=items,
+            direction="higher_is_better",
+            caveats=(words,) if high < self._options.label_gate else (),
+        )
+
+    def _rater_use(self, rater: int) -> RaterUse:
+        table = self._table
+        pairs = [
+            table.pair_agreement(rater, other)
+            for other in range(len(self._raters))
+            if other != rater
+        ]
+        by_label = {
+            self._labels[code]: found
+            for code in self._judged
+            if (found := table.rater_agreement(rater, code, LEVEL)) is not None
+        }
+        worst = min(by_label, key=lambda label: by_label[label].high, default=None)
+        missing = int((table.codes[:, rater] == MISSING).sum())
+        return RaterUse(
+            rated=len(self._rows) - missing,
+            missing=missing,
+            compared=sum(both for both, _ in pairs),
+            agreed=sum(alike for _, alike in pairs),
+            label=worst,
+            worst=None if worst is None else by_label[worst],
+        )
+
+    def _selective_missing(self) -> Iterator[str]:
+        """Find raters who left items empty that others gave one label, more than by chance."""
+        table, total = self._table, len(self._rows)
+        tests = max(1, len(self._raters) * len(self._labels))
+        for rater, name in enumerate(self._raters):
+            is_empty = table.codes[:, rater] == MISSING
+            empty = int(is_empty.sum())
+            if not empty:
+                continue
+            for code, label in enumerate(self._labels):
+                # Others' labels only: the rater's own ones are never on empty items.
+                has = (table.counts[:, code] - (table.codes[:, rater] == code)) > 0
+                both = int((has & is_empty).sum())
+                chance = tail_probability(empty, int(has.sum()), both, total)
+                if chance * tests < CHANCE:
+                    yield f"{name} left {both} of {int(has.sum())} items with {label} empty"
+
+    def _copied_raters(self) -> Iterator[str]:
+        """Find two raters who never differ, though the next closest ones do far too often for that.
+
+        The share of equal labels of the next closest raters, at the upper end of its interval, to
+        the power of the items that both rated: how likely two such raters never differ.
+        """
+        places = list(combinations(range(len(self._raters)), 2))
+        alike = {pair: self._table.pair_agreement(*pair) for pair in places}
+        others = [(both, same) for both, same in alike.values() if both and same < both]
+        if not others:
+            return
+        closest = max(wilson(same, both, LEVEL)[1] for both, same in others)
+        for (first, second), (both, same) in alike.items():
+            if both and same == both and closest**both * len(places) < CHANCE:
+                yield f"{self._raters[first]} and {self._raters[second]} never differ"
+
+    def _facts(self) -> dict[str, Any]:
+        table = self._table
+        return {
+            "n": table.paired_count,
+            "items": len(self._rows),
+            "raters": {
+                name: {
+                    "rated": use.rated,
+                    "missing": use.missing,
+                    "agreement": use.agreed / use.compared if use.compared else None,
+                    "worst_label": use.label,
+                    "worst_label_agreement": use.worst.value if use.worst else None,
+                }
+                for name, use in zip(self._raters, self._by_rater, strict=True)
+            },
+            "labels": {
+                self._labels[code]: {
+                    "uses": one.uses,
+                    "items": one.items,
+                    "agreement": one.value,
+                    "low": one.low,
+                    "high": one.high,
+                }
+                for code, one in self._by_label.items()
+            },
+            "selective_missing": self._selective,
+            "copied_raters": self._copied,
+            "disagreements": sum(len(set(row) - {None}) > 1 for row in self._rows.values()),
+        }
+
+    def _figures(self) -> tuple[Figure, ...]:
+        labels = Table(
+            "Agreement on each label",
+            ("label", "uses", "items", "agreement", "low", "high"),
+            tuple(
+                (self._labels[code], one.uses, one.items, one.value, one.low, one.high)
+                for code, one in self._by_label.items()
+            ),
+            total_rows=len(self._by_label),
+        )
+        raters = Table(
+            "Raters",
+            ("rater", "rated", "missing", "agreement with the others", "worst label"),
+            tuple(
+                (
+                    name,
+                    use.rated,
+                    use.missing,
+                    use.agreed / use.compared if use.compared else None,
+                    use.label,
+                )
+                for name, use in zip(self._raters, self._by_rater, strict=True)
+            ),
+            total_rows=len(self._raters),
+        )
+        split = [
+            (item, *(label or "" for label in row))
+            for item, row in self._rows.items()
+            if len(set(row) - {None}) > 1
+        ]
+        if not split:
+            return (labels, raters)
+        table = Table(
+            "Items on which raters differ",
+            ("item", *self._raters),
+            tuple(split[:SHOWN_ROWS]),
+            total_rows=len(split),
+        )
+        return (labels, raters, table)
+
+    def _items_file(self) -> bytes:
+        """Return a line per item: its ratings, the most frequent label, and all labels."""
+        lines = [("item", "ratings", "majority", "share", *self._raters)]
+        for item, row in self._rows.items():
+            given = Counter(label for label in row if label is not None)
+            label, share = _majority(given)
+            shown = (one or "" for one in row)
+            lines.append((item, str(given.total()), label, share, *shown))
+        return "".join("\t".join(map(_cell, line)) + "\n" for line in lines).encode()
+
+
+def _majority(given: Mapping[str, int]) -> tuple[str, str]:
+    """Return the most frequent label and its share; a tie has no label."""
+    if not given:
+        return "", ""
+    most = max(given.values())
+    first = [label for label, count in given.items() if count == most]
+    return first[0] if len(first) == 1 else "", f"{most / sum(given.values()):.4f}"
+
+
+def _cell(text: str) -> str:
+    return inert_cell(text.replace("\\", "\\\\").replace("\t", " "))
+
+
+def _count(name: str, value: int, n: int, caveats: tuple[str, ...]) -> Measurement:
+    return measured(name, value, n=n, direction="lower_is_better", unit="count", caveats=caveats)
+
+
+def examine_table(run: ExamRun, options: AgreementOptions) -> ExamOutcome:
+    """Run the exam over one table."""
+    refuse_unused(options, ROW_OPTIONS, "a table")
+    choices = run.reading
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        sources = find_sources(run.paths, choices.limits, Path(folder))
+        marks = marks_of(sources)
+        (file,) = (digest_source(source) for source in sources)
+        found = read_table(sources[0], options, choices)
+        refuse_changed(sources, marks)
+    paired = {
+        item for item, row in found.rows.items() if sum(label is not None for label in row) > 1
+    }
+    missing: Set[str] = found.rows.keys() - paired
+    if run.expected_ids is not None:
+        strangers = sorted(found.rows.keys() - run.expected_ids)
+        refuse([f"item {name!r} is not among the expected ids" for name in strangers], choices)
+        missing = run.expected_ids - paired
+    evidence = Evidence(
+        received=found.accepted + found.rejected,
+        accepted=found.accepted,
+        rejected=found.rejected,
+        usable=len(paired),
+        missing=len(missing),
+        expected=None if run.expected_ids is None else len(run.expected_ids),
+        files=(file,),
+        duplicates=found.duplicates,
+        checks={name: how for name, how in choices.checks().items() if name in _CHECKS},
+    )
+    exam = TableExam(options)
+    state = TableState(found.raters, found.rows)
+    return ExamOutcome(exam, exam.finish(state), evidence)
+
+
+_CHECKS: Final = ("on_bad_line", "on_duplicate")
