@@ -338,7 +338,7 @@ def log_file(path: Path) -> Path:
             raise BadInputError(
                 f"{path}: contains {len(found)} logs of {importer.name}; name one: {listed}"
             )
-    raise BadInputError(f"{path}: a folder without a log of a known tool; name a file")
+    raise BadInputError(f"{path}: a folder without a log of a known tool; name a file in it")
 
 
 def log_files(path: Path, tool: str) -> tuple[Path, ...]:
