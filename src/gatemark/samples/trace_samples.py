@@ -70,14 +70,14 @@ def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
                     problem = f"trace {short_text(item.trace)} has two spans {short_text(item.id)}"
                     refused.append(Refusal(place, problem))
                     torn.add(item.trace)
-    notes = [f"{repeats} spans came more than once and are counted once"] if repeats else []
+    notes = [f"{repeats} spans are repeated and counted once"] if repeats else []
     if others:
         notes.append(f"{others} log records are not evaluations and were not read")
     if evaluations:
         known, orphans, again = _joined(known, evaluations)
         refused += orphans
         if again:
-            notes.append(f"{again} evaluations came more than once and are counted once")
+            notes.append(f"{again} evaluations are repeated and counted once")
     whole = [span for span in known.values() if span.trace not in torn]
     return Traces(by_trace(whole), refused, notes, _contradictions(whole))
 

@@ -95,7 +95,7 @@ def test_two_members_of_one_name_are_refused():
 
 def test_the_limits_hold():
     data = zipped(CONTENT, 8)
-    with pytest.raises(BadInputError, match="at most 1 members"):
+    with pytest.raises(BadInputError, match="more than 1 members"):
         opened(data, member_count=1)
     with pytest.raises(BadInputError, match="claims 500"):
         opened(data, member_bytes=499).read("a.json")

@@ -242,7 +242,7 @@ def test_empty_missing_and_oversized_files_are_refused(tmp_path):
     with pytest.raises(BadInputError, match="a folder without a log"):
         import_files([tmp_path])
     path.write_bytes(b"0123456789")
-    with pytest.raises(BadInputError, match="at most 5 bytes"):
+    with pytest.raises(BadInputError, match="larger than 5 bytes"):
         open_foreign(path, ForeignLimits(file_bytes=5))
 
 

@@ -303,7 +303,7 @@ def test_a_log_that_nobody_scored_has_no_invented_errors():
 def test_the_limits_of_an_archive_hold():
     data = packed(inspect_log(), 93)
     for limits, word in (
-        (ForeignLimits(member_count=5), "at most 5 members"),
+        (ForeignLimits(member_count=5), "more than 5 members"),
         (ForeignLimits(member_bytes=100), "at most 100 bytes"),
         (ForeignLimits(expanded_bytes=2000), "unpack to at most 2000 bytes"),
     ):

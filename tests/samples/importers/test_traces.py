@@ -295,8 +295,8 @@ def test_a_stratified_draw_keeps_the_shares(gatemark: Run, tmp_path: Path) -> No
     [
         (("--take", 2, "--stratify", "nothing"), "no sample has the tag 'nothing'"),
         (("--stratify", "service"), "--stratify needs --take"),
-        (("--to", "decisions", "--take", 2), "--take is about samples"),
-        (("--to", "decisions", "--dedupe"), "--dedupe is about samples"),
+        (("--to", "decisions", "--take", 2), "--take applies to samples"),
+        (("--to", "decisions", "--dedupe"), "--dedupe applies to samples"),
     ],
 )
 def test_a_draw_that_makes_no_sense_is_refused(
