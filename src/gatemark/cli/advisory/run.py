@@ -138,11 +138,11 @@ def run_command(choices: AdvisoryChoices, **result: Any) -> int:
 
     TARGET is http://127.0.0.1:PORT, gateway (the reference gateway, started for this run),
     python:MODULE:FUNCTION, command:PROGRAM, script:PROGRAM or recorded:DECISIONS.jsonl.
-    Services that are down, slow or wrong become records; nothing is ever acted upon.
+    Services that are down, slow or wrong become records; no answer is ever acted upon.
 
     Exit 0 pass, 1 fail, 2 bad input and nothing asked, 3 could not be judged. A pass makes lanes
     candidates for discussion and grants nothing. Ctrl-C while asking writes nothing.
-    With --mode health_only: exit 0 when every service is healthy, else 1.
+    With --mode health_only: exit 0 if every service is healthy, else 1.
 
     \b
     Examples:
@@ -190,7 +190,7 @@ def _carry_out(
     choices = msgspec.structs.replace(choices, expected_fallbacks=frozenset(expect_fallback))
     check_formats(output, inputs=[choices.policy, choices.labels, choices.fixtures], folder=out)
     workspace = Workspace(store=store, jobs=1, actor=actor)
-    # What a Python service prints must not get between a script and the JSON document.
+    # Keep the prints of a Python service out of the JSON document on standard output.
     with logged_progress("asking") as progress, redirect_stdout(sys.stderr):
         judged = dry_run(
             workspace,
@@ -212,7 +212,7 @@ def _carry_out(
 
 
 def _show_health(judged: DryRunOutcome, *, json: bool) -> int:
-    """Print which services are healthy; a health check is no evidence, so there is no verdict."""
+    """Print which services are healthy; a health check is not evidence and has no verdict."""
     lines = [
         f"{lane}: {'healthy' if is_well else 'not healthy'}"
         for lane, is_well in judged.services.items()
@@ -226,8 +226,8 @@ def _show_health(judged: DryRunOutcome, *, json: bool) -> int:
 def lint_command(fixtures: str) -> int:
     """Check fixtures: nothing private, no duplicates, all as pinned.
 
-    PATH is a JSON Lines file or a folder with a manifest. Exit 0 when everything is in order, 2
-    with one line per problem when not. Nothing of a payload is printed.
+    PATH is a JSON Lines file or a folder with a manifest. Exit 0 if everything is in order, else 2
+    with one line per problem. No part of a payload is printed.
 
     \b
     Examples:
