@@ -36,8 +36,14 @@ from .decisions import (
 
 Kinds = list[dict[str, Any]]
 LOUD = FALSE_POSITIVE | {"recommendation.severity": "critical"}
+ASKED = {"false_positive_rate_max": 0.03, "uncertain_rate_max": 0.15}
 LAX = {
-    "bounds": {"p95_total_ms_max": 50, "proof_required": True, "expected_fallback_rate_max": 0.5}
+    "bounds": {
+        "p95_total_ms_max": 50,
+        "proof_required": True,
+        "expected_fallback_rate_max": 0.5,
+        **ASKED,
+    }
 }
 EXPECTED_FALLBACK = {
     "fallback": {"occurred": True, "kind": "cpu", "reason": "no_npu", "expected": True}
@@ -177,7 +183,7 @@ def test_lanes_that_nobody_named_are_held_to_the_defaults() -> None:
 def test_a_conservative_lane_may_be_unsure() -> None:
     unsure = numbered([NORMAL] * 60 + [UNSURE] * 40)
     careful = named(bounds={"conservative": True})
-    assert findings_of(unsure, named())[f"{LANE}.uncertain"].verdict == "fail"
+    assert findings_of(unsure, named(bounds=ASKED))[f"{LANE}.uncertain"].verdict == "fail"
     assert f"{LANE}.uncertain" not in findings_of(unsure, careful)
     assert findings_of(unsure, named())["advisory.uncertain"].verdict == "fail"
     assert findings_of(unsure, careful)["advisory.uncertain"].verdict == "pass"
@@ -187,7 +193,7 @@ def test_probes_do_not_water_down_what_inputs_show() -> None:
     probes = numbered([PROBE | {"recommendation.label": "unknown"}] * 200, start=1_000)
     unsure = [*numbered([NORMAL] * 84 + [UNSURE] * 16), *probes]
     for rule in ("advisory.uncertain", f"{LANE}.uncertain"):
-        assert findings_of(unsure, named())[rule].verdict == "fail"
+        assert findings_of(unsure, named(bounds=ASKED))[rule].verdict == "fail"
     fallen = [*numbered([NORMAL] * 97 + [FELL_BACK] * 3), *probes]
     for rule in ("advisory.unexpected_fallbacks", f"{LANE}.unexpected_fallbacks"):
         assert findings_of(fallen, named())[rule].verdict == "fail"

@@ -42,6 +42,7 @@ from gatemark.exams.advisory.metrics import (
     score_kind,
 )
 from gatemark.exams.advisory.policy import (
+    ASKED_OVERALL,
     FIRST_RULES,
     HIGH_SEVERITIES,
     UNCERTAIN_BUCKETS,
@@ -52,6 +53,7 @@ from gatemark.exams.advisory.policy import (
     input_rules,
     lane_name,
     lane_rules,
+    overall_rules,
 )
 from gatemark.statistics.homogeneity import homogeneity, largest_shift
 from gatemark.statistics.quantiles import Floats, percentile_disc, rank, sketch_percentile
@@ -517,16 +519,22 @@ class _LaneHistory:
 def broken_rules(found: Findings, policy: AdvisoryPolicy) -> dict[str, tuple[str, ...]]:
     """The rules that the runs of some evidence break on their own, by lane.
 
-    How many inputs and runs there are is judged over all runs together and left out.
+    How many inputs and runs there are is judged over all runs together and left out. Since version
+    3, lines that only all lanes together are held to count for each of them.
     """
+    together = [
+        rule
+        for rule in overall_rules(policy.overall)
+        if found.version >= 3 and rule.id.removeprefix("advisory.") in ASKED_OVERALL
+    ]
     shared = [
         rule.id
-        for rule in global_rules()
+        for rule in (*global_rules(), *together)
         if judged(rule, found.numbers.get((rule.metric, None))) is False
     ]
     broken = {}
     for lane in found.lanes:
-        own = lane_rules(lane, policy.bounds(lane), policy.stability.shift_max)
+        own = lane_rules(policy, lane, found.version)
         broken[lane] = (
             *shared,
             *(
@@ -711,7 +719,7 @@ def _other_lanes(
         if lane in policy.lanes:
             continue
         rules = (
-            *lane_rules(lane, policy.lane_defaults, policy.stability.shift_max),
+            *lane_rules(policy, lane, terms.version),
             *input_rules(lane, terms.version, pinned=terms.fixtures is not None),
         )
         answers = {

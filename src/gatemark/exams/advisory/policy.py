@@ -486,9 +486,34 @@ def untouchable(policy: AdvisoryPolicy) -> list[str]:
 
 
 FIRST_RULES: Final = 1
-RULES: Final = 2
-"""The version of the rules: 1 took earlier runs from summaries and counted records as inputs."""
-RulesVersion = Literal[1, 2]
+RULES: Final = 3
+"""The version of the rules: 1 took earlier runs from summaries and counted records as inputs.
+
+Until 2, every lane was asked for the bounds in ``ASKED_OVERALL``; since 3 all lanes together are.
+"""
+RulesVersion = Literal[1, 2, 3]
+ASKED_OVERALL: Final = {
+    "false_positives": "false_positive_rate_max",
+    "uncertain": "uncertain_rate_max",
+}
+"""Rules that the overall bounds ask, and the bound by which a policy asks them of a lane too."""
+
+
+def asked_overall(policy: AdvisoryPolicy, lane: str, version: int) -> frozenset[str]:
+    """The rules that only all lanes together are held to.
+
+    A policy asks more of a lane by naming the bound in its entry, or another one for all lanes.
+    """
+    if version < 3:
+        return frozenset()
+    named = policy.lanes.get(lane)
+    usual, own = LaneBounds(), policy.lane_defaults
+    return frozenset(
+        rule
+        for rule, bound in ASKED_OVERALL.items()
+        if (named is None or bound not in named.bounds)
+        and getattr(own, bound) == getattr(usual, bound)
+    )
 
 
 def all_rules(
@@ -503,7 +528,7 @@ def all_rules(
             rule
             for lane in sorted(policy.lanes)
             for rule in (
-                *lane_rules(lane, policy.bounds(lane), policy.stability.shift_max),
+                *lane_rules(policy, lane, version),
                 *input_rules(lane, version, pinned=pinned),
             )
         ),
@@ -565,8 +590,9 @@ def overall_rules(bounds: OverallBounds) -> tuple[Rule, ...]:
     )
 
 
-def lane_rules(lane: str, bounds: LaneBounds, shift_max: float) -> tuple[Rule, ...]:
+def lane_rules(policy: AdvisoryPolicy, lane: str, version: int) -> tuple[Rule, ...]:
     """The lines for one lane; those that do not concern it are left out."""
+    bounds, left_out = policy.bounds(lane), asked_overall(policy, lane, version)
 
     def spelled() -> Iterator[tuple[str, str, str, float]]:
         yield "agreement", "agreement_rate", ">=", bounds.agreement_rate_min
@@ -601,9 +627,10 @@ def lane_rules(lane: str, bounds: LaneBounds, shift_max: float) -> tuple[Rule, .
         yield "comparable", "comparable_inputs", ">=", bounds.comparable_records_min
         yield "cases", "missing_case_kind_count", "<=", 0
         yield "references", "missing_reference_count", "<=", 0
-        yield "stability", "bucket_shift", "<=", shift_max
+        yield "stability", "bucket_shift", "<=", policy.stability.shift_max
 
     return tuple(
         Rule(f"{lane}.{name}", metric, op, bound, lane=lane)  # type: ignore[arg-type]
         for name, metric, op, bound in spelled()
+        if name not in left_out
     )

@@ -20,10 +20,12 @@ from gatemark.exams.advisory.findings import AllTimes, Findings, Times, WrongRec
 from gatemark.exams.advisory.measure import EXACT_MAX
 from gatemark.exams.advisory.metrics import COUNTS, METRIC, RATES, Counts
 from gatemark.exams.advisory.policy import (
+    ASKED_OVERALL,
     CATEGORIES,
     FIRST_RULES,
     OTHER_LANES,
     AdvisoryPolicy,
+    asked_overall,
     loosened,
     never_excused,
     untouchable,
@@ -83,6 +85,7 @@ def promotion_section(
             *verdict.caveats,
             *_policy_caveats(policy),
             *_evidence_caveats(facts, evidence),
+            *_overall_caveats(policy, facts, rules),
         ],
         "candidate_lanes": [lane for lane, found in lanes.items() if found["status"] == CANDIDATE],
         "lanes": lanes,
@@ -186,6 +189,27 @@ def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
     if less:
         more = f" and {len(less) - 5} more" if len(less) > 5 else ""
         yield f"the policy asks for less than the defaults: {', '.join(less[:5])}{more}"
+
+
+def _overall_caveats(
+    policy: AdvisoryPolicy, facts: Mapping[str, Any], rules: Policy
+) -> Iterator[str]:
+    """Lanes above a line that only all lanes together are held to."""
+    version = int(rules.settings.get("advisory_rules") or 1)
+    rates = {"false_positives": "false_positive_rate", "uncertain": "uncertain_rate_of_inputs"}
+    for lane, found in facts["lanes"].items():
+        bounds = policy.bounds(lane)
+        for rule in sorted(asked_overall(policy, lane, version)):
+            rate, bound = found["rates"][rates[rule]], getattr(bounds, ASKED_OVERALL[rule])
+            if (
+                rate is not None
+                and rate > bound
+                and not (rule == "uncertain" and bounds.conservative)
+            ):
+                yield (
+                    f"{lane}: {rates[rule]} {rate:.3f} is above {bound:g}, which is asked of all "
+                    "lanes together; name the bound in the policy to ask it of the lane"
+                )
 
 
 def _detailed(reason: str, lane: str | None, rule: str, facts: Mapping[str, Any]) -> str:
