@@ -10,11 +10,14 @@ SOURCES := pyproject.toml $(LOCK)
 ifdef COVERAGE
 MEASURED := -m coverage run
 endif
+# Some tests wait (for browsers, for other processes), so one worker more than cores may be quicker.
+WORKERS ?= 2
+PYTEST := -m pytest -n $(WORKERS) --dist worksteal
 
-.PHONY: help setup demo test check bench chaos lock clean
+.PHONY: help setup demo test test-install check bench chaos lock clean
 
 help: ## list what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -32,17 +35,20 @@ setup: $(VENV)/.all ## make .venv with every extra
 demo: $(VENV)/.base ## run the whole gate on bundled synthetic data
 	$(BIN)/gatemark demo
 
-test: $(VENV)/.all ## run every test
+test: $(VENV)/.all ## run every test but those of test-install
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python tests/install_browser.py
 ifdef COVERAGE
 	$(BIN)/python -m coverage erase
 endif
-	$(BIN)/python $(MEASURED) -m pytest -n 2 --dist worksteal
+	$(BIN)/python $(MEASURED) $(PYTEST) --ignore tests/install
 ifdef COVERAGE
 	$(BIN)/python -m coverage combine --quiet
 	$(BIN)/python -m coverage report
 endif
+
+test-install: $(VENV)/.all ## build the wheel and use it in new environments of each supported Python
+	$(BIN)/python $(PYTEST) tests/install
 
 check: $(VENV)/.all ## format, lint, types, import contracts, docs, how far commands walk
 	$(BIN)/ruff format --check src tests bench tools

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.package_copy import copy_package
 
 ROOT = Path(__file__).parents[1]
 SECTION = re.compile(r"^### (?P<title>[^\n]+)\n(?P<body>.*?)(?=^##)", re.DOTALL | re.MULTILINE)
@@ -62,10 +63,10 @@ def test_a_change_touches_few_files(title: str, most: int) -> None:
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of the package, its tests and the makers of its pages."""
+    copy_package(tmp_path / "src")
     ignored = shutil.ignore_patterns("__pycache__", "fixtures")
-    for folder in ("src/gatemark", "tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
-        ignore = ignored if folder.startswith("tests") else shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignore)
+    for folder in ("tests/exams/advisory", "tests/lifecycle", "tests/web", "tools"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=ignored)
     for name in ("conftest.py", "postgres_server.py"):
         shutil.copy(ROOT / "tests" / name, tmp_path / "tests" / name)
     return tmp_path

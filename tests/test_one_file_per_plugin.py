@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import compileall
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.package_copy import SOURCE, copy_package
 
-import gatemark
-
-PACKAGE = Path(gatemark.__file__).parent
-
-
-EXAMS = sorted(path.parent for path in (PACKAGE / "exams").glob("*/exam.py"))
+EXAMS = sorted(path.parent for path in (SOURCE / "exams").glob("*/exam.py"))
 SUITES = sorted(
-    path for path in (PACKAGE / "packs" / "suites").glob("*.py") if "\nSUITE = " in path.read_text()
+    path for path in (SOURCE / "packs" / "suites").glob("*.py") if "\nSUITE = " in path.read_text()
 )
-PLUGINS = [path.relative_to(PACKAGE) for path in (*EXAMS, *SUITES)]
+PLUGINS = [path.relative_to(SOURCE) for path in (*EXAMS, *SUITES)]
 
 SURVIVORS = """
 import sys
@@ -54,7 +48,7 @@ for registry in (measures(), schemas(), suites()):
 def survivors(package_parent: Path, *more: str) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", SURVIVORS, *more],
-        env={"PYTHONPATH": str(package_parent), "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"},
+        env={"PYTHONPATH": str(package_parent), "PATH": ""},
         capture_output=True,
         text=True,
         check=False,
@@ -66,8 +60,7 @@ def survivors(package_parent: Path, *more: str) -> set[str]:
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parent = tmp_path_factory.mktemp("copy")
-    shutil.copytree(PACKAGE, parent / "gatemark", ignore=shutil.ignore_patterns("__pycache__"))
-    assert compileall.compile_dir(parent, quiet=1)
+    copy_package(parent)
     return parent
 
 
@@ -87,7 +80,7 @@ def test_the_others_survive_without(plugin: Path, copied: Path, everyone: set[st
     finally:
         hidden.rename(victim)
     lost = everyone - left
-    own = "".join(path.read_text("utf-8") for path in _modules(PACKAGE / plugin))
+    own = "".join(path.read_text("utf-8") for path in _modules(SOURCE / plugin))
     assert lost
     assert [name for name in lost if f'"{name.partition(":")[2]}"' not in own] == []
 
@@ -106,7 +99,7 @@ def test_without_its_measure_the_agreement_exam_is_inconclusive(
     victim = copied / "gatemark" / "exams" / "agreement" / "measure.py"
     source = victim.read_bytes()
     command = [sys.executable, "-m", "gatemark", "score", "agreement", "--pairs", str(pairs)]
-    environment = {"PYTHONPATH": str(copied), "PATH": "", "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {"PYTHONPATH": str(copied), "PATH": ""}
     assert (
         subprocess.run(command, env=environment, check=False, capture_output=True).returncode == 0
     )

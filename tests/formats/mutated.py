@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import inspect
 import os
-import shutil
 import subprocess
 import sys
 import typing
@@ -14,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.package_copy import SOURCE, copy_package
 
-import gatemark
 from gatemark.attribution.decision import PlannedDecision
 from gatemark.attribution.nouns import Attribution
 from gatemark.core.result import Result
@@ -31,7 +30,6 @@ from gatemark.packs.pack import Pack
 from gatemark.review.labelling import LabelItem, LabelPlan
 from gatemark.review.plan import ReviewPair, ReviewPlan
 
-SOURCE = Path(gatemark.__file__).parent
 ADDED = '    later_note: "str | None" = None\n'
 Struct = type[msgspec.Struct]
 
@@ -101,9 +99,7 @@ def mutated_copy(
     folder: Path, structs: Iterable[Struct], change: Callable[[str, str], str]
 ) -> Path:
     """A source folder whose package has these structs changed."""
-    package = folder / "gatemark"
-    ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(SOURCE, package, ignore=ignored)
+    package = copy_package(folder)
     for struct in structs:
         relative = Path(inspect.getfile(struct)).relative_to(SOURCE)
         path = package / relative
@@ -118,7 +114,7 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run the command of a changed build, or its Python with these arguments."""
     command = [sys.executable, *(("-m", "gatemark") if module else ()), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(source)}
     return subprocess.run(
         command,
         env=environment,

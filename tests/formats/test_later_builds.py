@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 import zstandard
+from tests.package_copy import SOURCE
 
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import Rule
@@ -24,7 +25,6 @@ from gatemark.core.result import AssetRef, Table
 from gatemark.lifecycle.model.release_policy import CanaryRules, ReleasePolicy
 
 from .mutated import (
-    SOURCE,
     Struct,
     add_field,
     change_defaults,

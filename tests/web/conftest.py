@@ -1,11 +1,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
+import argon2
 import pytest
+from argon2.profiles import CHEAPEST
 from httpx2 import Client
 from tests.web.scene import Scene, new_scene
+
+QUICK = partial(argon2.PasswordHasher.from_parameters, CHEAPEST)
+
+
+@pytest.fixture(autouse=True)
+def _quick_passwords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passwords are hashed with the parameters that Argon2 has for tests.
+
+    A hash as people get it takes 0.2 s on purpose; ``tests/accounts/test_passwords.py`` has some.
+    """
+    monkeypatch.setattr(argon2, "PasswordHasher", QUICK)
 
 
 @pytest.fixture

@@ -86,7 +86,7 @@ class Scene:
         """A real server in a thread, and a client of it that follows nothing by itself."""
         with (
             serving(self.app(), self.settings, self.port) as address,
-            httpx2.Client(base_url=address, timeout=30) as client,
+            httpx2.Client(base_url=address, timeout=30, verify=False) as client,
         ):
             yield client
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from tests.package_copy import copy_package
 
 import gatemark as package
 from gatemark.core.errors import IntegrityError
@@ -317,9 +318,7 @@ def test_the_next_release_uses_a_store_of_this_one_until_it_is_upgraded(
     gatemark: Run, tmp_path: Path
 ) -> None:
     """A copy of this build with one more migration stands for the next release."""
-    source = Path(package.__file__).parent
-    later = tmp_path / "next" / "gatemark"
-    shutil.copytree(source, later, ignore=shutil.ignore_patterns("__pycache__"))
+    later = copy_package(tmp_path / "next")
     versions = later / "ledger" / "migrations" / "versions"
     (versions / f"v{NEXT}_later.py").write_text(NEXT_MIGRATION)
     folder = tmp_path / "store"

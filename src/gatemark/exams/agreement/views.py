@@ -1,4 +1,4 @@
-"""What reports and scripts show of an agreement exam: the summary, figures and tables of rows."""
+"""Views of an agreement exam for reports and scripts: summary, figures and row tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ABSTAIN_SIDES: Final = {"scholar": "first", "auditor": "second", "either": "eith
 def summary_document(
     options: AgreementOptions, report: ExamReport, evidence: Evidence, verdict: Verdict
 ) -> dict[str, object]:
-    """Return the JSON summary: rounded where the source rounds, exact beside it."""
+    """Return the JSON summary, with rounded and exact numbers."""
     by_name = {number.name: number for number in report.measurements}
     facts = report.facts
     kappa = by_name.get("kappa")
@@ -183,7 +183,7 @@ _MAY_RUN: Final = np.array([chr(code) in "=+-@" or code == 0xEF for code in rang
 class RowTable:
     """The ids and codes of all rows in order, by shard.
 
-    A code stands for both labels of a row and its flag, so that a row takes two bytes and its id.
+    A code stands for both labels of a row and its flag, so a row takes two bytes and its id.
     """
 
     def __init__(
@@ -215,8 +215,8 @@ class RowTable:
     def write(self, line_ends: Sequence[str], header: Sequence[str], codes: Sequence[int]) -> bytes:
         """Return a table with one line for each row that has one of the codes.
 
-        A line is the id and what ``line_ends`` has for its code. Ids stay bytes: as texts they take
-        twice as long (``bench agreement``).
+        A line is the id followed by the text of its code in ``line_ends``. Ids stay bytes: as texts
+        they take twice as long (``bench agreement``).
         """
         ends = [end.encode() for end in line_ends]
         stream = BytesIO()

@@ -5,8 +5,6 @@ The types are closed: a report has no other keys.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -29,11 +27,9 @@ from gatemark.exams.overhead.measure import (
     Resampling,
 )
 from gatemark.exams.overhead.policy import (
+    INSTALL,
     LATENCY,
     MEMORY,
-    MISSING_TOKENS,
-    RULES,
-    UNSEEN,
     Mode,
     OverheadOptions,
     OverheadSettings,
@@ -137,11 +133,21 @@ class Axis(_Closed, frozen=True):
 
 
 class Axes(_Closed, frozen=True):
-    """The three axes."""
+    """The axes; ``install`` is in milliseconds, and only there when it was measured or gated."""
 
     quality: Axis
     latency: Axis
     memory: Axis
+    install: Axis | None = None
+
+
+class GuardPart(_Closed, frozen=True):
+    """One guard alone: the relative rise of time, and the shift in nats or drop of accuracy."""
+
+    name: str
+    windows: int
+    latency_overhead: float
+    shift: float | None
 
 
 class Validation(_Closed, frozen=True):
@@ -248,6 +254,7 @@ class OverheadReport(_Closed, frozen=True):
     checks: dict[str, str]
     result_id: str | None = None
     remedies: tuple[str, ...] = ()
+    guards: tuple[GuardPart, ...] = ()
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -290,8 +297,10 @@ def summary_document(
     options: OverheadOptions,
     policy: Policy,
     report: ExamReport,
+    *,
     evidence: Evidence,
     verdict: Verdict,
+    remedies: tuple[str, ...],
 ) -> dict[str, object]:
     """Return the report as plain values."""
     facts: Facts = report.facts["overhead"]
@@ -328,92 +337,29 @@ def summary_document(
         blockers=verdict.blockers,
         caveats=verdict.caveats,
         checks=evidence.checks,
-        remedies=remedies(options, facts, numbers, verdict),
+        remedies=remedies,
+        guards=msgspec.convert(facts.spent.guards, tuple[GuardPart, ...], from_attributes=True),
     )
     report_fields: dict[str, dict[str, object]] = msgspec.to_builtins(document)
-    if not document.remedies:
-        del report_fields["remedies"]
-    if facts.repeat is None:
-        # Reports without a second guarded run stay as they always were.
-        del report_fields["guard_overhead"]["repeat"], report_fields["meta"]["repeat"]
+    _leave_out_unused(report_fields)
     return dict(report_fields)
 
 
-def remedies(
-    options: OverheadOptions, facts: Facts, numbers: Numbers, verdict: Verdict
-) -> tuple[str, ...]:
-    """Return what to do about a verdict that is not a pass, from what was measured.
-
-    Results of rules 1 and 2 have none, so that they are derived as they were sealed.
-    """
-    if verdict.outcome == "pass" or options.rules < RULES:
-        return ()
-    failed = {f.rule for f in verdict.findings if f.verdict in {"fail", "inconclusive"}}
-    found = [*_about_windows(resolve(options), facts, numbers, failed)]
-    if facts.defects:
-        found.append(
-            f"Run both arms again with the same plan, seeds, device and snapshot: "
-            f"{facts.defects[0].check} does not hold."
-        )
-    if facts.worst and failed & {"overhead.quality", "overhead.tail_p95", "overhead.tail_worst"}:
-        worst = ", ".join(f"{one.window_id} ({one.shift:+.3g})" for one in facts.worst[:3])
-        found.append(f"Look at the windows that lost most: {worst}.")
-        guards = facts.arms["guarded"].guards
-        if guards and len(guards) > 1:
-            found.append(f"Find the guard that costs most: run {', '.join(guards)} one by one.")
-    if facts.noise is None and failed & {"overhead.quality", "overhead.plausible"}:
-        found.append(
-            "Check that the bare arm is free of guards: give a second bare run with --noise."
-        )
-    for rule, text in _REMEDIES.items():
-        if rule in failed:
-            found.append(text)
-    return tuple(found)
-
-
-_REMEDIES: Final = {
-    "overhead.acts": (
-        "Check that the toggle switches the guards on. If they only observe, declare it: an "
-        "override of observer_guards with a reason, an owner and evidence."
-    ),
-    "overhead.noise": (
-        "Make the bare arm repeat: set every seed, use deterministic algorithms, and check that "
-        "the guards come off."
-    ),
-    "overhead.repeat": "Check the guards for state that one pass leaves to the next.",
-    "overhead.plausible": (
-        "Check that both arms score the same tokens: guards rarely make a model this much better."
-    ),
-    "overhead.latency": (
-        "Time on a machine without other load, or time more windows; then look at what the "
-        "guards compute per window."
-    ),
-    "overhead.memory": "Look for activations or copies of weights that the guards keep.",
-}
-
-
-def _about_windows(
-    settings: OverheadSettings, facts: Facts, numbers: Numbers, failed: set[str]
-) -> Iterator[str]:
-    """Yield how many windows or tokens would decide."""
-    wanted = [settings.min_windows] if "overhead.windows" in failed else []
-    unseen = numbers.get(UNSEEN)
-    if "overhead.unseen" in failed and unseen is not None:
-        yield from (f"Measure more windows: {caveat}." for caveat in unseen.caveats)
-    overhead, interval = numbers[OVERHEAD].value, numbers[OVERHEAD].interval
-    if "overhead.quality" in failed and overhead is not None and interval is not None:
-        distance, half = abs(settings.budget - overhead), (interval.high - interval.low) / 2
-        if interval.low <= settings.budget < interval.high and distance > 0:
-            # Intervals shrink with the square root of the number of windows.
-            wanted.append(math.ceil(facts.windows * (half / distance) ** 2))
-    if wanted and max(wanted) > facts.windows:
-        yield (
-            f"Measure about {max(wanted):,} windows instead of {facts.windows:,}, "
-            "the same ones in both arms."
-        )
-    missing = numbers.get(MISSING_TOKENS)
-    if "overhead.tokens" in failed and missing is not None and missing.value:
-        yield f"Measure {missing.value:,.0f} more tokens: use more or longer windows."
+def _leave_out_unused(fields: dict[str, dict[str, object]]) -> None:
+    """Drop keys that came later and say nothing, so that older reports stay as they were."""
+    for name in ("remedies", "guards"):
+        if not fields[name]:
+            del fields[name]
+    if fields["meta"]["repeat"] is None:
+        del fields["guard_overhead"]["repeat"], fields["meta"]["repeat"]
+    axes: dict[str, Any] = fields["axes"]
+    if axes["install"] is None:
+        del axes["install"]
+    for axis in (axes["latency"], axes["memory"]):
+        for arm in (axis["bare"], axis["guarded"]):
+            for name in ("memory_source", "peak_rss_bytes"):
+                if arm[name] is None:
+                    del arm[name]
 
 
 def _guard_overhead(
@@ -507,10 +453,15 @@ def _axes(
     quality = _axis(numbers[OVERHEAD], settings.budget, findings.get("overhead.quality"))
     latency = _axis(numbers[LATENCY], settings.latency_budget, findings.get("overhead.latency"))
     memory = _axis(numbers[MEMORY], settings.memory_budget, findings.get("overhead.memory"))
+    install = None
+    if INSTALL in numbers:
+        found = findings.get("overhead.install")
+        install = _axis(numbers[INSTALL], settings.install_budget, found)
     return Axes(
         quality=quality,
         latency=msgspec.structs.replace(latency, bare=bare, guarded=guarded),
         memory=msgspec.structs.replace(memory, bare=bare, guarded=guarded),
+        install=install,
     )
 
 

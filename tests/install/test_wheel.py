@@ -12,7 +12,7 @@ import pytest
 from tests.docs.transcript import steps_of
 from tests.targets.rigs import Answer, Request, serving
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def build(folder: Path) -> tuple[Path, Path]:
@@ -76,7 +76,15 @@ def installed(python: str, wheel: Path, folder: Path) -> Path:
     """A fresh environment with the wheel and what it needs; skips where pip finds no packages."""
     subprocess.run([python, "-m", "venv", str(folder)], check=True, capture_output=True)
     ours = folder / "bin" / "python"
-    pip = [str(ours), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [
+        str(ours),
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-compile",
+    ]
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [*pip, "-c", str(ROOT / "locks" / "requirements.lock"), str(wheel)],
