@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -169,7 +170,10 @@ def _metadata(path: Path) -> StoplistMetadata | None:
 
 def _bounded(path: Path) -> bytes:
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
+        info = path.stat()
+        if not stat.S_ISREG(info.st_mode):
+            raise BadInputError(f"{path}: expected a regular file")
+        if info.st_size > FILE_BYTES_MAX:
             raise BadInputError(f"{path}: holds more than {FILE_BYTES_MAX} bytes")
         return path.read_bytes()
     except OSError as error:
