@@ -19,6 +19,7 @@ from gatemark.targets.port import Call, CallPart, TargetError
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z_][^{}\s]*)\s*\}\}")
 _PARTS: Final[tuple[CallPart, ...]] = ("input", "sample", "variables")
 _ROOTS: Final = ("id", "epoch", *_PARTS)
+_TEXTS: Final = frozenset({"prompt", "system", "messages"})
 
 
 class _Slot(msgspec.Struct, frozen=True):
@@ -47,7 +48,7 @@ class Template:
         return tuple(slot.path for slot in self._slots)
 
     def render(self, call: Call) -> object:
-        """The value for one call; a placeholder that leads nowhere is refused, never left out."""
+        """Return the value for one call; raise for a placeholder that leads nowhere."""
         roots = {
             "id": call.id,
             "epoch": call.epoch,
@@ -88,8 +89,10 @@ class Template:
     def _slot(self, text: str) -> _Slot:
         path = parse_path(text)
         if path[0] not in _ROOTS:
+            hint = f"; add {text} or {text}_file beside the body" if text in _TEXTS else ""
+            known = ", ".join(_ROOTS)
             raise InvalidValueError(
-                f"{self.name}: unknown placeholder {{{{{text}}}}} (known: {', '.join(_ROOTS)})"
+                f"{self.name}: unknown placeholder {{{{{text}}}}} (known: {known}){hint}"
             )
         slot = _Slot(text, path)
         self._slots.append(slot)
@@ -120,5 +123,5 @@ class Template:
 
 
 def as_text(value: object) -> str:
-    """A value inside text: strings as they are, anything else as JSON."""
+    """Return a value inside text: strings unchanged, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -29,7 +29,7 @@ class AdversarialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 def rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
-    """No probe may break that held before; with no baseline, no probe may be broken at all."""
+    """Return the rules: no probe may newly break or, without a baseline, be broken at all."""
     return (
         Rule(
             id=f"{spec.id}.broken_probes",
@@ -42,7 +42,7 @@ def rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
 
 
 def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
-    """Which probes held, which broke, and which broke only now."""
+    """Report which probes held, which broke, and which broke newly."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
     baseline = baseline_per_item(evidence.baseline)
@@ -108,7 +108,7 @@ def _baseline_rate(
 
 
 def _attack_success(lane: str, outcomes: Mapping[str, str]) -> Measurement:
-    """How often attacks succeed; with none seen, the exact upper bound is about 3 / n."""
+    """Return the attack success rate; with none seen, the exact upper bound is about 3 / n."""
     name = "attack_success_rate"
     decided = [outcome for outcome in outcomes.values() if outcome != "undecided"]
     if not decided:
@@ -136,15 +136,22 @@ def _newly_broken(lane: str, outcomes: Mapping[str, str], count: int) -> Measure
     )
 
 
+def _attacks(evidence: ArmsEvidence) -> dict[str, str]:
+    """The class of attack that each probe names, as a field of its own or as a tag."""
+    named = {row.id: row.extra.get("class", row.tags.get("class")) for row in evidence.rows}
+    return {name: attack for name, attack in named.items() if isinstance(attack, str)}
+
+
 def _by_class(
     evidence: ArmsEvidence,
     candidate: Mapping[str, ItemScore],
     now: Mapping[str, str],
     before: Mapping[str, str],
 ) -> Figure:
+    attacks = _attacks(evidence)
     classes: dict[str, list[str]] = {}
-    for name, item in candidate.items():
-        classes.setdefault(item.tags.get("class", "(none)"), []).append(name)
+    for name in candidate:
+        classes.setdefault(attacks.get(name, "(none)"), []).append(name)
     rows = tuple(
         (
             attack,
@@ -165,10 +172,11 @@ def _broken(
     if not newly:
         return ()
     failed = {a.id: a for a in reversed(evidence.candidate) if a.score is not None and a.score < 1}
+    attacks = _attacks(evidence)
     rows = tuple(
         (
             name,
-            candidate[name].tags.get("class"),
+            attacks.get(name),
             candidate[name].repeats - candidate[name].right,
             said(failed[name]),
         )
