@@ -11,7 +11,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
 from itertools import cycle, islice
 from pathlib import Path
@@ -133,7 +133,7 @@ def fuzzed_stores(folder: Path, inputs: int, seed: int, seconds: int) -> Count:
     (folder / "stores").mkdir()
     kept = keep(folder / "stores")
     for what, command in looks(kept, folder / "stores", seed, inputs):
-        _watch(count, lambda told=command: int(gatemark(told)), f"{what}, {command[:3]}", seconds)
+        _watch(count, command, f"{what}, {command[:3]}", seconds)
     shutil.rmtree(folder / "stores")
     return count
 
@@ -145,12 +145,12 @@ def _told(seed: Seed, folder: Path) -> list[str]:
 
 def _look(count: Count, seed: Seed, folder: Path, name: str, seconds: int) -> None:
     """Run a command in a process of its own and count how it ended."""
-    _watch(count, lambda: int(gatemark(_told(seed, folder))), f"{seed.name}, {name}", seconds)
+    _watch(count, _told(seed, folder), f"{seed.name}, {name}", seconds)
 
 
-def _watch(count: Count, act: Callable[[], int], name: str, seconds: int) -> None:
+def _watch(count: Count, command: list[str], name: str, seconds: int) -> None:
     count.tried += 1
-    ended = guarded(act, seconds)
+    ended = guarded(lambda: int(gatemark(command)), seconds)
     count.traceback += ended.is_bug
     count.hang += ended.is_hung
     count.over += ended.is_over
