@@ -14,8 +14,8 @@ from typing import Final, Literal
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
@@ -191,7 +191,8 @@ def _ratio_bounds(
         return None, "none", "one window shows no spread"
     if above.size * resamples > MAX_DRAWN_CELLS:
         estimate = math.fsum(above) / math.fsum(below)
-        half = -float(stdtrit(above.size - 1, (1 - level) / 2)) * _ratio_error(above, below)
+        t = -float(scipy.special.stdtrit(above.size - 1, (1 - level) / 2))
+        half = t * _ratio_error(above, below)
         return (
             (estimate - half, estimate + half),
             "t",
