@@ -1,8 +1,9 @@
 """How good the built-in drift policy is: false alarms, detection, and series that people marked.
 
-Everything simulated is seeded and judged by the real tick. ``river``'s detectors run where the
-environment of the bench has it. The marked series are those of the Turing Change Point Dataset,
-read from the folder that ``GATEMARK_REALITY`` names; the section says so where there is none.
+Everything simulated is seeded and judged by the real tick. Detectors of ``river``, Evidently and
+NannyML run where the environment of the bench has them. The marked series are those of the Turing
+Change Point Dataset, read from the folder that ``GATEMARK_REALITY`` names; the section says so
+where there is none.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +25,7 @@ SEED = 20_261_117
 SERIES = int(os.environ.get("GATEMARK_BENCH_SERIES", "1000"))
 REALITY = Path(os.environ.get("GATEMARK_REALITY", "reality"))
 MARGIN = 5
+REFERENCE, WEEK = 50, 7
 Floats = NDArray[np.float64]
 Alarms = Callable[[Floats], list[int]]
 """A detector on one series: the places where it says that something changed."""
@@ -46,6 +50,7 @@ def _policy_lines() -> Iterator[Line]:
 
     policy = DriftPolicy()
     watched = of_a_number(policy)
+    yield Line("series per row", SERIES, "series")
     for kind in KINDS:
         found = false_alarms(policy, watched, seed=SEED, assets=SERIES, metrics=1, kind=kind)
         most = 0.15 if kind == "independent" else None
@@ -64,11 +69,59 @@ def _policy_lines() -> Iterator[Line]:
 
 
 def _peers() -> Mapping[str, Alarms]:
-    """Detectors of others, on values in standard deviations of the first 50."""
+    """Detectors of others that look at every value and start afresh after an alarm."""
     peers: dict[str, Alarms] = {"plain CUSUM, k .5 h 8": _cusum}
     if importlib.util.find_spec("river") is not None:
-        peers |= {"river ADWIN": _river("ADWIN"), "river PageHinkley": _river("PageHinkley")}
+        name = f"river {version('river')}"
+        peers |= {f"{name} {one}": _river(one) for one in ("ADWIN", "PageHinkley")}
+        # By default it looks at every 32nd value only.
+        peers[f"{name} ADWIN, clock 1"] = _river("ADWIN", clock=1)
     return peers
+
+
+def _batch_peers() -> Mapping[str, Alarms]:
+    """Detectors of others that compare each week with the first 50 days.
+
+    They have no notion of a change after which they would start afresh, so that marked series,
+    which change several times, do not fit them.
+    """
+    peers: dict[str, Alarms] = {}
+    if importlib.util.find_spec("evidently") is not None:
+        peers[f"Evidently {version('evidently')}, Kolmogorov-Smirnov"] = _evidently
+    if importlib.util.find_spec("nannyml") is not None:
+        peers[f"NannyML {version('nannyml')}, Jensen-Shannon"] = _nannyml
+    return peers
+
+
+def _evidently(values: Floats) -> list[int]:
+    """The test that Evidently chooses for a number with few values, at its default of 0.05."""
+    import pandas as pd  # noqa: PLC0415
+    from evidently.legacy.calculations.stattests import ks_stat_test  # noqa: PLC0415
+    from evidently.legacy.core import ColumnType  # noqa: PLC0415
+
+    before = pd.Series(values[:REFERENCE])
+    found = []
+    for start in range(REFERENCE, values.size - WEEK + 1, WEEK):
+        week = pd.Series(values[start : start + WEEK])
+        if ks_stat_test(before, week, ColumnType.Numerical, 0.05).drifted:
+            found.append(start + WEEK - 1)
+    return found
+
+
+def _nannyml(values: Floats) -> list[int]:
+    """NannyML's default for numbers, one chunk a week, with its default thresholds."""
+    import pandas as pd  # noqa: PLC0415
+    from nannyml import UnivariateDriftCalculator  # noqa: PLC0415
+
+    frame = pd.DataFrame({"m": values})
+    whole = REFERENCE + (values.size - REFERENCE) // WEEK * WEEK
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        drift = UnivariateDriftCalculator(column_names=["m"], chunk_size=WEEK)
+        drift.fit(frame.iloc[:REFERENCE])
+        told = drift.calculate(frame.iloc[REFERENCE:whole]).to_df()
+    alarms = told["m", "jensen_shannon", "alert"].tolist()
+    return [REFERENCE + WEEK * (at + 1) - 1 for at, is_alarm in enumerate(alarms) if is_alarm]
 
 
 def _cusum(values: Floats, slack: float = 0.5, line: float = 8.0) -> list[int]:
@@ -83,11 +136,11 @@ def _cusum(values: Floats, slack: float = 0.5, line: float = 8.0) -> list[int]:
     return found
 
 
-def _river(name: str) -> Alarms:
+def _river(name: str, **options: int) -> Alarms:
     def alarms(values: Floats) -> list[int]:
         from river import drift  # noqa: PLC0415
 
-        detector = getattr(drift, name)()
+        detector = getattr(drift, name)(**options)
         found = []
         for at, value in enumerate(values.tolist()):
             detector.update(value)
@@ -133,7 +186,8 @@ def _peer_lines() -> Iterator[Line]:
     healthy = rng.standard_normal((series, 365))
     shifted = rng.standard_normal((series, 130))
     shifted[:, 100:] += 2
-    for name, alarms in _peers().items():
+    yield Line("series per detector of others", series, "series")
+    for name, alarms in {**_peers(), **_batch_peers()}.items():
         alarmed = sum(len(alarms(row)) for row in healthy) / series
         soon = np.mean([any(100 <= at < 107 for at in alarms(row)) for row in shifted])
         yield Line(f"{name}: false alarms a year, independent", alarmed, "a year")

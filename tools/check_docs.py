@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from docs_pages import drift_figures
 from docs_pages.authoring import (
     judges_page,
     pack_page,
@@ -74,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for path, page in GENERATED.items():
             write_whole(root / path, [page().encode()])
         write_whole(root / DRAWN, [with_drawing(_text(root, DRAWN)).encode()])
+        for path, made in _figures(root).items():
+            write_whole(root / path, [made.encode()])
     problems = list(find_problems(root))
     for problem in problems:
         sys.stdout.write(f"{problem}\n")
@@ -107,6 +110,18 @@ def _stale_pages(root: Path) -> Iterator[str]:
             yield f"{path}: differs from what the program says; run {_WRITE}"
     if _text(root, DRAWN) != with_drawing(_text(root, DRAWN)):
         yield f"{DRAWN}: its drawing differs from the imports; run {_WRITE}"
+    for path, made in _figures(root).items():
+        if _text(root, path) != made:
+            yield f"{path}: differs from {drift_figures.KEPT}; run {_WRITE}"
+
+
+def _figures(root: Path) -> dict[str, str]:
+    """The page and the picture that are made from figures of the bench."""
+    if not (root / drift_figures.KEPT).is_file():
+        return {}
+    figures = drift_figures.kept_figures(root)
+    page = drift_figures.with_figures(_text(root, drift_figures.PAGE), figures)
+    return {drift_figures.PAGE: page, drift_figures.PICTURE: drift_figures.picture(figures)}
 
 
 def _missing_verbs(root: Path) -> Iterator[str]:

@@ -210,6 +210,21 @@ class Workspace:
                     "again; leave out what was erased"
                 )
 
+    def keep_reserve(self) -> None:
+        """Keep room on the disk of a store in files, so that a rollback finds it on a full one."""
+        if self._address is None:
+            from gatemark.ledger.stores.folder import keep_reserve  # noqa: PLC0415
+
+            keep_reserve(self._folder)
+
+    def release_reserve(self) -> bool:
+        """Give the kept room back; say whether there was any."""
+        if self._address is not None:
+            return False
+        from gatemark.ledger.stores.folder import release_reserve  # noqa: PLC0415
+
+        return release_reserve(self._folder)
+
     def delete_copies(self) -> None:
         """Delete cached replies, cached facts and the journals of interrupted runs.
 

@@ -35,5 +35,5 @@ def test_the_demo_does_not_touch_a_store_that_it_did_not_make(
     kept.parent.mkdir()
     kept.write_bytes(b"mine")
     assert main(["demo", str(tmp_path)]) == 1
-    assert "was not made by the demo; choose another folder" in capsys.readouterr().err
+    assert "was not created by the demo; choose another folder" in capsys.readouterr().err
     assert kept.read_bytes() == b"mine"

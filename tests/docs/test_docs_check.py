@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from check_docs import GENERATED, find_problems, main
+from docs_pages import drift_figures
 from docs_pages.links import anchors_of, links_of
 
 from .transcript import ROOT
@@ -126,3 +127,10 @@ def test_links_in_code_are_no_links() -> None:
 
 def test_equal_headings_get_numbered_anchors() -> None:
     assert anchors_of("# A `b` (c)\n## A b c\n```\n# no\n```\n") == {"a-b-c", "a-b-c-1"}
+
+
+def test_a_figure_that_the_bench_did_not_print_is_noticed(edited: Edit, tmp_path: Path) -> None:
+    (tmp_path / "bench/figures").mkdir(parents=True)
+    shutil.copy(ROOT / drift_figures.KEPT, tmp_path / drift_figures.KEPT)
+    (problem,) = edited(drift_figures.PAGE, "| shift of 2 sd | ", "| shift of 2 sd | 9")
+    assert problem.startswith(f"{drift_figures.PAGE}: differs from {drift_figures.KEPT}; run ")

@@ -159,6 +159,38 @@ def test_production_traces_are_replayed(gatemark: Run, folder: Path) -> None:
     (folder / "app.py").write_text(app + "\n\ndef rude(text):\n    return 'Ask somebody else'\n")
     pack = snippet("how-to/replay-traces.md", "yaml", "kind: replay")
     (folder / "pack.yaml").write_text(pack.replace('"app:answer"', '"app:rude"', 1))
+    linted = gatemark("lint", "pack.yaml")
+    assert linted.code == 0
+    assert "can never be scored" not in linted.out + linted.err
     ran = gatemark("run", "pack.yaml")
     assert ran.code == 1, ran.out
     assert "recent.regression" in ran.out
+
+
+def _own_service(request: Request) -> Answer:
+    """A service with JSON of its own, as the page on calling a model shows."""
+    text = request.body["question"]
+    label = "delivery" if "parcel" in text else "other"
+    return Answer({"result": {"label": "HARBOUR-77" if "HARBOUR-77" in text else label}})
+
+
+def test_a_service_with_json_of_its_own_is_gated(gatemark: Run, folder: Path) -> None:
+    shown = snippet("how-to/call-a-model.md", "yaml", "response: result.label")
+    with serving(_own_service) as server:
+        target = shown.replace("https://mail.example.org", server.url)
+        target = target.replace(', customer: "{{sample.customer}}"', "")
+        pack = OWN_PACK.partition("targets:")[0] + target
+        (folder / "pack.yaml").write_text(pack)
+        assert gatemark("lint", "pack.yaml").code == 0
+        ran = gatemark("run", "pack.yaml", "-o", "report.md")
+        assert ran.code == 1
+        assert "golden.score must be >= 0.9, got 0.5" in ran.out
+        told = (folder / "report.md").read_text()
+        assert "| own-1 | prompt\\_injection | 1 | HARBOUR-77 |" in told
+        (folder / "pack.yaml").write_text(pack.replace("result.label", "result.text"))
+        wrong = gatemark("run", "pack.yaml", "--limit", 2)
+        assert "reply has no result.text" in " ".join(wrong.out.split())
+        (folder / "pack.yaml").write_text(pack.replace("prompt_file: prompts/sort.txt", ""))
+        bare = gatemark("lint", "pack.yaml")
+        assert bare.code == 2
+        assert "add prompt or prompt_file beside the body" in bare.err

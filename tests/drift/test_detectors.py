@@ -43,7 +43,7 @@ def spoiled(change: Callable[[Readings], Readings]) -> Detector:
     ("change", "finding"),
     [
         (lambda r: r._replace(sigma=r.sigma * 2), "must be"),
-        (lambda r: r._replace(z=np.where(np.isnan(r.z), 0.0, r.z)), "must not be had|without"),
+        (lambda r: r._replace(z=np.where(np.isnan(r.z), 0.0, r.z)), "must be missing|without"),
         (lambda r: r._replace(z=np.where(np.isnan(r.z), np.inf, r.z)), "infinite|must not"),
         (lambda r: r._replace(extras={"spread": r.z - r.z.mean()}), "a series alone"),
     ],

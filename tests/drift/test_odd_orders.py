@@ -246,3 +246,21 @@ def test_windows_of_a_canary_are_neither_points_nor_a_baseline(live: Live) -> No
     live.push(1, [10.0])
     (signal,) = (one for one in live.probe(2).signals if one.metric == METRIC)
     assert (signal.level, signal.baseline_windows) == ("INSUFFICIENT_BASELINE", 0)
+
+
+@pytest.mark.parametrize("last", [[BAD], [BAD, BAD]], ids=["warning", "breach"])
+def test_a_version_that_breached_does_not_take_over_again_by_itself(
+    live: Live, last: list[float]
+) -> None:
+    live.push(0, [*lively(), BAD, BAD])
+    live.probe(18, policy=by_tick())
+    assert live.place.enabled == "1.0.0", "there was nothing else"
+    live.now = day(18)
+    upgrade(live)
+    live.push(19, [*lively(), *last])
+    found = live.probe(19 + 16 + len(last), policy=by_tick())
+    ((act_name, outcome),) = moves(found)
+    assert act_name == "keep"
+    assert outcome.startswith("kept live: 1.0.0 breached itself on 2026-03-19 (golden_accuracy);")
+    assert live.place.enabled == "2.0.0"
+    assert verify_ledger(live.workspace.store).troubles == ()

@@ -275,7 +275,7 @@ def test_a_policy_is_checked_adopted_and_shown(desk: Run, tmp_path: Path) -> Non
     assert desk("policy", "adopt", "release.yaml", actor="bob").code == 1
     adopted = desk("policy", "adopt", "release.yaml", actor="ada")
     assert checked in adopted.out
-    assert "in force already" in desk("policy", "adopt", "release.yaml", actor="ada").err
+    assert "already in force" in desk("policy", "adopt", "release.yaml", actor="ada").err
     shown = desk("policy", "show", "--json").json
     assert shown["policy_digest"] == checked
     assert shown["policy"]["gates"]["drift"]["stages"] == []
@@ -344,7 +344,7 @@ def test_canary_windows_are_pushed_judged_and_shown(live: Run, tmp_path: Path) -
     assert live("canary", "push", "nothing", windows(path, start), actor="ann").code == 1
     soon = (datetime.now(UTC) + timedelta(days=2)).isoformat()
     ran = live("canary", "tick", "--now", soon)
-    assert "which is yet to come: until then nothing steps up" in ran.err
+    assert "which is in the future: nothing steps up until then" in ran.err
     assert "the watch is over, 0 clean windows" in ran.out
     assert "nothing is due" in live("canary", "tick", ASSET, "--now", soon).err
     assert live("canary", "show", ASSET).code == 2
@@ -360,7 +360,7 @@ def test_assign_tells_the_version_of_a_key(live: Run) -> None:
 def test_pausing_waiving_and_the_service(live: Run) -> None:
     pause = ("asset", "pause", f"{ASSET}@1.0.0", "--reason", "freeze", "--note", "quarter end")
     assert "paused (freeze): quarter end" in live(*pause, actor="ann").out
-    assert "is paused already" in live(*pause, actor="ann").err
+    assert "is already paused" in live(*pause, actor="ann").err
     assert "paused: freeze" in live("asset", "show", ASSET).out
     assert "PAUSED: freeze by ann" in live("why", f"{ASSET}@1.0.0").out
     resume = ("asset", "resume", f"{ASSET}@1.0.0")
@@ -373,7 +373,7 @@ def test_pausing_waiving_and_the_service(live: Run) -> None:
     span = ("--start", "2026-01-01T00:00:00Z", "--end", "2026-01-01T00:05:00Z")
     service = ("asset", "service", ASSET, *span, "--good", 9, "--total")
     assert "9 of 10 good" in live(*service, 10, actor="ann").out
-    assert "reported before" in live(*service, 10, actor="ann").err
+    assert "already reported" in live(*service, 10, actor="ann").err
     assert live(*service, 11, actor="ann").code == 1
     assert live(*service, 1, actor="ann").code == 2
 

@@ -124,3 +124,11 @@ def test_results_of_the_first_build_keep_their_rules() -> None:
     _, newest = exam_rules(suite, RULES)
     assert "advice.advisory_rules" not in first
     assert newest["advice.advisory_rules"] == 2
+
+
+def test_times_in_the_future_are_refused_in_a_pack(gatemark: Run, tmp_path: Path) -> None:
+    records = good_lane()
+    records[-1]["timestamp"] = "2999-01-01T00:00:00Z"
+    file = write(tmp_path, "d.jsonl", records)
+    ran = run(gatemark, tmp_path, advisory_pack(tmp_path, {"policy": POLICY}, {"decisions": file}))
+    assert (ran.code, "lies in the future" in ran.err) == (2, True)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.targets.rigs import Answer, Request, serving
 
+from gatemark.packs.answers import is_rendering
 from gatemark.targets.isolation import landlock_version
 
 Run = Callable[..., Any]
@@ -311,6 +312,63 @@ def test_answers_to_other_inputs_are_told(gatemark: Run, folder: Path) -> None:
     assert ran.code == 0
     (told,) = [caveat for caveat in ran.json["caveats"] if caveat.startswith("run.other_inputs")]
     assert "1 of 60 recorded answers were given to another input" in told
+
+
+OTHERS = ["What is the capital of France?", [{"role": "user", "content": "Name a river."}]]
+
+
+@pytest.mark.parametrize("other", OTHERS, ids=["text", "messages"])
+def test_a_log_of_other_questions_holds_the_verdict(
+    gatemark: Run, folder: Path, other: object
+) -> None:
+    rows = [{"id": f"r{n:03d}", "input": other, "output": f"SAY {n}"} for n in range(ITEMS)]
+    recording(folder, rows)
+    recorded_pack(folder)
+    ran = run(gatemark, folder)
+    assert ran.code == 3, ran.out + ran.err
+    assert ran.json["blockers"][0].startswith(
+        "run.unrelated_inputs was not measured: candidate: 60 of 60 recorded answers were given to "
+        "inputs that do not contain the data's input, such as 'r000'"
+    )
+    assert gatemark("ledger", "verify", "--rescore", "--store", folder / "store").code == 0
+
+
+RENDERED: dict[str, Callable[[int], object]] = {
+    "prompt": lambda n: f"You are loud.\n\nSay   {n}!\nAnswer:",
+    "messages": lambda n: [
+        {"role": "system", "content": "Be loud."},
+        {"role": "user", "content": [{"type": "text", "text": f"say {n}"}]},
+    ],
+    "variables": lambda n: {"question": f"say {n}", "style": "loud"},
+    "nothing": lambda _: None,
+}
+STRUCTURED = {
+    "as it is": {"question": "how much is 12 and 30", "locale": "en"},
+    "rendered": "Answer in two words. How much is 12 and 30?",
+    "another system prompt": [
+        {"role": "system", "content": "Answer in two words, and be brief about it."},
+        {"role": "user", "content": "how much is 12 and 30"},
+    ],
+}
+
+
+@pytest.mark.parametrize("given", STRUCTURED.values(), ids=STRUCTURED)
+@pytest.mark.parametrize("asked", [STRUCTURED["as it is"], STRUCTURED["another system prompt"]])
+def test_structured_inputs_are_known_by_one_of_their_texts(asked: object, given: object) -> None:
+    assert is_rendering(given, [asked])
+    assert not is_rendering("name a river in Africa", [asked])
+
+
+@pytest.mark.parametrize("render", RENDERED.values(), ids=RENDERED)
+def test_inputs_that_hold_the_question_are_renderings_of_it(
+    gatemark: Run, folder: Path, render: Callable[[int], object]
+) -> None:
+    rows = [{"id": f"r{n:03d}", "input": render(n), "output": f"SAY {n}"} for n in range(ITEMS)]
+    recording(folder, rows)
+    recorded_pack(folder)
+    ran = run(gatemark, folder)
+    assert ran.code == 0, ran.out + ran.err
+    assert "unrelated" not in ran.out
 
 
 def test_the_log_of_the_baseline_as_candidate_is_told(gatemark: Run, folder: Path) -> None:

@@ -320,7 +320,7 @@ def test_several_scores_need_a_name(compare: Run) -> None:
     rows = [sample(i, scores={"exact": 1, "style": 0.5}) for i in range(3)]
     ran = compare(rows, rows)
     assert (ran.code, ran.out) == (2, "")
-    assert "several scores could be compared, name one with --score: exact, style" in ran.err
+    assert "both files have several scores; choose one with --score: exact, style" in ran.err
     assert compare(rows, rows, "--score", "style").json["score"] == "style"
     unknown = compare(rows, rows, "--score", "tone")
     assert unknown.code == 2
@@ -338,7 +338,7 @@ def test_files_without_a_shared_score_are_refused(compare: Run) -> None:
     [
         (("--cluster", "doc"), "no sample has a 'doc' to cluster by"),
         (("--id", "doc.id"), "--id is for other tools' logs"),
-        (("--base-arm", "a"), "has no arms, so no --base-arm"),
+        (("--base-arm", "a"), "has no arms; leave out --base-arm"),
         (("--alpha", "0"), "'--alpha'"),
         (("--alpha", "nan"), "not a finite number"),
         (("--margin", "1"), "'--margin'"),
@@ -359,7 +359,7 @@ def test_a_margin_needs_scores_inside_0_and_1(compare: Run) -> None:
     base, cand = scored([10, 20, 30]), scored([11, 25, 31])
     ran = compare(base, cand, "--margin", "0.1")
     assert ran.code == 2
-    assert "--margin needs scores inside [0, 1], exact goes from 10 to 31" in ran.err
+    assert "--margin needs scores inside [0, 1]; exact ranges from 10 to 31" in ran.err
     found = compare(base, cand).json
     assert found["non_inferiority"] is found["delta_over_all"] is None
     assert found["verdict"] == "inconclusive"
@@ -378,8 +378,8 @@ def test_scores_of_any_scale_can_fail_or_pass_by_significance(compare: Run) -> N
     ("lines", "words"),
     [
         ([], "the file is empty"),
-        (["what is this"], "neither gatemark.sample/1 nor a log of a known format"),
-        (['{"a": 1}'], "neither gatemark.sample/1 nor a log of a known format"),
+        (["what is this"], "neither gatemark.sample/1 nor a log in a known format"),
+        (['{"a": 1}'], "neither gatemark.sample/1 nor a log in a known format"),
         (
             ['{"schema":"gatemark.sample/1","id":"q0","scores":{"exact":NaN}}', sample(1)],
             "cand.jsonl:1: not JSON: NaN is not a JSON number",

@@ -63,7 +63,7 @@ def test_deeply_nested_values_are_never_opened_for_a_message():
         taken.finish()
     assert refusal.value.lines() == (
         "log.json: no tool sample could be read",
-        "row 1: has no usable id, got a list; name one with --id",
+        "row 1: has no usable id, got a list; name a field with --id",
         "row 2: nested deeper than 60 levels",
     )
 
@@ -102,9 +102,9 @@ def test_received_is_samples_plus_refusals():
 @pytest.mark.parametrize(
     ("claimed", "agrees", "why"),
     [
-        (0.75, True, "1 of 5 rows broke, left out of its denominator"),
+        (0.75, True, "1 of 5 rows broke, not in its denominator"),
         (0.6, False, "1 of 5 rows broke, counted by the tool as 0"),
-        (0.9, False, "the reason is not in the log"),
+        (0.9, False, "the log does not say why"),
     ],
 )
 def test_a_claimed_mean_is_explained_where_it_can_be(claimed, agrees, why):
@@ -119,7 +119,7 @@ def test_a_mean_of_scores_outside_zero_and_one_has_no_rate_over_all():
 def test_a_mean_over_nothing_agrees_with_nothing():
     check = check_mean("m", 0.0, [], 0, "rows broke")
     assert (check.found, check.agrees) == (None, False)
-    assert check.line() == "m: the log says 0, its rows give nothing; the reason is not in the log"
+    assert check.line() == "m: the log says 0, its rows give nothing; the log does not say why"
 
 
 def test_a_count_agrees_only_when_equal():

@@ -153,7 +153,7 @@ def test_two_logs_may_not_share_a_sample(gatemark: Run, tmp_path: Path) -> None:
     ]
     ran = gatemark("import", *files, "-o", tmp_path / "s.jsonl")
     assert ran.code == 2
-    assert f"{files[1]}: id 'add-000', epoch 1 is in {files[0]} too" in ran.err
+    assert f"{files[1]}: id 'add-000', epoch 1 is also in {files[0]}" in ran.err
     assert "and 15 more" in ran.err
     assert not (tmp_path / "s.jsonl").exists()
 
@@ -181,9 +181,9 @@ def test_the_help_names_every_format(gatemark: Run) -> None:
     ("content", "words"),
     [
         (b"", "the file is empty"),
-        (b"\x00\x01\x02", "neither gatemark.sample/1 nor a log of a known format"),
-        (b'{"a": NaN}', "neither gatemark.sample/1 nor a log of a known format"),
-        (b'{"schema":"gatemark.sample/1","id":"a","scores":{}}\n', "is gatemark.sample/1 already"),
+        (b"\x00\x01\x02", "neither gatemark.sample/1 nor a log in a known format"),
+        (b'{"a": NaN}', "neither gatemark.sample/1 nor a log in a known format"),
+        (b'{"schema":"gatemark.sample/1","id":"a","scores":{}}\n', "is already gatemark.sample/1"),
     ],
 )
 def test_what_is_no_log_is_refused_in_one_line(
@@ -203,5 +203,5 @@ def test_the_output_must_be_json_lines_and_not_the_log_itself(
     before = log.read_bytes()
     ran = gatemark("import", log, "-o", log)
     assert ran.code == 2
-    assert "would be written over the log" in ran.err
+    assert "is one of the logs" in ran.err
     assert log.read_bytes() == before

@@ -105,7 +105,7 @@ def test_the_score_both_tools_show_first_is_taken():
     base, cand = side(rows, headline="success"), side(rows, headline="success")
     assert choose_score(base, cand, None) == "success"
     assert choose_score(base, side(rows), None) == "success"
-    with pytest.raises(UsageError, match="name one with --score"):
+    with pytest.raises(UsageError, match="choose one with --score"):
         choose_score(base, side(rows, headline="style"), None)
     assert choose_score(base, cand, "style") == "style"
 

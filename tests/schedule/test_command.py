@@ -188,9 +188,9 @@ def test_a_threat_starts_the_sweep_once(gatemark: Run, tmp_path: Path, store: Pa
         *("schedule", "fire", "threat", "--id", "feed-7", "--store", store),
         *("--now", "2026-03-01T10:06:00Z"),
     )
-    assert fired.out == "noted\n"
+    assert fired.out == "recorded\n"
     again = gatemark("schedule", "fire", "threat", "--id", "feed-7", "--store", store)
-    assert again.out == "known already\n"
+    assert again.out == "already recorded\n"
     swept = tick(gatemark, store, path, "10:07:00", "--json").json["runs"]
     assert [(run["schedule"], run["occasion"]) for run in swept] == [("sweep", "threat:feed-7")]
     assert tick(gatemark, store, path, "10:08:00", "--json").json["runs"] == []

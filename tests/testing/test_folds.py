@@ -77,7 +77,7 @@ def test_a_sound_fold_passes_with_its_own_and_with_given_batches() -> None:
 @pytest.mark.parametrize(
     ("changes", "finding"),
     [
-        ({"known": ()}, "carries no known answers"),
+        ({"known": ()}, "has no known answers"),
         ({"known": known(3.5)}, "one to five: mean must be 3.5 within 1e-09, got 3.0"),
         ({"known": known(None)}, "mean must have a reason and no value, got 3.0"),
         ({"known": known(batch=())}, "mean must be 3.0, got no value: no items"),

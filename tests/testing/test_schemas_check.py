@@ -39,7 +39,7 @@ def test_a_type_that_leaves_defaults_out_is_fine() -> None:
         ({"good": ()}, "needs good and bad examples"),
         ({"identity": "name"}, "no field 'name'"),
         ({"good": ({"id": 1},)}, "a good example is refused"),
-        ({"marks": frozenset({"id", "colour"})}, "not found by its keys"),
+        ({"marks": frozenset({"id", "colour"})}, "not recognised by its keys"),
         ({"bad": (BadExample("fine", {"id": "a"}, "$.id"),)}, "must fail at"),
     ],
 )

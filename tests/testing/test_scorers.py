@@ -63,9 +63,9 @@ def test_a_sound_scorer_passes_with_its_own_and_with_given_outputs() -> None:
     ("changes", "finding"),
     [
         ({"name": "two words"}, "its name must be an identifier"),
-        ({"summary": " "}, "carries no summary"),
-        ({"known": ()}, "carries no known answers"),
-        ({"known": known() * 2}, "two known answers have one title"),
+        ({"summary": " "}, "has no summary"),
+        ({"known": ()}, "has no known answers"),
+        ({"known": known() * 2}, "two known answers have the same title"),
         ({"known": known(0.5)}, "a yes: must be 0.5, got 1.0"),
         ({"known": known(None)}, "a yes: must give a reason and no value, got 1.0"),
         (
@@ -74,7 +74,7 @@ def test_a_sound_scorer_passes_with_its_own_and_with_given_outputs() -> None:
         ),
         ({"options": Loose}, "an unknown option must be refused"),
         ({"options": Thawed}, "its options must be frozen"),
-        ({"options": Growing, "known": known(output="yes!")}, "do not survive"),
+        ({"options": Growing, "known": known(output="yes!")}, "options change"),
         ({"build": lambda options: lambda item: 1.0}, "must give a Score, got float"),
         (
             {"build": lambda options: lambda item: scored(1.0, why="x" * 5_000)},

@@ -144,7 +144,7 @@ def test_what_cannot_be_shown_is_refused_before_a_server_starts(
     own = tmp_path / "own.jsonl"
     own.write_text('{"schema": "gatemark.sample/1", "id": "a", "scores": {}}\n')
     assert main(["view", str(own), "--arm", "x"]) == 2
-    assert "has no arms, so no --arm" in capsys.readouterr().err
+    assert "has no arms; leave out --arm" in capsys.readouterr().err
 
 
 @needs_browser

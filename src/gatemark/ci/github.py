@@ -115,7 +115,7 @@ def post_comment(pull: PullRequest, text: str, marker: str) -> str:
 
 
 def _is_ours(comment: _Comment, pull: PullRequest, marker: str) -> bool:
-    """Whether we wrote it: anybody can copy a marker into a comment of their own."""
+    """Return whether we wrote the comment: anybody can copy a marker into their own."""
     author = comment.user or _Author()
     return (comment.body or "").startswith(marker) and (
         author.type == "Bot" or (author.login == pull.actor and bool(pull.actor))

@@ -1,4 +1,4 @@
-"""Workflow files for CI services: written once, never over a file that is there."""
+"""Workflow files for CI services; existing files are never overwritten."""
 
 from __future__ import annotations
 

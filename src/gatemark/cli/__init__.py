@@ -1,1 +1,1 @@
-"""The command line: one module per verb, loaded when called."""
+"""The command line: one module per command, imported when it is called."""

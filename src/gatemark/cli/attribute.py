@@ -22,7 +22,7 @@ DEFAULT_PLAN = "replay.yaml"
 def _judgement(reviewer: str | None, expected: str | None) -> DecisionJudgement | None:
     if reviewer is None:
         if expected is not None:
-            raise UsageError("--expected needs --judged-by: who says so?")
+            raise UsageError("--expected needs --judged-by: name the reviewer")
         return None
     given: dict[str, object] = {"verdict": "wrong", "reviewer": reviewer}
     if expected is not None:
@@ -34,7 +34,7 @@ def _judgement(reviewer: str | None, expected: str | None) -> DecisionJudgement 
 
 
 def _value(text: str) -> object:
-    """Decode a value that is written as JSON; anything else is the text itself."""
+    """Decode a value written as JSON; return anything else as text."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -62,11 +62,13 @@ judgement_options = OptionGroup(
     "decision_id",
     envvar="GATEMARK_ATTRIBUTE_ID",
     metavar="ID",
-    help="Id of the decision, in a file that holds several.",
+    help="Id of the decision, for a file with several.",
 )
 @judgement_options
-@click.option("--replay", is_flag=True, help=f"Replay steps by the {DEFAULT_PLAN} beside DECISION.")
-@click.option("--replay-plan", metavar="FILE", help="Plan to replay steps by.")
+@click.option(
+    "--replay", is_flag=True, help=f"Replay steps with the {DEFAULT_PLAN} beside DECISION."
+)
+@click.option("--replay-plan", metavar="FILE", help="Plan for replaying steps.")
 @click.option(
     "--runs",
     "--other-decisions",
@@ -75,7 +77,7 @@ judgement_options = OptionGroup(
     help="Other decisions, right and wrong. Repeatable.",
 )
 @click.option("--rules", multiple=True, metavar="FILE", help="Current rule pack. Repeatable.")
-@click.option("--seal", is_flag=True, help="Keep the attribution and record it in the ledger.")
+@click.option("--seal", is_flag=True, help="Store the attribution and record it in the ledger.")
 @actor_option
 @store_option
 @output_options(".json", ".html")
@@ -96,10 +98,10 @@ def attribute_command(
     """Find the step that made a wrong decision go wrong.
 
     DECISION is a gatemark.decision/1 document that a reviewer judged wrong; 'gatemark import --to
-    decisions' writes such documents from traces and chat logs. The answer says which step, which
-    model lineage, which prompt revision and snapshot, and whether the verifier should have caught
-    it. People judge the proposals of a sealed attribution with 'gatemark review attribution'.
-    Exit 0 when a step is named, 3 when the evidence points to none, 2 bad input.
+    decisions' writes such documents from traces and chat logs. The report names the step, the model
+    lineage, the prompt revision and the snapshot, and says whether the verifier should have caught
+    the mistake. People judge the proposals of a sealed attribution with 'gatemark review
+    attribution'. Exit 0 if a step is named, 3 if the evidence points to none, 2 for bad input.
 
     \b
     Examples:
@@ -127,5 +129,5 @@ def attribute_command(
 def _plan_beside(decision: str) -> str:
     beside = Path(decision).parent / DEFAULT_PLAN
     if not beside.exists():
-        raise UsageError(f"--replay looks for {beside}; name another file with --replay-plan")
+        raise UsageError(f"--replay found no {beside}; name another file with --replay-plan")
     return str(beside)

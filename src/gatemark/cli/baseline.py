@@ -21,7 +21,7 @@ def baseline_command() -> None:
 @baseline_command.command("set")
 @click.argument("name")
 @click.argument("reference", metavar="RESULT")
-@click.option("--note", default="", help="Why this result; shown with every result that uses it.")
+@click.option("--note", default="", help="Reason; shown with every result that uses the baseline.")
 @actor_option
 @store_option
 @json_option
@@ -31,7 +31,7 @@ def set_command(
     """Give a sealed result a name, for 'run --baseline NAME'.
 
     The result must have passed, or 'gatemark bless' must have accepted it. A name belongs to a pack
-    and an asset; setting it again moves it, and the ledger keeps who did.
+    and an asset; setting it again moves it, and the ledger records who did.
 
     \b
     Example:
@@ -54,7 +54,7 @@ def show_command(name: str, store: str, json: bool) -> None:
     """
     found = [one for one in baselines(Workspace(store=store)) if one.name == name]
     if not found:
-        raise UsageError(f"no baseline is called {name!r}; 'gatemark baseline list' shows all")
+        raise UsageError(f"no baseline is called {name!r}; see: gatemark baseline list")
     show(found, _lines, json=json)
 
 
@@ -71,7 +71,7 @@ def list_command(store: str, json: bool) -> None:
     found = baselines(Workspace(store=store))
     show(found, _lines, json=json)
     if not found and not json:
-        say("no baselines yet; 'gatemark baseline set NAME RESULT' makes one", err=True)
+        say("no baselines yet; create one: gatemark baseline set NAME RESULT", err=True)
 
 
 def _lines(found: Sequence[NamedBaseline]) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _lines(found: Sequence[NamedBaseline]) -> Iterator[str]:
 
 @click.command("bless")
 @click.argument("reference", metavar="RESULT")
-@click.option("--reason", required=True, metavar="TEXT", help="Why it is accepted; recorded.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason; recorded in the ledger.")
 @actor_option
 @store_option
 @json_option
@@ -94,8 +94,8 @@ def bless_command(
 ) -> None:
     """Accept a sealed result as a baseline, with a reason.
 
-    Its verdict stays what it is, and it cannot be cited by a promotion. Results that are compared
-    with it say who accepted it and why.
+    Its verdict does not change, and no promotion can cite it. Results that are compared with it
+    name who accepted it and why.
 
     \b
     Example:

@@ -38,7 +38,7 @@ def calibration_command() -> None:
     show_default=True,
     help="Kind of map: one number that keeps the ranking, or rising steps (at least 1000 items).",
 )
-@click.option("--score", help="Score of the samples that says right or wrong.")
+@click.option("--score", help="Score of the samples that marks an answer right (1) or wrong (0).")
 @click.option(
     "--seed", type=click.IntRange(0), default=DEFAULT_SEED, show_default=True, help="Random seed."
 )
@@ -70,14 +70,14 @@ def refit(
     version: str | None,
     max_errors: int,
 ) -> int:
-    """Fit a map from stated to true confidences, kept only if it helps.
+    """Fit a map from stated to true confidences; keep it only if it helps.
 
     FILE holds lines of id, confidence and correct, or samples with a confidence and a score of 0
-    or 1. The map is fitted on one part and accepted when the Brier score of the other part falls
-    beyond doubt. A live asset is never changed: the map becomes a draft version that must pass
-    the gate.
+    or 1. The map is fitted on one part of the items and accepted if it clearly lowers the Brier
+    score of the other part. A live asset is never changed: the map becomes a draft version that
+    must pass the gate.
 
-    Exit 0 when the map helps, 1 when it does not, 3 when there are too few items.
+    Exit 0 if the map helps, 1 if it does not, 3 if there are too few items.
 
     \b
     Examples:

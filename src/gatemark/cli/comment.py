@@ -18,7 +18,7 @@ from gatemark.report.comment import marker, render_comment
     "--key",
     "--comment-key",
     metavar="NAME",
-    help="Name of the comment; runs with the same key replace each other's (default: the pack).",
+    help="Name of the comment; a run replaces the comment with its key (default: the pack).",
 )
 @click.option(
     "--post",
@@ -29,7 +29,7 @@ from gatemark.report.comment import marker, render_comment
 def comment_command(reference: str, key: str | None, post: str | None, store: str) -> None:
     """Print a result as Markdown for a pull request, or post it there.
 
-    RESULT is an id in the store, or a JSON file that 'gatemark run --json' printed. Its seal is
+    RESULT is an id in the store, or a JSON file written by 'gatemark run --json'. Its seal is
     checked first.
 
     \b

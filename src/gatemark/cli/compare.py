@@ -38,7 +38,7 @@ settings_options = OptionGroup(
     largest_drop=click.option(
         "--largest-drop",
         type=FiniteRange(0, 1, min_open=True),
-        help="Most that the score of one item can move, for graded scores; gives tighter bounds.",
+        help="Largest possible change in one item, for graded scores; tightens bounds.",
     ),
     seed=click.option(
         "--seed",
@@ -61,7 +61,7 @@ settings_options = OptionGroup(
 @click.argument("base")
 @click.argument("cand")
 @click.option(
-    "--score", metavar="NAME", help="Score to compare; needed where both sides have several."
+    "--score", metavar="NAME", help="Score to compare; required if both sides have several."
 )
 @click.option(
     "--cluster",
@@ -101,18 +101,18 @@ def compare_command(
 ) -> int:
     """Compare a candidate's samples with a baseline's, item by item.
 
-    BASE and CAND are gatemark.sample/1 files (plain, gzip, zstd, one may be '-') or logs of a tool
-    that 'gatemark import' reads. Samples pair by id and epoch; an item answered in several epochs
-    counts once, by its mean. Higher scores are better. Scores of 0 and 1 get the exact McNemar
-    test, others BCa and sign flips, clusters a cluster-robust t.
+    BASE and CAND are gatemark.sample/1 files (plain, gzip or zstd; one may be '-') or logs of a
+    tool that 'gatemark import' reads. Samples are paired by id and epoch; an item answered in
+    several epochs counts once, by its mean. Higher scores are better. Scores of 0 and 1 use the
+    exact McNemar test, others BCa and sign flips, clusters a cluster-robust t.
 
-    Without --margin: fail when the candidate is significantly worse (two-sided p below alpha); pass
-    when a drop of 0.05 is ruled out or the candidate is significantly better. With --margin: pass
-    when a larger drop is ruled out, fail when the drop is larger even at its lower bound. Otherwise
-    inconclusive; and errors, missing scores and unpaired items never pass.
+    Without --margin: fail if the candidate is significantly worse (two-sided p below alpha); pass
+    if a drop of 0.05 is ruled out or the candidate is significantly better. With --margin: pass if
+    a larger drop is ruled out, fail if the drop is larger even at its lower bound. Otherwise the
+    verdict is inconclusive. Errors, missing scores and unpaired items never pass.
 
-    With --seal the samples of both sides and the verdict are kept as a result, which says who
-    scored. It can be cited, but it is not the full pack that a promotion needs.
+    With --seal, the samples of both sides and the verdict are stored as a result that names who
+    scored. It can be cited, but a promotion also needs the full pack.
 
     Exit 0 pass, 1 fail, 2 bad input, 3 inconclusive.
 
@@ -150,7 +150,7 @@ def compare_command(
 
 
 def _sealed(request: CompareRequest, store: str, actor: str | None) -> ComparisonReport:
-    # Comparing alone needs no store.
+    # A comparison alone needs no store.
     from gatemark.packs.seal_compare import seal_comparison  # noqa: PLC0415
     from gatemark.workspace import Workspace  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""``gatemark demo``: the gate on bundled data."""
+"""``gatemark demo``: walk through the gate on bundled data."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def demo_command(folder: str) -> int:
 
     Writes everything into FOLDER: the data, one store with sealed results, and reports to open in
     a browser. Runs two exams, each on a baseline that passes and on a candidate that fails for a
-    planted reason. Two people take a change through shadow and canary, one of them is
-    refused. An enabled asset drifts, is demoted by itself, and returns on fresh evidence only. The
-    clock of the demo starts 40 days ago. Run again, it replaces its own store.
+    planted reason. Two people take a change through shadow and canary, and see a refusal. An
+    enabled asset drifts, is demoted automatically, and returns only on fresh evidence. The clock of
+    the demo starts 40 days ago. A second run replaces the store of the first.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def demo_command(folder: str) -> int:
         *_drift(place, store, start + timedelta(days=4)),
     ]
     if astray:
-        say(f"gatemark: the demo went astray at {', '.join(astray)}", err=True)
+        say(f"gatemark: the demo did not go as planned at {', '.join(astray)}", err=True)
         return ExitCode.FAIL
     failed = next(one for one in Workspace(store=store).results.lines(50) if one.verdict == "fail")
     say()

@@ -1,4 +1,4 @@
-"""``gatemark doctor``: show what this installation can do, and what is in the way."""
+"""``gatemark doctor``: check what this installation can do, and what prevents more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ State = Literal["ok", "missing", "problem"]
 EXTRAS: Final = {
     "report": "HTML reports with charts",
     "parquet": "Parquet data sets, Arrow tables",
-    "http": "nothing more: targets over HTTP are in the base",
+    "http": "nothing more: HTTP targets need no extra",
     "postgres": "a PostgreSQL store for teams",
     "server": "gatemark serve",
     "openvino": "the reference advisory gateway",
@@ -40,7 +40,7 @@ _REQUIREMENT: Final = re.compile(r"([A-Za-z0-9._-]+).*?extra == ['\"]([a-z]+)['\
 
 
 class CheckedPart(msgspec.Struct, frozen=True):
-    """One thing that was looked at; ``hint`` says what to do when it is not ok."""
+    """One part that was checked; ``hint`` says what to do if it is not ok."""
 
     name: str
     state: State
@@ -49,7 +49,7 @@ class CheckedPart(msgspec.Struct, frozen=True):
 
 
 class Checkup(msgspec.Struct, frozen=True):
-    """What an installation can do."""
+    """The state of an installation."""
 
     version: str
     parts: tuple[CheckedPart, ...]
@@ -61,7 +61,7 @@ class Checkup(msgspec.Struct, frozen=True):
 def doctor_command(store: str, json: bool) -> int:
     """Check this installation: versions, extras, store, temporary folder.
 
-    Missing extras are no error: install the ones that you need. Exit 2 when something that every
+    Missing extras are not errors: install those that you need. Exit 2 if something that every
     command needs does not work.
 
     \b
@@ -84,7 +84,7 @@ def _temporary_folder() -> CheckedPart:
         with tempfile.TemporaryFile() as file:
             file.write(b"gatemark")
     except OSError as error:
-        hint = "set TMPDIR to a folder that can be written"
+        hint = "set TMPDIR to a writable folder"
         return CheckedPart("temporary folder", "problem", error.strerror or str(error), hint)
     return CheckedPart("temporary folder", "ok", tempfile.gettempdir())
 
@@ -95,13 +95,13 @@ def _store(store: str) -> CheckedPart:
         parent = Path(workspace.folder).absolute().parent
         if not os.access(parent, os.W_OK | os.X_OK):
             hint = "choose another place with --store or GATEMARK_STORE"
-            return CheckedPart("store", "problem", f"{parent} cannot be written into", hint)
-        return CheckedPart("store", "ok", "none yet; the first sealed result makes it")
+            return CheckedPart("store", "problem", f"{parent} is not writable", hint)
+        return CheckedPart("store", "ok", "none yet; the first sealed result creates it")
     try:
         count = len(workspace.existing_results().lines(1))
     except GatemarkError as error:
         return CheckedPart("store", "problem", str(error), "see: gatemark store info")
-    return CheckedPart("store", "ok", "has sealed results" if count else "has no result yet")
+    return CheckedPart("store", "ok", "has sealed results" if count else "no results yet")
 
 
 def _extras() -> Iterator[CheckedPart]:

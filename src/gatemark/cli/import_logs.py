@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 preparation_options = OptionGroup(
     Preparation,
     redact=click.option(
-        "--redact", is_flag=True, help="Replace texts that show personal data or secrets."
+        "--redact", is_flag=True, help="Replace texts that contain personal data or secrets."
     ),
     dedupe=click.option(
         "--dedupe", is_flag=True, help="Keep the first of samples with the same input."
@@ -56,7 +57,7 @@ preparation_options = OptionGroup(
 @click.option(
     "--arm",
     metavar="NAME|NUMBER",
-    help="Experiment to read, where a log holds several: its name, or its number from 1.",
+    help="Experiment to read from a log with several: its name, or its number from 1.",
 )
 @foreign_log_options
 @click.option("--list-arms", is_flag=True, help="List the experiments in the logs, and stop.")
@@ -65,7 +66,7 @@ preparation_options = OptionGroup(
     type=click.Choice(["error", "exclude"]),
     default="error",
     show_default=True,
-    help="Whether to write nothing when a row cannot be read, or to exclude the row.",
+    help="What to do about a row that cannot be read: write nothing, or exclude the row.",
 )
 @click.option(
     "--to",
@@ -73,7 +74,7 @@ preparation_options = OptionGroup(
     type=click.Choice(["samples", "decisions", "traces"]),
     default="samples",
     show_default=True,
-    help="Record type to write: samples, decisions (made of traces or chat logs) for 'gatemark "
+    help="Record type to write: samples, decisions (from traces or chat logs) for 'gatemark "
     "attribute', or traces of conversations for 'gatemark runlog'.",
 )
 @preparation_options
@@ -82,7 +83,7 @@ preparation_options = OptionGroup(
     "-o",
     "--output",
     metavar="FILE",
-    help="File to write the samples or decisions to (.jsonl); the folder of traces.",
+    help="File to write samples or decisions to (.jsonl), or folder for traces.",
 )
 @json_option
 def import_command(
@@ -126,35 +127,9 @@ def import_command(
     if list_arms:
         show(arms_of_logs(files, tool=log.tool), _arm_lines, json=json)
         return ExitCode.PASS
-    refusals: Sequence[str]
-    if to == "traces":
-        # The exam may be missing; samples and decisions are imported without it.
-        from gatemark.exams.runlog.import_traces import import_traces  # noqa: PLC0415
-
-        _check_other(to, prepared, arm, log.id_path)
-        traces = import_traces(
-            files,
-            tool=log.tool,
-            output=output,
-            redact=prepared.redact,
-            exclude_bad=on_bad_line == "exclude",
-        )
-        refusals = traces.refusals
-        _print_refusals(refusals, max_errors)
-        show(traces, _trace_lines, json=json)
-    elif to == "decisions":
-        _check_other(to, prepared, arm, log.id_path)
-        made = import_decisions(
-            files,
-            tool=log.tool,
-            output=output,
-            redact=prepared.redact,
-            exclude_bad=on_bad_line == "exclude",
-        )
-        refusals = made.refusals
-        _print_refusals(refusals, max_errors)
-        show(made, _decision_lines, json=json)
-    else:
+    exclude_bad = on_bad_line == "exclude"
+    finish = partial(_finish, exclude_bad=exclude_bad, max_errors=max_errors, json=json)
+    if to == "samples":
         with byte_progress("importing") as progress:
             summary = import_logs(
                 files,
@@ -168,24 +143,50 @@ def import_command(
                 on_progress=progress,
             )
         refusals = [refusal for read in summary.logs for refusal in read.refusals]
-        _print_refusals(refusals, max_errors)
-        show(summary, _lines, json=json)
-    return ExitCode.PASS if on_bad_line == "exclude" else _exit_code(refusals)
+        return finish(summary, _sample_lines(summary), refusals)
+    _check_other(to, prepared, arm, log.id_path)
+    redact = prepared.redact
+    if to == "traces":
+        # Imported late: the exam may be missing, and only traces need it.
+        from gatemark.exams.runlog.import_traces import import_traces  # noqa: PLC0415
+
+        traces = import_traces(
+            files, tool=log.tool, output=output, redact=redact, exclude_bad=exclude_bad
+        )
+        return finish(traces, _trace_lines(traces), traces.refusals)
+    made = import_decisions(
+        files, tool=log.tool, output=output, redact=redact, exclude_bad=exclude_bad
+    )
+    return finish(made, _decision_lines(made), made.refusals)
 
 
-def _exit_code(refusals: Sequence[str]) -> int:
-    if not refusals:
+def _finish(
+    made: ImportSummary | DecisionsImported | TracesImported,
+    lines: Iterator[str],
+    refusals: Sequence[str],
+    *,
+    exclude_bad: bool,
+    max_errors: int,
+    json: bool,
+) -> int:
+    """Print refused rows and the summary; return the exit code."""
+    for refusal in refusals[:max_errors]:
+        say(f"gatemark: {one_line(refusal)}", err=True)
+    if len(refusals) > max_errors:
+        say(f"gatemark: and {len(refusals) - max_errors} more refused rows", err=True)
+    show(made, lambda _: lines, json=json)
+    if exclude_bad or not refusals:
         return ExitCode.PASS
     say(
         "gatemark: rows were refused, so nothing was written; "
-        "--on-bad-line exclude goes on without them",
+        "use --on-bad-line exclude to continue without them",
         err=True,
     )
     return ExitCode.BAD_INPUT
 
 
 def _check_other(to: str, prepared: Preparation, arm: str | None, id_path: str | None) -> None:
-    """Refuse options that are about samples only."""
+    """Raise UsageError for options that apply to samples only."""
     given = {
         "arm": arm,
         "id": id_path,
@@ -196,7 +197,7 @@ def _check_other(to: str, prepared: Preparation, arm: str | None, id_path: str |
     }
     for name, value in given.items():
         if value:
-            raise UsageError(f"--{name} is about samples and not about {to}")
+            raise UsageError(f"--{name} applies to samples, not to {to}")
 
 
 def _arm_lines(arms: Sequence[LogExperiment]) -> Iterator[str]:
@@ -222,14 +223,7 @@ def _trace_lines(made: TracesImported) -> Iterator[str]:
         yield "nothing was written"
 
 
-def _print_refusals(refusals: Sequence[str], limit: int) -> None:
-    for refusal in refusals[:limit]:
-        say(f"gatemark: {one_line(refusal)}", err=True)
-    if len(refusals) > limit:
-        say(f"gatemark: and {len(refusals) - limit} more refused rows", err=True)
-
-
-def _lines(summary: ImportSummary) -> Iterator[str]:
+def _sample_lines(summary: ImportSummary) -> Iterator[str]:
     for log in summary.logs:
         arm = f", arm {log.arm}" if log.arm else ""
         lines = [

@@ -24,14 +24,14 @@ from gatemark.packs.init import FAULTY_FILE, SOUND_LINE, write_starter
     nargs=2,
     type=(click.Choice(["promptfoo", "inspect"]), str),
     metavar="TOOL FILE",
-    help="Pack to make from what you have: a promptfoo config, or an Inspect log.",
+    help="Pack to make from an existing promptfoo config or Inspect log.",
 )
 def init_command(folder: str, ci: CiService | None, source: tuple[str, str] | None) -> None:
     """Write a pack to try, with its data and a CI snippet.
 
-    The candidate of the pack fails on purpose, and the last lines say how to mend it. Existing
-    files are never overwritten. With --ci, a folder that has a pack.yaml keeps it, and only the
-    workflow file is written.
+    The candidate of the pack fails on purpose, and the last lines say how to fix it. Existing files
+    are never overwritten. With --ci, a folder that has a pack.yaml keeps it, and only the workflow
+    file is written.
 
     With --from, the pack is made from prompts, providers, tests and assertions of promptfoo, or
     from the samples, model and scorers of an Inspect log. What cannot be converted is listed, here

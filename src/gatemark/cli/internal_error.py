@@ -1,4 +1,4 @@
-"""What a command does with an exception that nobody expected: it keeps it, and says where."""
+"""Handle an unexpected exception: save the traceback, and say where."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gatemark import __version__
 
 
 def internal_error_lines(error: Exception) -> tuple[str, str]:
-    """Keep the traceback in a file that only this user can read; returns what to tell."""
+    """Write the traceback to a file that only this user can read; return what to print."""
     report = secrets.token_hex(4)
     at = traceback.extract_tb(error.__traceback__)[-1]
     place = f"{'/'.join(Path(at.filename).parts[-3:])}:{at.lineno}"
@@ -36,4 +36,4 @@ def _kept(error: Exception, report: str) -> str:
             stream.write(told)
     except OSError as problem:
         return f"the details could not be written to {path}: {problem.strerror or problem}"
-    return f"the details are in {path}; look through them before you send them to anybody"
+    return f"the details are in {path}; check them for private data before you share them"

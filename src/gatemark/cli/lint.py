@@ -1,4 +1,4 @@
-"""``gatemark lint``: find problems of a pack before it runs."""
+"""``gatemark lint``: find problems in a pack before it runs."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from gatemark.workspace import Workspace
 def lint_command(pack: str, *, discordance: float | None, store: str, json: bool) -> int:
     """Check a pack before it runs.
 
-    Errors would stop a run (exit 2). Warnings name what would make its verdict worth little, such
-    as a margin that the data is too small to judge. Predictions say how often an equal and a
-    worse candidate would pass, fail or stay inconclusive.
+    Errors would stop a run (exit 2). Warnings name what would make its verdict weak, such as a
+    margin that is too small for the amount of data. Predictions say how often an equal and a worse
+    candidate would pass, fail or stay inconclusive.
 
     \b
     Example:

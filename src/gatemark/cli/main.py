@@ -1,4 +1,4 @@
-"""The ``gatemark`` command: load one verb, and turn errors into exit codes."""
+"""The ``gatemark`` command: import one subcommand, and turn errors into exit codes."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
 EPILOG = """\b
 Exit codes: 0 pass or done, 1 failed or refused, 2 bad input, 3 inconclusive, 4 does not verify,
 5 internal error.
-Every option has an environment twin, such as GATEMARK_STORE."""
+Every option has an environment variable, such as GATEMARK_STORE."""
 
 
 @click.group(
@@ -243,7 +243,7 @@ def _complain(*lines: str) -> None:
 
 
 def _give_up_output() -> None:
-    """Redirect closed standard output, so that the interpreter does not complain at exit."""
+    """Redirect closed standard output, so that the interpreter reports no error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

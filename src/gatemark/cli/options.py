@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 Verbs = Mapping[str, tuple[str, str]]
-"""Each command's module and its summary, which is the first line of its help."""
+"""The module and summary of each command; the summary is the first line of its help."""
 
 
 class LazyGroup(click.Group):
-    """Commands from a table. The command ``verb`` of a module is called ``verb_command``."""
+    """A group whose commands are listed in a table; ``verb`` is defined as ``verb_command``."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class LazyGroup(click.Group):
         self.verbs = verbs
         self.sections = dict(sections or {})
         listed = {verb for section in self.sections.values() for verb in section}
-        # A command that no section names is still listed.
+        # List commands that belong to no section, too.
         if others := [verb for verb in verbs if verb not in listed]:
             self.sections["Other commands" if listed else "Commands"] = others
 
@@ -76,7 +76,7 @@ R = TypeVar("R")
 
 
 class OptionDecorator(Protocol):
-    """What ``click.option`` returns: it adds one option to a function."""
+    """The type of ``click.option(…)``: it adds one option to a function."""
 
     def __call__(self, function: F, /) -> F:
         """Return the function, with the option added."""
@@ -86,8 +86,8 @@ class OptionGroup(Generic[G]):
     """Options that a command takes together, as one positional parameter.
 
     Each keyword names a parameter of ``build``; its value is the decorator that adds the option.
-    The option keeps its own name, and with it its environment variable. With several groups, the
-    one next to the function comes first.
+    The option keeps its own name and environment variable. With several groups, the one next to the
+    function comes first.
     """
 
     def __init__(self, build: Callable[..., G], **options: OptionDecorator) -> None:
@@ -114,15 +114,15 @@ _DECIMAL: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | r
 
 
 def read_waivers(path: str | None) -> tuple[Waiver, ...]:
-    """The waivers of ``--waivers``; none when no file is named."""
-    # Other verbs that share options do without YAML.
+    """Return the waivers of ``--waivers``; none if no file is named."""
+    # Imported late: other commands do not need YAML.
     from gatemark.evidence.settings_file import read_settings, waivers_from  # noqa: PLC0415
 
     return waivers_from(read_settings(path, MAX_WAIVER_BYTES), path) if path else ()
 
 
 class FiniteRange(click.FloatRange):
-    """A number within bounds, in plain digits; NaN, which no bound excludes, is refused too.
+    """A finite number within bounds, in plain digits; NaN is refused.
 
     ``hint`` is added to the message about a number that does not fit.
     """
@@ -150,7 +150,7 @@ class FiniteRange(click.FloatRange):
             and isinstance(value, str)
             and re.search("[1-9]", value.lower().partition("e")[0])
         ):
-            self.fail(f"{value!r} is too small to be told from 0.", param, ctx)
+            self.fail(f"{value!r} is too small: it rounds to 0.", param, ctx)
         try:
             number = float(super().convert(number, param, ctx))
         except click.BadParameter as error:
@@ -161,7 +161,7 @@ class FiniteRange(click.FloatRange):
 
 
 class MomentParam(click.ParamType[datetime]):
-    """A moment in UTC, such as 2026-03-01T00:00:00Z."""
+    """A point in time in UTC, such as 2026-03-01T00:00:00Z."""
 
     name = "moment"
 
@@ -173,7 +173,7 @@ class MomentParam(click.ParamType[datetime]):
         try:
             found = datetime.fromisoformat(str(value))
         except ValueError:
-            self.fail(f"expected a moment such as 2026-03-01T00:00:00Z, got {value!r}.", param, ctx)
+            self.fail(f"expected a time such as 2026-03-01T00:00:00Z, got {value!r}.", param, ctx)
         if found.tzinfo is None:
             self.fail(f"{value!r} needs a time zone, such as Z for UTC.", param, ctx)
         return found.astimezone(UTC)
@@ -186,7 +186,7 @@ now_option = click.option(
     "--now",
     type=MOMENT,
     metavar="T",
-    help="Moment to act at, in ISO 8601 with a time zone (default: the current time).",
+    help="Time to act at, in ISO 8601 with a time zone (default: the current time).",
 )
 actor_option = click.option(
     "--actor",

@@ -41,7 +41,7 @@ def list_command(limit: int, store: str, json: bool) -> None:
     lines = Workspace(store=store).existing_results().lines(limit)
     show(lines, _lines, json=json)
     if not lines and not json:
-        say("no sealed results yet; 'gatemark score agreement --seal' makes one", err=True)
+        say("no sealed results yet; 'gatemark run PACK' creates one", err=True)
 
 
 def _lines(lines: Sequence[ResultLine]) -> Iterator[str]:
@@ -77,13 +77,13 @@ def show_command(reference: str, store: str, json: bool) -> None:
 @click.option(
     "--sarif",
     metavar="FILE",
-    help="SARIF file to write, for code scanning: one entry per rule that does not hold.",
+    help="SARIF file to write, for code scanning: one entry per failed rule.",
 )
 @click.option(
     "--source",
     "--sarif-source",
     metavar="PATH",
-    help="With --sarif: file in the repository to show the entries at, such as the pack.",
+    help="With --sarif: repository file that the entries point to, such as the pack.",
 )
 @store_option
 @output_option
@@ -113,7 +113,7 @@ def report_command(
 
 
 def find_result(reference: str, store: str) -> Result:
-    """Return the result in a JSON file of this name, or else the one of this id in the store."""
+    """Return the result in a JSON file of this name, or the result with this id in the store."""
     path = Path(reference)
     if path.is_file():
         return result_in_file(path)

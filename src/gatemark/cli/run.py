@@ -51,9 +51,9 @@ def call_progress() -> Iterator[OnProgress]:
 
 
 class PlainLines:
-    """Progress for logs: the first line after a few seconds, and one when an arm is done.
+    """Progress for logs: a line after a few seconds, then regularly, and one when an arm is done.
 
-    A run that is over within seconds prints nothing.
+    A run that takes only seconds prints nothing.
     """
 
     def __init__(self, clock: Callable[[], float], write: Callable[[str], None]) -> None:
@@ -64,7 +64,7 @@ class PlainLines:
         self._shown: set[str] = set()
 
     def update(self, name: str, progress: RunProgress) -> None:
-        """Take note of progress; print it when it is time to."""
+        """Record progress, and print it when it is time."""
         now = self._clock()
         began = self._began.setdefault(name, now)
         is_over = progress.done >= progress.total
@@ -76,7 +76,7 @@ class PlainLines:
 
 
 def described(progress: RunProgress, seconds: float) -> str:
-    """Return totals, rate, counts and the time left as text."""
+    """Return totals, rate, counts and remaining time as text."""
     parts = [f"{progress.done} of {progress.total}"]
     called = progress.done - progress.cached
     rate = called / seconds if seconds > 0 else 0.0
@@ -90,7 +90,7 @@ def described(progress: RunProgress, seconds: float) -> str:
 
 
 def counts(progress: RunProgress) -> str:
-    """Return how many calls passed, failed, went wrong and were repeated."""
+    """Return how many calls passed, failed, errored and were repeated."""
     text = f"{progress.error} errors, {progress.retry} retries"
     if progress.passed is None:
         text = f"{progress.ok} ok, {text}"
@@ -200,8 +200,8 @@ waiver_options = OptionGroup(
 @click.option(
     "--answered-at",
     type=MomentParam(),
-    help="Time at which recorded answers or evidence files were made, where they do not say. "
-    "The result names you as the one who states it.",
+    help="Time at which recorded answers or evidence files were made, if they do not say. "
+    "The result names you as the source.",
 )
 @click.option(
     "--against", metavar="ASSET@VERSION", help="Registered version that you vouch the baseline is."
@@ -231,11 +231,11 @@ def run_command(
 ) -> int:
     """Run a pack: answer, score, judge, seal.
 
-    Both arms answer every item; errors stay in the count. Exit 0 pass, 1 fail, 2 bad input,
-    3 could not be judged. Stopping with Ctrl-C seals nothing; --resume goes on.
+    Both arms answer every item; errors are counted. Exit 0 pass, 1 fail, 2 bad input, 3 could not
+    be judged. Ctrl-C seals nothing; continue with --resume.
 
-    A pack with a matrix has several candidates: each gets a result of its own, and one table shows
-    them all. Exit 0 when all of them pass (--need any: at least one).
+    A pack with a matrix has several candidates: each gets its own result, and one table shows them
+    all. Exit 0 if all of them pass (--need any: at least one).
 
     \b
     Examples:
@@ -256,7 +256,7 @@ def run_command(
         answered_at=answered_at,
     )
     if cells or has_matrix(pack):
-        # Few packs have several candidates.
+        # Imported late: few packs have several candidates.
         from gatemark.packs.matrix import run_matrix  # noqa: PLC0415
 
         with _calls() as progress:
@@ -280,7 +280,7 @@ def run_command(
 
 @contextmanager
 def _calls() -> Iterator[OnProgress]:
-    # What a Python target prints must not get between a script and the JSON document.
+    # Keep the prints of a Python target out of the JSON document on standard output.
     with call_progress() as progress, redirect_stdout(sys.stderr):
         yield progress
 
@@ -290,7 +290,7 @@ def _notice(notice: str) -> None:
 
 
 def _show_matrix(reports: Reports, ran: MatrixRun) -> int:
-    """Write and print a matrix; returns the exit code of its verdict."""
+    """Write and print a matrix; return the exit code of its verdict."""
     from gatemark.packs.matrix_report import matrix_report, render_text, renderers  # noqa: PLC0415
 
     report = matrix_report(ran)
@@ -317,10 +317,10 @@ def gate_command(
 ) -> int:
     """Judge recorded evidence again by a pack; calls no target.
 
-    The answers stay as old as they are: a promotion that needs fresh ones needs 'gatemark run'.
+    The answers keep their age: a promotion that needs fresh ones needs 'gatemark run'.
 
-    The pack may differ from the one that made RESULT in rules, weights, floors and scorers, but
-    not in its data: other data cannot be compared (exit 3).
+    The pack may differ from the pack of RESULT in rules, weights, floors and scorers, but not in
+    its data: other data cannot be compared (exit 3).
 
     \b
     Example:
@@ -342,12 +342,12 @@ def _names(workspace: Workspace, **versions: str | None) -> dict[str, AssetRef]:
 
 
 def _baseline(text: str | None) -> dict[str, str] | str | None:
-    """Return a target for a file that is there; anything else names a sealed result."""
+    """Return a target for an existing file; anything else names a sealed result."""
     if text is None or text.startswith("sha256:") or not Path(text).exists():
         return text
     return _recorded(text)
 
 
 def _recorded(path: str) -> dict[str, str]:
-    """Return a target that answers from a file, relative to this folder and not to the pack."""
+    """Return a target that answers from a file, relative to the current folder."""
     return {"recorded": str(Path(path).resolve())}

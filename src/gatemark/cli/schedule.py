@@ -43,7 +43,7 @@ plan_options = OptionGroup(
 alerts_option = click.option(
     "--alerts",
     metavar="FILE",
-    help="Alert sinks (YAML), also for the drift probes that are run.",
+    help="Alert sinks (YAML), also used by scheduled drift probes.",
 )
 
 
@@ -100,11 +100,11 @@ def tick(
     store: str,
     json: bool,
 ) -> None:
-    """Run what is due now, once; made to be called by cron.
+    """Run what is due now, once; meant to be called by cron.
 
-    What is due depends on the schedules, the runs on record and the moment alone. Two ticks at
-    once share the work: each occasion is claimed by one of them. Missed occasions become one run
-    and are recorded.
+    What is due depends only on the schedules, the recorded runs and the time. Concurrent ticks
+    share the work: each occasion is claimed by one of them. Missed occasions become one run and are
+    recorded.
 
     \b
     Examples:
@@ -189,9 +189,9 @@ def run(
     "--idempotency-key",
     "identity",
     required=True,
-    help="Idempotency key; a known key changes nothing.",
+    help="Idempotency key; a repeated key changes nothing.",
 )
-@click.option("--asset", help="Asset that it is about.")
+@click.option("--asset", help="Asset concerned.")
 @now_option
 @store_option
 def fire_(
@@ -205,7 +205,7 @@ def fire_(
     """
     workspace = Workspace(store=store)
     fresh = fire(workspace, kind, identity, asset=asset, now=now or workspace.clock())
-    say("noted" if fresh else "known already")
+    say("recorded" if fresh else "already recorded")
 
 
 def worker_name() -> str:

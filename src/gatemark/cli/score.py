@@ -1,4 +1,4 @@
-"""``gatemark score``: one subcommand per exam, made from what the exam declares."""
+"""``gatemark score``: one subcommand per exam, built from its declaration."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ class NamedFile(click.ParamType[tuple[str, str]]):
         if not (found and name and path):
             self.fail(f"expected NAME=FILE, got {value!r}", param, ctx)
         if name in self._taken:
-            self.fail(f"{name} has an option of its own", param, ctx)
+            self.fail(f"{name} has its own option", param, ctx)
         return name, path
 
 
 def file_parameters(roles: Sequence[EvidenceRole]) -> Iterator[Decorator]:
-    """An argument or an option per role."""
+    """Yield an argument or an option per role."""
     taken = frozenset(role.name for role in roles if not role.named)
     for role in roles:
         if role.positional:
@@ -91,7 +91,7 @@ def file_parameters(roles: Sequence[EvidenceRole]) -> Iterator[Decorator]:
 
 
 def files_of(roles: Sequence[EvidenceRole], given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Every file that was given, with its role or, where it brings one, its own name."""
+    """Return every file that was given, with its role or its own name."""
     files: list[tuple[str, str]] = []
     for role in roles:
         value = given[role.name]
@@ -108,7 +108,7 @@ def files_of(roles: Sequence[EvidenceRole], given: Mapping[str, Any]) -> list[tu
 
 
 def struct_options(struct: type[msgspec.Struct]) -> Iterator[Decorator]:
-    """An option per field that the command line can hold."""
+    """Yield an option per field that fits on the command line."""
     hints = get_type_hints(struct, include_extras=True)
     for field in msgspec.structs.fields(struct):
         default = None if field.default is NODEFAULT else field.default
@@ -151,7 +151,7 @@ def _option(name: str, hint: object, default: object) -> Decorator | None:
 def _numbers_by_name(
     ctx: click.Context, param: click.Parameter, given: Sequence[str]
 ) -> dict[str, float]:
-    """Return numbers by name; refuse a name that comes twice."""
+    """Return numbers by name; raise for a repeated name."""
     found: dict[str, float] = {}
     for text in given:
         name, equals, number = text.partition("=")
@@ -163,7 +163,7 @@ def _numbers_by_name(
 
 
 def _unwrapped(hint: object) -> tuple[object, Meta | None]:
-    """The type without ``None`` and without annotations, and what they say."""
+    """Return the type without ``None`` and annotations, and the annotation's metadata."""
     meta = None
     while get_origin(hint) is Annotated:
         hint, *notes = get_args(hint)
@@ -180,7 +180,7 @@ def _click_type(
     hint: object, meta: Meta | None, extra: Mapping[str, Any]
 ) -> click.ParamType[object] | None:
     if get_origin(hint) is Literal:
-        # Numbers are versions of rules, which nobody chooses.
+        # Integer literals are versions of rules, which users do not choose.
         words = get_args(hint)
         return click.Choice(words) if all(isinstance(word, str) for word in words) else None
     low = extra.get("low", meta.ge if meta else None)
@@ -195,7 +195,7 @@ def _click_type(
 
 
 class ScoreGroup(click.Group):
-    """A group whose commands are the exams; each is loaded only when it is called."""
+    """A group whose commands are the exams; each is imported when it is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -213,7 +213,7 @@ def score_command() -> None:
 
 
 def score_command_of(verb: ScoreVerb) -> click.Command:
-    """The command of one exam."""
+    """Return the command of one exam."""
     function: Any = partial(_run, verb)
     for decorator in reversed([*_decorators(verb)]):
         function = decorator(function)
@@ -253,9 +253,7 @@ def _decorators(verb: ScoreVerb) -> list[Decorator]:
         *((True, report_file_option(one)) for one in verb.report_files),
         (
             "seal" in has,
-            click.option(
-                "--seal", is_flag=True, help="Keep the result and its evidence in the store."
-            ),
+            click.option("--seal", is_flag=True, help="Store the result and its evidence."),
         ),
         (
             "cache" in has,
@@ -264,7 +262,7 @@ def _decorators(verb: ScoreVerb) -> list[Decorator]:
                 "--cache-facts/--no-cache-facts",
                 default=True,
                 show_default=True,
-                help="Keep the facts of large files in the store and score from them next time.",
+                help="Store the facts of large files, and score from them next time.",
             ),
         ),
         ("seal" in has, click.option("--title", help="Title of the result.")),
@@ -280,7 +278,7 @@ def _decorators(verb: ScoreVerb) -> list[Decorator]:
 
 
 def report_file_option(file: ReportFile) -> Decorator:
-    """The option that names where a further report goes."""
+    """Return the option that names the file of a further report."""
     return click.option(f"--{file.name}", metavar="FILE", help=file.help)
 
 
@@ -322,7 +320,7 @@ def _run(verb: ScoreVerb, /, **given: Any) -> int:
 
 
 def show_report(report: ScoreReport, places: dict[ReportFile, str], *, as_json: bool) -> int:
-    """Write the further reports, print the document or its text, and return the exit code."""
+    """Write the further reports, print the document or its text; return the exit code."""
     for file, place in places.items():
         target = Path(place)
         write_attachments(str(target.parent), {target.name: file.render(report.document)})

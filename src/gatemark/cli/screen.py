@@ -1,4 +1,4 @@
-"""What a command prints and writes: JSON or text, report files, progress on a terminal."""
+"""The output of commands: JSON or text, report files, progress on a terminal."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ T = TypeVar("T")
 
 
 def say(words: object = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print words. Controls and bidi marks, of file names for example, are spelled out."""
+    """Print text, with control and bidirectional characters escaped."""
     click.echo(visible(str(words)), err=err, nl=nl)
 
 
 def put(data: str | bytes) -> None:
-    """Print data as it is, for files and pipes; what drives a terminal is spelled out on one."""
+    """Print data unchanged to files and pipes; on a terminal, escape control characters."""
     if sys.stdout.isatty():
         data = visible(data if isinstance(data, str) else data.decode("utf-8", "surrogateescape"))
     click.echo(data, nl=False)
 
 
 def print_json(document: object) -> None:
-    """Print one JSON document; a result as it is sealed, so that its id can be derived again."""
+    """Print one JSON document; a result exactly as sealed, so that its id can be recomputed."""
     told = plain(document) if isinstance(document, Result) else document
     click.echo(visible_json(json_text(told)))
 
@@ -44,9 +44,9 @@ def print_json(document: object) -> None:
 def show(
     found: T, text: Callable[[T], str | Iterable[str]], *, json: bool, is_styled: bool = False
 ) -> None:
-    """Print a value as one JSON document, or as the text or lines that ``text`` makes of it.
+    """Print a value as one JSON document, or as the text or lines that ``text`` returns.
 
-    Styled text has colours; whoever styles it cleans the words first.
+    Styled text has colours; the function that styles it must escape it first.
     """
     if json:
         print_json(found)
@@ -61,7 +61,7 @@ def show(
 
 
 def wants_color() -> bool:
-    """Tell whether standard output is a terminal and ``NO_COLOR`` is not set."""
+    """Return whether standard output is a terminal and ``NO_COLOR`` is not set."""
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
@@ -132,13 +132,13 @@ def _tenths(title: str) -> Progress:
 
 
 class Outputs(msgspec.Struct, frozen=True):
-    """``-o`` and ``--json`` of a command that makes one document."""
+    """``-o`` and ``--json`` of a command that produces one document."""
 
     files: tuple[str, ...]
     json: bool
 
     def write(self, renderers: Mapping[str, Callable[[], bytes]]) -> None:
-        """Write every file by the renderer of its extension."""
+        """Write every file with the renderer of its extension."""
         write_documents(self.files, renderers)
 
     def show(
@@ -149,7 +149,7 @@ class Outputs(msgspec.Struct, frozen=True):
 
 
 def output_options(*extensions: str) -> OptionGroup[Outputs]:
-    """``-o`` for these extensions, and ``--json``; other extensions are refused at once."""
+    """Return ``-o`` for these extensions, and ``--json``; other extensions are refused."""
 
     def build(files: tuple[str, ...], json: bool) -> Outputs:
         check_extensions(files, extensions)
@@ -170,7 +170,7 @@ def output_options(*extensions: str) -> OptionGroup[Outputs]:
 
 @contextmanager
 def optional_import(extra: str, needed_by: str = "a .html report needs") -> Iterator[None]:
-    """Import what an extra of the package brings, or say which extra to install."""
+    """Import modules of an optional extra; raise UsageError with the extra to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -180,23 +180,23 @@ def optional_import(extra: str, needed_by: str = "a .html report needs") -> Iter
 
 
 class Reports(msgspec.Struct, frozen=True):
-    """``-o`` and ``--json`` of a command that makes a result."""
+    """``-o`` and ``--json`` of a command that produces a result."""
 
     files: tuple[str, ...]
     json: bool
 
     def show(self, result: Result) -> int:
-        """Write and print a result; returns the exit code of its verdict."""
+        """Write and print a result; return the exit code of its verdict."""
         self.write(result)
         return self.print(result)
 
     def write(self, result: Result, summary: Mapping[str, object] | None = None) -> None:
-        """Write the report files; ``.json`` is the summary of an exam that has one."""
+        """Write the report files; ``.json`` is the summary, if the exam has one."""
         if self.files:
             write_reports(result, self.files, summary=summary)
 
     def print(self, result: Result, summary: Mapping[str, object] | None = None) -> int:
-        """Print a result; returns the exit code of its verdict."""
+        """Print a result; return the exit code of its verdict."""
         if self.json:
             print_json(result if summary is None else summary)
         else:

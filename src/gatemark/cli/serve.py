@@ -1,4 +1,4 @@
-"""``gatemark serve``: the page and its interface over a store."""
+"""``gatemark serve``: the web page and API of a store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ settings_options = OptionGroup(
         "trusted_proxies",
         multiple=True,
         metavar="ADDRESS",
-        help="Address or network of a proxy whose X-Forwarded-For is believed (default: this "
+        help="Address or network of a trusted proxy that sets X-Forwarded-For (default: this "
         "machine). Repeatable.",
     ),
     public_url=click.option(
@@ -76,8 +76,8 @@ settings_options = OptionGroup(
 def serve_command(settings: ServerSettings, *, linked: str | None, store: str) -> int:
     """Serve the page: dashboards, approvals, runs, the ledger.
 
-    At the first start it prints a link that makes you the admin; it works once. Listens on this
-    machine only; other addresses need TLS, or a proxy that speaks it. Needs gatemark[server].
+    The first start prints a link that makes you the admin; it works once. Listens on this machine
+    only; other addresses need TLS, or a proxy that provides it. Needs gatemark[server].
 
     \b
     Examples:

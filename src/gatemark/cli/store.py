@@ -31,8 +31,8 @@ def store_command() -> None:
 def info_command(store: str, json: bool) -> None:
     """Show the place, layout and size of a store.
 
-    The layout is the set of tables in the database. Works with any layout, also with one that is
-    too old or too new for this build, and changes nothing.
+    The layout is the set of tables in the database. Works with any layout, even one that is too old
+    or too new for this version, and changes nothing.
 
     \b
     Examples:
@@ -59,8 +59,8 @@ def upgrade_command(
 ) -> int:
     """Bring a store to the newest layout.
 
-    Makes a backup first. Nothing else changes the layout of a store. The upgrade is one
-    transaction: when it is interrupted, the store is as before. The backup of a SQLite store is a
+    Makes a backup first. No other command changes the layout of a store. The upgrade is one
+    transaction: if it is interrupted, the store is unchanged. The backup of a SQLite store is a
     copy of its database; blobs are files that an upgrade never touches. Stop servers and jobs that
     use the store first: an older Gatemark may not know the new layout.
 
@@ -87,11 +87,11 @@ def upgrade_command(
 def backup_command(file: str, store: str, json: bool) -> None:
     """Write a whole store into one new file.
 
-    The file holds every table and every blob, and can be restored into SQLite or PostgreSQL. It is
-    read back and checked before it gets its name. A store whose chain or blobs do not verify is
-    refused (exit code 4). The file also holds the password hashes, sign-in links and token hashes
-    of people's accounts: it is as secret as the store, and only you can read it (mode 0600).
-    Private keys, caches and journals of unfinished runs are not part of it.
+    The file contains every table and every blob, and can be restored into SQLite or PostgreSQL. It
+    is read back and checked before it gets its name. A store whose chain or blobs do not verify is
+    refused (exit 4). The file also contains the password hashes, sign-in links and token hashes of
+    accounts: it is as secret as the store, and only you can read it (mode 0600). It does not
+    contain private keys, caches or journals of unfinished runs.
 
     \b
     Examples:
@@ -108,12 +108,12 @@ def backup_command(file: str, store: str, json: bool) -> None:
 @store_option
 @json_option
 def restore_command(file: str, store: str, json: bool) -> None:
-    """Make a store from a backup, in a place that holds none.
+    """Create a store from a backup.
 
     --store names the place: a folder that is empty or does not exist, or a PostgreSQL database
-    without a store. The file's digests are checked first and the ledger's chain last; a damaged
-    file is refused with exit code 4, a place that is taken with 1, and nothing is left behind. The
-    store gets the layout that it had, and the people, password hashes and tokens that it had.
+    without a store. The file's digests are checked first and the ledger's chain last. A damaged
+    file is refused with exit 4, a place that is taken with exit 1, and nothing is left behind. The
+    store keeps its layout, people, password hashes and tokens.
 
     \b
     Examples:

@@ -31,9 +31,9 @@ def validate_command(
 ) -> int:
     """Check evidence files line by line.
 
-    Reads JSON Lines, plain or packed with gzip or zstd, and single JSON documents; '-' is
-    standard input. Where the records of a file depend on each other, as in traces and run logs,
-    the rules across them are checked too.
+    Reads JSON Lines, plain or compressed with gzip or zstd, and single JSON documents; '-' is
+    standard input. If the records of a file depend on each other, as in traces and run logs, the
+    rules across them are checked too.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``gatemark view``: look at one result or log in a browser."""
+"""``gatemark view``: show one result or log in a browser."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAMILY: Final = RESULT_FORMAT.partition("/")[0] + "/"
 
 @click.command("view")
 @click.argument("subject", metavar="RESULT|FILE")
-@click.option("--arm", metavar="NAME|NUMBER", help="Experiment of FILE to read, where it has some.")
+@click.option("--arm", metavar="NAME|NUMBER", help="Experiment to read from a FILE with several.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -47,7 +47,7 @@ def view_command(
     file, or a log of a tool that 'gatemark import' reads. The seal of a result is checked first.
 
     Listens on this machine only, on a free port. The printed link works once, for the browser that
-    opens it first. Ctrl-C ends it. Needs gatemark[report].
+    opens it first. Ctrl-C stops it. Needs gatemark[report].
 
     \b
     Examples:
@@ -65,7 +65,7 @@ def view_command(
 
     def tell(link: str) -> None:
         say(f"{subject}: {link}")
-        say("The link works once, on this machine. Ctrl-C ends it.", err=True)
+        say("The link works once, on this machine. Press Ctrl-C to stop.", err=True)
         if not no_open and _has_screen():
             webbrowser.open(link)
 
@@ -73,7 +73,7 @@ def view_command(
 
 
 def _subject(subject: str, store: str, log: ForeignLog, arm: str | None) -> Subject:
-    """What to show: a file if there is one of this name, else a result of the store."""
+    """Return what to show: an existing file of this name, or a result of the store."""
     path = Path(subject)
     if not path.exists():
         if path.suffix or len(path.parts) > 1:
@@ -93,7 +93,7 @@ def _subject(subject: str, store: str, log: ForeignLog, arm: str | None) -> Subj
 
 
 class _Head(msgspec.Struct):
-    """The members that tell documents of Gatemark from logs."""
+    """The members that distinguish Gatemark documents from logs."""
 
     schema: str = ""
     verdict: str | None = None
@@ -102,7 +102,7 @@ class _Head(msgspec.Struct):
 
 
 def _known_document(path: Path) -> Subject | None:
-    """A result or a comparison in a JSON file; None where the file is something else."""
+    """Return a result or a comparison in a JSON file, or None for any other file."""
     try:
         if path.stat().st_size > MAX_RESULT_BYTES:
             return None
@@ -128,7 +128,7 @@ def _known_document(path: Path) -> Subject | None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser would open in a window, and not take over the terminal."""
+    """Return whether a browser would open in a window instead of taking over the terminal."""
     if not sys.stdout.isatty():
         return False
     if sys.platform in ("darwin", "win32"):

@@ -1,1 +1,1 @@
-"""Synthetic data for the demo, and the script that makes it."""
+"""The demo: synthetic data, and the scripts that play it."""

@@ -1,7 +1,7 @@
-"""The demo of drift: an enabled asset gets worse day by day, and is demoted automatically.
+"""The drift demo: an enabled asset gets worse day by day and is demoted automatically.
 
 Everything is real: a pack is run and sealed, people promote on it, points are pushed, probes act.
-Only the clock is the demo's own.
+Only the clock is simulated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ASSET: Final = "parcel-desk"
 VERSION: Final = "1.0.0"
 METRIC: Final = "golden_accuracy"
 POLICY: Final = DriftPolicy(on_breach="stop")
-"""There is no earlier version to fall back to, and the demo shows a demotion all the same."""
+"""Demote even without an earlier version to fall back to."""
 HEALTHY_DAYS: Final = 20
 ITEMS: Final = 240
 RATE: Final = 0.98
@@ -54,7 +54,7 @@ PEOPLE: Final[dict[str, tuple[Role, ...]]] = {
 
 
 class DriftStep(msgspec.Struct, frozen=True):
-    """One act of the demo: what was planned, what came of it, and a line that tells it."""
+    """One step of the demo: the planned outcome, the actual one, and a line about it."""
 
     name: str
     planned: str
@@ -63,12 +63,12 @@ class DriftStep(msgspec.Struct, frozen=True):
 
     @property
     def is_astray(self) -> bool:
-        """Whether it went otherwise than planned."""
+        """Whether the outcome differs from the plan."""
         return self.planned != self.found
 
 
 class _Clock:
-    """A clock that only moves when it is told to."""
+    """A clock that moves only when it is set."""
 
     def __init__(self, start: datetime) -> None:
         self.start = self.now = start
@@ -77,18 +77,18 @@ class _Clock:
         return self.now
 
     def to_day(self, day: int) -> None:
-        """The start of a day, which is the end of the one before."""
+        """Move to the start of a day, which is the end of the previous one."""
         self.now = max(self.now, self.start + timedelta(days=day))
 
     def on(self) -> None:
-        """A minute later."""
+        """Move on by a minute."""
         self.now += timedelta(minutes=1)
 
 
 def demo_drift(folder: Path, store: str, start: datetime) -> Iterator[DriftStep]:
-    """Enabled, drifting, warned, breached, demoted, refused, examined anew, back.
+    """Play the drift demo: enable, drift, warn, breach, demote, refuse, run again, re-enable.
 
-    The days of its clock begin at ``start``, which is the start of a day.
+    Its clock begins at ``start``, the start of a day.
     """
     clock = _Clock(start)
     workspace = Workspace(store=store, actor="demo", clock=clock)
@@ -110,7 +110,7 @@ def _write_pack(folder: Path) -> Path:
 
 
 def _enable(workspace: Workspace, clock: _Clock, pack: Path) -> Result:
-    """The first version: examined, registered, voted for, enabled."""
+    """Run the pack on the first version, register it, approve it and enable it."""
     for person, roles in PEOPLE.items():
         act(workspace, GrantRoles(actor=ADA, person=person, roles=roles))
     result = run_pack(workspace, str(pack), RunChoices())
@@ -137,14 +137,14 @@ def _promote(workspace: Workspace, clock: _Clock, to: Stage, actor: str, *cites:
 
 
 def _live(workspace: Workspace, clock: _Clock, folder: Path, first: int, count: int) -> DriftSignal:
-    """Days in which nothing happens; the last signal."""
+    """Play uneventful days and return the last signal."""
     for day in range(first, first + count):
         found = _day(workspace, clock, folder, day, RATE)
     return _signal(found)
 
 
 def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: float) -> ProbeReport:
-    """One day of golden items, pushed when it is over, and probed."""
+    """Push one day of golden items when it is over, and probe."""
     clock.to_day(day + 1)
     draw = random.Random(SEED * 1000 + day)  # noqa: S311 - a demo, not a secret
     point = {
@@ -162,7 +162,7 @@ def _day(workspace: Workspace, clock: _Clock, folder: Path, day: int, rate: floa
 
 
 def _decline(workspace: Workspace, clock: _Clock, folder: Path) -> Iterator[DriftStep]:
-    """It gets worse every day: a warning first, then a breach."""
+    """Let quality fall day by day: first a warning, then a breach."""
     waiting = [("warning", "WARN", "enabled"), ("breach", "BREACH", "demoted")]
     for late in range(MOST_DAYS):
         found = _day(workspace, clock, folder, HEALTHY_DAYS + late, RATE - FALL * (late + 1))
@@ -179,7 +179,7 @@ def _decline(workspace: Workspace, clock: _Clock, folder: Path) -> Iterator[Drif
 
 
 def _return(workspace: Workspace, clock: _Clock, pack: Path, first: Result) -> Iterator[DriftStep]:
-    """Back only by a fresh result: the old one is refused, a new run is accepted."""
+    """Enable again: the old result is refused, a new run is accepted."""
     _promote(workspace, clock, "evaluating", "ann")
     try:
         _promote(workspace, clock, "eligible", "eve", first.id)

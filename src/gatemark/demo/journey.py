@@ -1,4 +1,4 @@
-"""The demo: the bundled synthetic data walked through the whole workspace."""
+"""The demo: run the bundled synthetic data through every stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAIRS = {
 
 
 class DemoStep(msgspec.Struct, frozen=True):
-    """One act of the demo: what was judged, how it should end, and where its report lies."""
+    """One step of the demo: what was judged, the planned verdict, and the path of its report."""
 
     name: str
     planned: str
@@ -37,7 +37,7 @@ class DemoStep(msgspec.Struct, frozen=True):
 
 
 class DemoClock:
-    """A clock that goes when it is told to, and a little whenever it is read."""
+    """A clock that moves when it is set, and a little on every read."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -48,20 +48,20 @@ class DemoClock:
 
 
 def new_store(folder: Path) -> str:
-    """The place of an empty store in the folder; the one of an earlier demo is removed.
+    """Return the path of an empty store in the folder; a store of an earlier demo is removed.
 
-    A store that no demo made is never touched.
+    A store that the demo did not create is never touched.
     """
     store, mark = folder / "store", folder / MARK
     if store.exists() and not mark.exists():
-        raise RefusedError(f"{store} was not made by the demo; choose another folder")
+        raise RefusedError(f"{store} was not created by the demo; choose another folder")
     shutil.rmtree(store, ignore_errors=True)
     write_whole(mark, [b"gatemark demo may replace the store beside this file\n"])
     return str(store)
 
 
 def run_demo(folder: Path, store: str, start: datetime) -> Iterator[DemoStep]:
-    """Two exams; each has a baseline that passes and a candidate that fails as planted."""
+    """Run two exams, each with a baseline that passes and a candidate that fails as planned."""
     workspace = Workspace(store=store, actor="demo", clock=DemoClock(start))
     for arm in PAIRS:
         yield _agreement(workspace, folder, arm)

@@ -1,6 +1,6 @@
-"""The demo's second half: two people take a change through shadow and canary, and one is refused.
+"""The demo's second half: two people take a change through shadow and canary, with refusals.
 
-Everything is real, except for the clock, which runs as fast as it is told to.
+Everything is real except the clock, which is simulated.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ WINDOW: Final = timedelta(minutes=15)
 
 
 class LifecycleAct(msgspec.Struct, frozen=True):
-    """One act of the demo: what was tried, what the ledger says of it, and whether it was refused.
+    """One step of the demo: its title, its ledger entries, and whether it was refused.
 
-    ``planned`` says whether it ended as it should.
+    ``planned`` says whether it ended as planned.
     """
 
     title: str
@@ -55,7 +55,7 @@ class LifecycleAct(msgspec.Struct, frozen=True):
 
 
 class Stagehand:
-    """Two people, one asset and a clock; knows how to say things briefly."""
+    """Two people, one asset and a clock, with shortcuts for the steps of the demo."""
 
     def __init__(self, folder: Path, store: str, start: datetime) -> None:
         self.clock = DemoClock(start)
@@ -66,7 +66,7 @@ class Stagehand:
         write_starter(self.pack)
 
     def play(self, title: str, *commands: Command, refuse: bool = False) -> LifecycleAct:
-        """Carry commands out; with ``refuse``, the last one is meant to be refused."""
+        """Run commands; with ``refuse``, the last one is expected to be refused."""
         lines: list[str] = []
         for command in commands:
             try:
@@ -77,7 +77,7 @@ class Stagehand:
         return LifecycleAct(title, tuple(lines), planned=not refuse)
 
     def tell(self, title: str, *done: CommandResult) -> LifecycleAct:
-        """What was done already, as an act."""
+        """Return steps that were already done as one act."""
         return LifecycleAct(title, tuple(line for acted in done for line in lines_of(acted)))
 
     def examine(self, candidate: str) -> Result:
@@ -100,7 +100,7 @@ class Stagehand:
         return Approve(actor=actor, asset=ASSET, version=version, stage=stage, result_ids=cites)
 
     def pairs(self, version: str, start: datetime) -> PushShadow:
-        """Answers of the shadow and the live version to the same inputs since then; synthetic."""
+        """Return synthetic answers of the shadow and the live version to the same inputs."""
         pairs = ShadowPairs(
             start=start,
             end=self.clock.now,
@@ -112,9 +112,9 @@ class Stagehand:
         return PushShadow(actor=ANN, asset=ASSET, version=version, pairs=pairs)
 
     def window(self) -> tuple[CommandResult, ...]:
-        """Fifteen minutes of quiet traffic on both arms, pushed and judged."""
+        """Push and judge fifteen minutes of quiet traffic on both arms."""
         start = canary_state(self.workspace, ASSET).next_window
-        # Late samples are waited for, one window by default.
+        # A window is judged one window later by default, to wait for late samples.
         self.clock.now = start + 2 * WINDOW
         lines = [_arm(start, arm, keys=400) for arm in ("canary", "baseline")]
         path = self.folder / "canary-window.jsonl"
@@ -124,7 +124,7 @@ class Stagehand:
 
 
 def _arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
-    """What one arm measured; synthetic."""
+    """Return synthetic measurements of one arm."""
     checked = {"checked": keys, "violations": 0}
     slow = 120.0 if arm == "canary" else 121.0
     return {
@@ -145,9 +145,9 @@ def _arm(start: datetime, arm: str, *, keys: int) -> dict[str, Any]:
 
 
 def demo_lifecycle(folder: Path, store: str, start: datetime) -> Iterator[LifecycleAct]:
-    """Two versions, two people: one goes live as the first, one through shadow and canary.
+    """Take two versions live: one as the first, one through shadow and canary.
 
-    Leaves two pages, ``history.html`` and ``why.html``. It takes less than three days of its clock.
+    Writes ``history.html`` and ``why.html``, and takes less than three days of its clock.
     """
     hand = Stagehand(folder, store, start)
     yield from _first_version(hand)

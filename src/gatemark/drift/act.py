@@ -11,7 +11,7 @@ import msgspec
 
 from gatemark.core.errors import GatemarkError, RefusedError
 from gatemark.core.result import AssetKind
-from gatemark.drift.assets import LiveVersion, ServingHistory, standing
+from gatemark.drift.assets import LiveVersion, ServingHistory, breached_before, standing
 from gatemark.drift.episode_check import CLOSED, KEPT, TOLD
 from gatemark.drift.judging.policy import Act, DriftPolicy
 from gatemark.drift.judging.tick import TickFindings
@@ -23,13 +23,15 @@ from gatemark.ledger.event_kinds import DRIFT_SIGNAL, SYSTEM
 from gatemark.ledger.port import event_moment
 from gatemark.lifecycle.commands import Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.decisions.demotion import LastLiveError
-from gatemark.lifecycle.journey import CommandResult, act
+from gatemark.lifecycle.events.moves import VersionMoved
+from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 BATCH: Final = 500
+NO_FALLBACK: Final = "no earlier version takes over"
 
 
 class ActionRecord(msgspec.Struct, frozen=True):
@@ -91,16 +93,20 @@ def act_on(
             is_done = (episode.id, wanted, episode.level) in did
             if wanted == "alert" or is_done or episode.asset in moved:
                 continue
-            if policy.keeps_live(stand.stage):
-                action: ActionRecord | None = _kept_live(workspace, episode, did, told, now)
-            else:
-                may_stop = episode.level == "BREACH" and policy.on_breach == "stop"
-                cited = told[episode.id]
+            may_stop = episode.level == "BREACH" and policy.on_breach == "stop"
+            cited = told[episode.id]
+            action: ActionRecord | None = None
+            why = "" if policy.keeps_live(stand.stage) else None
+            if why is None and stand.stage == "enabled" and not may_stop:
+                # A version that breached does not come back because the next one did, too.
+                command = _command(episode, wanted, stand, cited, may_stop=False)
+                why = _bad_fallback(workspace, history, command)
+            if why is None:
                 action = _move(workspace, episode, wanted, stand, cited, now=now, may_stop=may_stop)
-                if action is None:
-                    action = _kept_live(workspace, episode, did, told, now)
-                elif action.events:
-                    moved.add(episode.asset)
+            if action is None:
+                action = _kept_live(workspace, episode, did, told, now, why=why or NO_FALLBACK)
+            elif action.events:
+                moved.add(episode.asset)
             done.extend(() if action is None else (action,))
     return Acts(tuple(done), frozenset(to_tell))
 
@@ -179,13 +185,29 @@ def _kept_live(
     did: Set[tuple[str, str, str]],
     told: Mapping[str, tuple[int, ...]],
     now: datetime,
+    *,
+    why: str,
 ) -> ActionRecord | None:
     """Record once that a version goes on serving although it drifts, for a person to decide."""
     if (episode.id, KEPT, episode.level) in did:
         return None
-    ask = f"decide with 'gatemark demote {episode.asset}'"
-    outcome = f"kept live: no earlier version takes over; {ask}"
+    outcome = f"kept live: {why}; decide with 'gatemark demote {episode.asset}'"
     return _kept(workspace, episode, KEPT, outcome, now, events=told[episode.id])
+
+
+def _bad_fallback(workspace: Workspace, history: ServingHistory, command: Command) -> str | None:
+    """Return why the version that would take over must not; None when it may, or when none would.
+
+    A refusal is left to the action itself.
+    """
+    try:
+        facts = preview(workspace, command)
+    except GatemarkError:
+        return None
+    for fact in facts:
+        if isinstance(fact, VersionMoved) and fact.after == "enabled":
+            return breached_before(workspace, history, fact.asset, fact.version) or None
+    return None
 
 
 def _move(

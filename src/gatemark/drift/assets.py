@@ -17,6 +17,7 @@ from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import WatchedStage
 from gatemark.drift.judging.tick import BaselineReset
+from gatemark.drift.open_stores import memories_of
 from gatemark.drift.sealed_scores import fixed_scores
 from gatemark.drift.signal import Episode, Window, split_metric
 from gatemark.ledger.event_kinds import ASSET_REGISTERED, TRANSITION
@@ -30,6 +31,8 @@ from gatemark.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
+CLOSED_BY: Final = "closed by "
+"""How the reason of an episode begins that a person closed."""
 _STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
 _GONE: Final = frozenset({"rolled_back", "superseded", "retired"})
@@ -247,6 +250,23 @@ def rearming(
     if moment is None or not _is_fresh(workspace, episode, track):
         return None
     return BaselineReset(moment, _words(track))
+
+
+def breached_before(workspace: Workspace, history: ServingHistory, asset: str, version: str) -> str:
+    """Return why a version is no fallback: it breached, and nothing it cites was answered since.
+
+    Empty when it may take over. What a person closed, citing a new result, counts no more.
+    """
+    track = read_state(workspace, asset).asset.place(PRODUCTION).tracks[version]
+    for episode in reversed(memories_of(workspace).episodes(asset)):
+        about = episode.version or history.version_at(asset, episode.opened)
+        is_settled = (episode.closed_because or "").startswith(CLOSED_BY)
+        if about != version or episode.level != "BREACH" or is_settled:
+            continue
+        if not _is_fresh(workspace, episode, track):
+            moment = (episode.breached or episode.opened).end
+            return f"{version} breached itself on {moment:%Y-%m-%d} ({episode.metric})"
+    return ""
 
 
 def _takeover(track: Track) -> tuple[datetime, str]:

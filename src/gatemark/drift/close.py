@@ -8,6 +8,7 @@ import msgspec
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.result import answer_time_of
+from gatemark.drift.assets import CLOSED_BY
 from gatemark.drift.episode_check import CLOSED
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
@@ -40,7 +41,7 @@ def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) ->
         raise UsageError("give a reason with --reason")
     episode = _find(workspace, request.episode)
     cited = _checked_citation(workspace, episode, request.cite)
-    because = f"closed by {request.actor}: {request.reason}"
+    because = f"{CLOSED_BY}{request.actor}: {request.reason}"
     if cited is not None:
         because += f" (citing {cited})"
     over = msgspec.structs.replace(episode, closed_at=now, closed_because=because)

@@ -10,6 +10,7 @@ import msgspec
 from gatemark.core.errors import UsageError
 from gatemark.drift.assets import latest_stage
 from gatemark.drift.cohorts import gather
+from gatemark.drift.detectors.registry import detectors
 from gatemark.drift.judging.cohort import Cohort
 from gatemark.drift.judging.memory import Memory
 from gatemark.drift.judging.parts import SCALARS, values_of
@@ -99,6 +100,9 @@ def _replayed(
 
     tick(pairs, wide, now, on_judged=note)
     signals = {(s.metric, s.detector): s for s in found.signals}
+    # What a watch for lasting shifts found is shown in place of what the probe cannot judge.
+    lasting = {one.name for one in detectors() if one.is_self_starting}
+    instead = {s.metric: s for s in found.by_metric() if s.detector in lasting}
     views: dict[tuple[str, str], SeriesView] = {}
     # A watch for lasting shifts shows the same values as the probe beside it.
     ordered = sorted(
@@ -116,7 +120,7 @@ def _replayed(
                 detector=cohort.detector.name,
                 warn=cohort.watch.warn,
                 breach=cohort.watch.breach,
-                signal=signals[key],
+                signal=instead.get(series.metric, signals[key]),
                 windows=_windows(cohort, row, number, judged, windows),
             )
     return tuple(views[key] for key in sorted(views))

@@ -1,7 +1,7 @@
-"""Score an exam: what ``gatemark score KIND`` and ``gatemark.score("KIND", …)`` do.
+"""Score an exam: the code behind ``gatemark score KIND`` and ``gatemark.score("KIND", …)``.
 
-An exam needs nothing but its declaration to be scored. One that takes more than its options, or
-that leaves files of its own, says so in a ``ScoreVerb`` called ``SCORE`` in its ``journey.py``.
+An exam can be scored from its declaration alone. One that takes more than its options, or writes
+files of its own, declares a ``ScoreVerb`` named ``SCORE`` in its ``journey.py``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from gatemark.workspace import Workspace
 Feature = Literal[
     "cache", "engine", "expected_ids", "jobs", "out", "reading", "seal", "unpaired", "waivers"
 ]
-"""What a scoring command can offer besides its files and its parameters."""
+"""Features that a scoring command can offer besides its files and parameters."""
 
 EVERY_EXAM: Final[frozenset[Feature]] = frozenset(
     {"engine", "expected_ids", "jobs", "out", "reading", "seal", "waivers"}
@@ -49,7 +49,7 @@ EVERY_EXAM: Final[frozenset[Feature]] = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRequest:
-    """What to score: files by role, the command's parameters, and how to go about it."""
+    """What to score: files by role, the command's parameters, and how to run."""
 
     files: Sequence[tuple[str, str]]
     parameters: Any = None
@@ -64,9 +64,9 @@ class ScoreRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreReport:
-    """What was found: a JSON document, a text for people, files, and a result where there is one.
+    """The outcome of scoring: a JSON document, a text, files, and a result if one was made.
 
-    ``verdict`` is None when there was no rule to judge by. Files are rendered when first used.
+    ``verdict`` is None if there was no rule to judge by. Files are rendered on first use.
     """
 
     document: Any
@@ -92,9 +92,9 @@ class ReportFile:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreVerb:
-    """A scoring command: what it takes, and what it does.
+    """A scoring command: its parameters and what it runs.
 
-    ``help`` follows the summary; ``writes`` says what ``--out`` is for.
+    ``help`` follows the summary; ``writes`` describes the files of ``--out``.
     """
 
     name: str
@@ -122,10 +122,10 @@ def score_verb(
     report_files: tuple[ReportFile, ...] = (),
     writes: str = ScoreVerb.writes,
 ) -> ScoreVerb:
-    """The command of an exam.
+    """Return the command of an exam.
 
     ``to_options`` turns the command's parameters into the exam's options, ``finish`` completes the
-    summary, and ``files_of`` gives the files for ``--out``.
+    summary, and ``files_of`` returns the files for ``--out``.
     """
     return ScoreVerb(
         name=suite.kind,
@@ -143,7 +143,7 @@ def score_verb(
 
 @cache
 def score_verbs() -> Registry[ScoreVerb]:
-    """The commands that exams declare themselves."""
+    """Return the commands that exams declare themselves."""
     return Registry(
         kind="score",
         places=("gatemark.exams.*.journey",),
@@ -154,7 +154,7 @@ def score_verbs() -> Registry[ScoreVerb]:
 
 
 def find_verb(name: str) -> ScoreVerb | None:
-    """The scoring command of that name, if there is one."""
+    """Return the scoring command of that name, or None."""
     if name in score_verbs():
         return score_verbs().get(name)
     suite = suites().get(name) if name in suites() else None
@@ -162,7 +162,7 @@ def find_verb(name: str) -> ScoreVerb | None:
 
 
 def verb_names() -> tuple[str, ...]:
-    """Every exam that can be scored."""
+    """Return the names of all exams that can be scored."""
     declared = {verb.name: verb.kind for verb in score_verbs()}
     exams = {suite.kind for suite in suites() if isinstance(suite, ExamSuite)}
     return tuple(sorted({*declared, *(exams - set(declared.values()))}))
@@ -195,7 +195,7 @@ def score(
         "reading": reading is not None,
     }
     for name, is_asked in asked.items():
-        # A request that an exam ignores would look like one that was met.
+        # Raise instead of ignoring a request that the exam cannot meet.
         if is_asked and ("seal" if name == "title" else name) not in verb.features:
             raise UsageError(f"{kind} does not take {name}")
     files = [(_only_role(verb).name, fspath(path)) for path in paths]
@@ -237,7 +237,7 @@ def _only_role(verb: ScoreVerb) -> EvidenceRole:
 
 
 def one_path(request: ScoreRequest) -> str:
-    """The path of a command that reads one file."""
+    """Return the path of a command that reads one file."""
     if len(request.files) != 1:
         raise UsageError(f"expected one file, got {len(request.files)}")
     return request.files[0][1]
@@ -253,7 +253,7 @@ def score_exam(
 ) -> Scored:
     """Run an exam by its newest rules, judge it, and seal it when asked."""
     options = {**options, **exam_suite(kind).newest_rules}
-    # 1. Evidence that is sealed must still be there afterwards.
+    # 1. Sealed evidence must be a file, so that it can be read again.
     if request.seal and STDIN in (path for _, path in request.files):
         raise UsageError("sealed evidence must be a file; save standard input first")
     # 2. Run the exam.
@@ -270,7 +270,7 @@ def score_exam(
         now=started_at,
     )
     outcome = run_exam(run)
-    # 3. Judge it, and put in all that is needed to derive it again.
+    # 3. Judge it, and record what is needed to derive it again.
     roles = _file_roles(run, outcome.evidence)
     kept = {SITTING: write_sitting(kind, options, request.reading, roles)}
     if pinned is not None:
@@ -297,7 +297,7 @@ def score_exam(
 def exam_report(
     scored: Scored, files_of: Callable[[Scored], Mapping[str, bytes]] | None = None
 ) -> ScoreReport:
-    """Return a judged exam as it is shown."""
+    """Return a judged exam as a report."""
     return ScoreReport(
         document=scored.summary,
         verdict=scored.result.verdict,
@@ -328,7 +328,7 @@ def _score(
 
 
 def _verdict_table(result: Result, color: bool) -> str:
-    # Loaded late: whoever wants JSON does not wait for it.
+    # Imported late: JSON output does not need it.
     from gatemark.report.terminal import verdict_table  # noqa: PLC0415
 
     return verdict_table(result, color=color)
@@ -340,7 +340,7 @@ def _cache(workspace: Workspace, request: ScoreRequest) -> CachePolicy:
 
 
 def _file_roles(run: ExamRun, evidence: Evidence) -> list[str]:
-    """The role of each evidence file; a file that is not there has none."""
+    """Return the role of each evidence file; a missing file has none."""
     if len(set(run.roles)) == 1:
         # A folder is one path and many files.
         return [run.roles[0]] * len(evidence.files)

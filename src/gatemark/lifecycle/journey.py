@@ -17,6 +17,7 @@ from gatemark.core.errors import (
     ConflictError,
     InvalidValueError,
     NewerFormatError,
+    OutageError,
     RefusedError,
     UsageError,
 )
@@ -129,9 +130,16 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
         drafts = [_draft(fact, command.actor, at, by) for fact in decided.facts]
         try:
             events = workspace.events.append([*first, *drafts], head)
-            return CommandResult(decided.facts, events[len(first) :])
         except ConflictError:
             continue
+        except OutageError:
+            # What takes authority away must also work on a full disk.
+            if isinstance(command, TAKES_AWAY) and workspace.release_reserve():
+                continue
+            raise
+        if isinstance(command, Promote):
+            workspace.keep_reserve()
+        return CommandResult(decided.facts, events[len(first) :])
     raise ConflictError(
         f"the ledger changed {ATTEMPTS} times in a row; nothing was written, try again"
     )

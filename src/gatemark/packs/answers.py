@@ -9,6 +9,7 @@ given.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -539,3 +540,30 @@ def with_recorded(item: Scorable, kept: RecordedScores | None) -> Scorable:
     if kept is None:
         return item
     return msgspec.structs.replace(item, sample={**item.sample, RECORDED_SCORER: kept.sample()})
+
+
+_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+_TELLING_LENGTH: Final = 8
+
+
+def is_rendering(given: object, asked: Iterable[object]) -> bool:
+    """Whether an input holds one that was asked: prompts, messages and variables wrap it."""
+    if given in asked:
+        return True
+    text = "".join(_words(given))
+    for each in asked:
+        parts = _words(each)
+        long = [part for part in parts if len(part) >= _TELLING_LENGTH] or parts[:1]
+        if not long or any(part in text for part in long):
+            return True
+    return False
+
+
+def _words(value: object) -> list[str]:
+    """The letters and digits of each text in a value, the longest text first."""
+    if isinstance(value, Mapping):
+        value = [part for name, part in value.items() if name != "role"]
+    if isinstance(value, list | tuple):
+        return sorted((part for each in value for part in _words(each)), key=len, reverse=True)
+    text = "" if value is None else _BETWEEN_WORDS.sub("", str(value)).casefold()
+    return [text] if text else []

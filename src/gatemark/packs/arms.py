@@ -35,6 +35,7 @@ from gatemark.packs.answers import (
     RecordedScores,
     asked_rows,
     calls_of,
+    is_rendering,
     origin_of,
     read_sample_lines,
     sample_line,
@@ -57,6 +58,7 @@ from gatemark.packs.policy import (
     ISOLATED,
     OTHER_INPUTS,
     UNASKED,
+    UNRELATED_INPUTS,
     conditions_of,
 )
 from gatemark.samples.importer import SAMPLE_SCHEMA, ReadOptions, as_record, import_files, log_file
@@ -168,9 +170,11 @@ def recording_conditions(opened: OpenPack, rows: Sequence[Mapping[str, object]])
         found[CONTRADICTED] = why
     tries: dict[str, int] = {}
     inputs: dict[str, set[str]] = {}
+    asked: dict[str, list[object]] = {}
     for suite in opened.pack.suites:
         for row in opened.snapshots[suite.id].rows if suite.dataset is not None else ():
             tries[row.id] = max(tries.get(row.id, 0), suite.repeats)
+            asked.setdefault(row.id, []).append(row.input)
             if suite.template is None and isinstance(row.input, str):
                 inputs.setdefault(row.id, set()).add(row.input.strip())
     more = [row for row in rows if int(str(row["epoch"])) > tries.get(str(row["id"]), math.inf)]
@@ -179,6 +183,14 @@ def recording_conditions(opened: OpenPack, rows: Sequence[Mapping[str, object]])
             f"the log has {len(more)} answers beyond what the pack asks for, such as epoch "
             f"{more[0]['epoch']} of {more[0]['id']!r}; set epochs in the suite to use them all, or "
             "remove them"
+        )
+    compared = [row for row in rows if row.get("input") and str(row["id"]) in asked]
+    unrelated = [r for r in compared if not is_rendering(r["input"], asked[str(r["id"])])]
+    if 2 * len(unrelated) > len(compared):
+        found[UNRELATED_INPUTS] = (
+            f"{len(unrelated)} of {len(compared)} recorded answers were given to inputs that do "
+            f"not contain the data's input, such as {unrelated[0]['id']!r}; use the log of these "
+            "items, or remove input from the samples if their ids stand for the same questions"
         )
     others = [row for row in rows if _is_other_input(row, inputs.get(str(row["id"])))]
     if others:

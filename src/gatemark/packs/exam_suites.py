@@ -7,6 +7,7 @@ suites of one kind stay apart, and its score is weighed like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,11 @@ def sealed_version(result: Result, suite: SuiteSpec) -> int | None:
 
 
 def run_suite(
-    kind: str, options: Mapping[str, Any], by_role: Mapping[str, str], engine: Engine
+    kind: str,
+    options: Mapping[str, Any],
+    by_role: Mapping[str, str],
+    engine: Engine,
+    now: datetime | None = None,
 ) -> ExamOutcome:
     """Run one suite's exam over the evidence of one arm."""
     return run_exam(
@@ -139,6 +144,7 @@ def run_suite(
             files=list(by_role.items()),
             reading=ReadingChoices(),
             engine=engine,
+            now=now,
         )
     )
 
@@ -149,11 +155,17 @@ def examine_suite(
     files: SuiteFiles,
     rules: int = RULES,
     version: int | None = None,
+    *,
+    now: datetime | None = None,
 ) -> SuiteOutcome:
-    """Run one suite's exam over the evidence of every arm there is."""
+    """Run one suite's exam over the evidence of every arm there is.
+
+    ``now`` is for exams that refuse records of the future; there is none when a sealed result is
+    derived again.
+    """
     options = suite_options(suite, rules, version)
     found = {
-        arm: run_suite(suite.kind, options, by_role, workspace.engine)
+        arm: run_suite(suite.kind, options, by_role, workspace.engine, now)
         for arm, by_role in files.arms()
     }
     accounts, paths = [], {}

@@ -219,7 +219,7 @@ def render_markdown(report: MatrixReport) -> bytes:
 
 
 def render_html(report: MatrixReport) -> bytes:
-    """Return the table as a page that needs nothing."""
+    """Return the table as a self-contained page."""
     # Only this format needs a library of its own.
     from gatemark.report.pages import page_environment  # noqa: PLC0415
 

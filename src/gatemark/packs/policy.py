@@ -68,6 +68,7 @@ ISOLATED: Final = "run.isolated"
 CACHED: Final = "run.cached"
 RESUMED: Final = "run.resumed"
 OTHER_INPUTS: Final = "run.other_inputs"
+UNRELATED_INPUTS: Final = "run.unrelated_inputs"
 SAME_ARMS: Final = "run.same_arms"
 
 SEVERITIES: Final[Mapping[str, Severity]] = {
@@ -75,6 +76,7 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     ASKED: "hold",
     CHANGED: "hold",
     UNASKED: "hold",
+    UNRELATED_INPUTS: "hold",
     MODELS: "hold",
     IN_PROCESS: "hold",
     ISOLATED: "warn",

@@ -1,1 +1,1 @@
-"""Results as words and pictures: JSON, Markdown, HTML, JUnit."""
+"""Render results as JSON, Markdown, HTML, JUnit, SARIF and terminal text, with charts."""

@@ -1,7 +1,7 @@
-"""The chart engine: Vega-Lite specifications become SVG, offline and repeatable.
+"""The chart engine: turn Vega-Lite specifications into SVG, offline and reproducibly.
 
-Every chart of a report is drawn here, in a light and a dark theme. Sizes, places and colours are
-fixed and not measured, so that the fonts of a machine cannot change a single byte.
+Every chart of a report is drawn here, in a light and a dark theme. Sizes, positions and colours are
+fixed, so the fonts of a machine cannot change the output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', s
 Theme = Literal["light", "dark"]
 Colour = tuple[int, int, int]
 Rows = Sequence[Mapping[str, object]]
-"""What a chart is drawn from: one mapping per mark."""
+"""The data of a chart: one mapping per mark."""
 
 NAME_MAX: Final = 18
 LETTER_PX: Final = 6.9
@@ -28,7 +28,7 @@ _KEY_PX: Final = 22
 
 
 class Palette(msgspec.Struct, frozen=True):
-    """The colours of one theme: an empty cell, the fullest one, and the words around."""
+    """The colours of one theme: empty cell, fullest cell, background, labels and titles."""
 
     empty: Colour
     full: Colour
@@ -41,8 +41,8 @@ PALETTES: Final[dict[Theme, Palette]] = {
     "light": Palette((239, 242, 246), (24, 78, 128), (255, 255, 255), "#20262d", "#56606b"),
     "dark": Palette((38, 44, 52), (134, 190, 240), (27, 31, 36), "#e6e9ec", "#a7b1bc"),
 }
-# Told apart by lightness too, for eyes that do not tell the hues apart; each is at least three
-# times as dark or bright as its ground.
+# The colours also differ in lightness, for readers who cannot tell the hues apart. Each has a
+# contrast of at least three to its background.
 SERIES: Final[dict[Theme, tuple[str, ...]]] = {
     "light": (
         *("#184e80", "#b4530a", "#2f7d4f", "#8b3a86", "#8a6d00", "#5b6570", "#b02a3c"),
@@ -56,13 +56,13 @@ SERIES: Final[dict[Theme, tuple[str, ...]]] = {
 
 
 def svg(chart: alt.TopLevelMixin) -> str:
-    """The SVG of a chart; a chart that would fetch anything cannot be drawn."""
+    """Return a chart as SVG; raise if drawing it would need the network."""
     specification: dict[str, object] = chart.to_dict()
     return str(vl_convert.vegalite_to_svg(specification, allowed_base_urls=[]))
 
 
 def distinct(labels: Sequence[str]) -> list[str]:
-    """Labels that stay apart on an axis even when cutting made them equal."""
+    """Number repeated labels, so that an axis keeps them apart."""
     seen: set[str] = set()
     kept = []
     for label in labels:
@@ -75,13 +75,13 @@ def distinct(labels: Sequence[str]) -> list[str]:
 
 
 def contrast(left: Colour, right: Colour) -> float:
-    """The WCAG contrast ratio of two colours."""
+    """Return the WCAG contrast ratio of two colours."""
     lighter, darker = sorted((_luminance(left), _luminance(right)), reverse=True)
     return (lighter + 0.05) / (darker + 0.05)
 
 
 def between(start: Colour, end: Colour, share: float) -> Colour:
-    """The colour a share of the way from one to another."""
+    """Mix two colours: a share of 0 gives the first, 1 the second."""
     red, green, blue = (
         round(low + (high - low) * share) for low, high in zip(start, end, strict=True)
     )
@@ -89,7 +89,7 @@ def between(start: Colour, end: Colour, share: float) -> Colour:
 
 
 def axis_style(palette: Palette, number_format: str) -> dict[str, object]:
-    """How the axes of every chart on a plane look; nothing in it is measured."""
+    """Return the axis settings that all charts share."""
     return {
         "domain": False,
         "grid": False,
@@ -114,12 +114,12 @@ def axis_style(palette: Palette, number_format: str) -> dict[str, object]:
 
 
 def plane(rows: Rows) -> alt.Chart:
-    """A chart over some rows."""
+    """Return an empty chart over some rows."""
     return alt.Chart(alt.InlineData(values=list(rows)))
 
 
 def round_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
-    """Round numbers that span a range, both ends included; the last is not below ``high``."""
+    """Return round numbers from at or below ``low`` to at or above ``high``."""
     spread = high - low
     if not spread > 1e-9 * max(1e-9, abs(low), abs(high)):
         return [low, low + max(1.0, abs(low))]
@@ -132,7 +132,7 @@ def round_ticks(low: float, high: float, wanted: int = 5) -> list[float]:
 
 
 def hex_colour(colour: Colour) -> str:
-    """A colour as pictures and pages write it."""
+    """Return a colour as ``#rrggbb``."""
     return "#{:02x}{:02x}{:02x}".format(*colour)
 
 
@@ -147,7 +147,7 @@ def _luminance(colour: Colour) -> float:
 def colour_key(
     colours: Mapping[str, str], palette: Palette, width: float
 ) -> tuple[list[alt.Chart], float]:
-    """Coloured squares with their names above a plane, and the height that they need."""
+    """Draw a colour key above a chart; return its layers and height."""
     squares: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
     left, row = 0.0, 0
@@ -172,7 +172,7 @@ def label_texts(
     palette: Palette,
     align: Literal["left", "right"] = "left",
 ) -> alt.Chart:
-    """Texts at places given in pixels."""
+    """Draw texts at positions in pixels."""
     mark = plane(rows).mark_text(
         align=align, baseline="middle", font=FONT, fontSize=12, fill=palette.label
     )
@@ -181,14 +181,14 @@ def label_texts(
 
 
 def pixel_place() -> dict[str, alt.X | alt.Y]:
-    """Places in pixels of the plane, on no axis."""
+    """Return x and y encodings in pixels, without axes."""
     return {"x": alt.X("x:Q", scale=None, axis=None), "y": alt.Y("y:Q", scale=None, axis=None)}
 
 
 def hair_uprights(
     ticks: Sequence[float], x: alt.X | alt.Y, height: float, palette: Palette
 ) -> alt.Chart:
-    """Thin lines from top to bottom at the ticks."""
+    """Draw thin vertical lines at the ticks."""
     hair = hex_colour(between(palette.ground, palette.full, 0.16))
     rows = [{"x": tick, "y": 0, "y2": height} for tick in ticks]
     y = pixel_place()["y"]
@@ -203,7 +203,7 @@ def drawn(
     padding: Mapping[str, float],
     number_format: str = ",~r",
 ) -> str:
-    """Return the SVG of layers on one plane of a fixed size."""
+    """Draw layers on one chart of a fixed size and return the SVG."""
     chart = alt.layer(*layers).properties(
         width=size[0], height=size[1], padding=dict(padding), autosize={"type": "none"}
     )
@@ -221,7 +221,7 @@ def number_axis(
     domain: tuple[float, float],
     title_place: tuple[float, float],
 ) -> alt.X | alt.Y:
-    """An axis of numbers with ticks at given values."""
+    """Return a numeric axis with ticks at given values."""
     axis = alt.Axis(
         title=short(title, 40), values=list(ticks), titleX=title_place[0], titleY=title_place[1]
     )
@@ -231,5 +231,5 @@ def number_axis(
 
 
 def short(text: str, limit: int = NAME_MAX) -> str:
-    """Return a text as one line that fits a label."""
+    """Shorten a text to one line that fits a label."""
     return words.shortened(words.one_line(text), limit)

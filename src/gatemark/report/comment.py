@@ -1,8 +1,8 @@
-"""A result as one comment on a pull request: the verdict, the blockers, the rules that do not hold.
+"""A result as one comment on a pull request: the verdict, the blockers, the rules that failed.
 
-Rules that hold are folded, and so are caveats when there are many.
-The first line is an invisible marker, so that a later run finds its own comment and replaces it.
-The full report (``report.md``) has every number; this is what fits on a screen.
+Passed rules are folded, and so are caveats when there are many. The first line is an invisible
+marker, so that a later run finds its own comment and replaces it. The full report (``report.md``)
+has every number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FEW: Final = 3
 
 
 def marker(key: str) -> str:
-    """Return the invisible line that tells this comment from all others."""
+    """Return the invisible line that identifies this comment."""
     if not _KEY.fullmatch(key):
         raise UsageError(
             f"comment key {key!r} must be 1 to 64 letters, digits, dots, dashes or underscores"
@@ -80,7 +80,7 @@ def _folded(summary: str, body: str) -> str:
 
 
 def _table(result: Result, shown: int, *, holds: bool) -> str:
-    """Return the rules that hold or do not, the worst first, otherwise in the policy's order."""
+    """Return the rules as a table: the worst first, otherwise in the policy's order."""
     lines = sorted(
         (one for one in outline.finding_lines(result) if (one.source.verdict == _HOLDS) == holds),
         key=lambda line: _ORDER.index(line.source.verdict),
@@ -92,7 +92,7 @@ def _table(result: Result, shown: int, *, holds: bool) -> str:
             prose(line.observed),
             prose(words.bound(line.source)),
             f"{line.source.n:,}",
-            # What stands above as a blocker is not said twice.
+            # Blockers are listed above already.
             "" if line.source.reason in result.blockers else prose(line.source.reason),
         )
         for line in lines[: max(0, shown)]

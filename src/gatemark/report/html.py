@@ -1,4 +1,4 @@
-"""A result as one self-contained page: no script, no network, readable on paper and in the dark."""
+"""A result as one self-contained HTML page: no scripts, no network, printable, with a dark mode."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _POWER_MAX: Final = 12
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A drawn measurement; every place is in pixels from the left edge of the bar.
+    """A measurement drawn as a bar; every position is in pixels from its left edge.
 
-    ``allowed`` is the stretch on the good side of every bound, None when there is none.
+    ``allowed`` is the range that satisfies every bound, or None if there is none.
     """
 
     value: float
@@ -50,7 +50,7 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
-    """The bar of one measurement; None when it would show a single point."""
+    """Return the bar of one measurement, or None if it would show a single point."""
     judged = [finding for finding in findings if finding.op in (">=", ">", "<=", "<", "==")]
     bounds = sorted({finding.bound for finding in judged})
     if item.value is None or (item.interval is None and set(bounds) <= {item.value}):
@@ -76,12 +76,12 @@ def interval_bar(item: Measurement, findings: Sequence[Finding]) -> Bar | None:
 
 
 def _scale(item: Measurement, points: Sequence[float]) -> tuple[float, float]:
-    """A scale with round ends and air around the points; a ratio inside [0, 1] stays there."""
+    """Return round ends with room around the points; a ratio stays inside [0, 1]."""
     low, high = min(points), max(points)
     if low == high == 0:
-        # Nothing but zeros says nothing about a scale.
+        # If every point is zero, use a scale of 0 to 1.
         return 0.0, 1.0
-    # Points that coincide, or all but, still need a scale that floats can tell apart.
+    # Keep the ends apart when the points coincide or nearly do.
     air = max((high - low) * _AIR, max(abs(low), abs(high)) * 1e-3, 1e-12)
     start, end = _rounded_outward(low - air, high + air)
     if item.unit == "ratio" and low >= 0 and high <= 1:
@@ -123,7 +123,7 @@ NUMBERS_SHOWN: Final = 24
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """One chart in both themes, as data addresses, and what it shows in words."""
+    """One chart in both themes, as data URLs, with its description."""
 
     light: str
     dark: str
@@ -133,7 +133,7 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 class ExhibitBlock(msgspec.Struct, frozen=True):
-    """A figure's table and, where it can be drawn, its picture."""
+    """The table of a figure and, if it can be drawn, its chart."""
 
     grid: outline.Grid
     picture: Picture | None
@@ -147,18 +147,18 @@ class NumberRow(msgspec.Struct, frozen=True):
 
 
 def render(result: Result) -> bytes:
-    """The page."""
+    """Return the page."""
     template = page_environment().get_template("report.html")
     return template.render(result_context(result)).encode()
 
 
 def _minus(text: str) -> str:
-    """The text with a true minus where it opens with a hyphen."""
+    """Replace a leading hyphen with a minus sign."""
     return "−" + text[1:] if text.startswith("-") else text
 
 
 def result_context(result: Result) -> dict[str, object]:
-    """What the sections of a result are filled with."""
+    """Return the template variables for the sections of a result."""
     first, further = _numbers(result)
     files = outline.evidence_files(result.evidence)
     return {
@@ -191,7 +191,7 @@ def result_context(result: Result) -> dict[str, object]:
 
 
 def _numbers(result: Result) -> tuple[list[NumberRow], list[NumberRow]]:
-    """What a reader needs first, and what is folded away because there are too many numbers."""
+    """Split the measurements into those shown first and those folded away."""
     lines = outline.measurement_lines(result)
     first, further = list(lines), []
     if len(lines) > NUMBERS_SHOWN:

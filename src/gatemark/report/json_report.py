@@ -10,20 +10,20 @@ import msgspec
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.result import Result
 
-# Legal inside JSON strings, yet many line readers split at them.
+# Valid inside JSON strings, but many line readers split lines at them.
 _LINE_BREAKERS: Final = {"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def render_json(result: Result) -> bytes:
-    """The result itself, so that its id can be derived again from what was written."""
+    """Return the sealed document itself, so that its id can be recomputed from the file."""
     document = msgspec.to_builtins(result)
-    # Members that a newer build added are not in the typed value, but belong to the result.
+    # Keep members that a newer version added: they are part of the result.
     stored: dict[str, object] = msgspec.json.decode(result.document)
     return (_dumps(_with_unknown(document, stored), indent=2) + "\n").encode()
 
 
 def render_jsonl(result: Result) -> bytes:
-    """One self-contained line per finding and per measurement."""
+    """Return one self-contained line per finding and per measurement."""
     records: list[tuple[str, msgspec.Struct]] = [
         *(("finding", finding) for finding in result.findings),
         *(("measurement", measurement) for measurement in result.measurements),
@@ -38,7 +38,7 @@ def render_jsonl(result: Result) -> bytes:
 
 
 def _with_unknown(known: object, stored: object) -> object:
-    """A typed document in plain form, with just the members that the stored one has."""
+    """Return a typed document as plain JSON, with exactly the members of the stored one."""
     if isinstance(known, dict) and isinstance(stored, dict):
         kept = {
             name: _with_unknown(value, stored[name])
@@ -55,4 +55,6 @@ def _dumps(document: object, indent: int | None = None) -> str:
     try:
         return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=indent)
     except ValueError as error:
-        raise InvalidValueError(f"the result holds a number JSON cannot carry: {error}") from error
+        raise InvalidValueError(
+            f"the result contains a number that JSON cannot express: {error}"
+        ) from error

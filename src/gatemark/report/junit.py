@@ -1,9 +1,9 @@
-"""A result as JUnit XML, a projection for CI viewers; the evidence stays in the JSON.
+"""A result as JUnit XML for CI viewers; the complete evidence is in the JSON.
 
-A broken rule is a ``failure``; one that could not be judged, or that only holds the verdict open,
-is an ``error``; a waived, softly passed or merely warning one is ``skipped`` with its reason. A
-verdict that no single rule explains gets a test case of its own, so a file is never greener than
-its result.
+A failed rule is a ``failure``. A rule that could not be judged, or that makes the verdict
+inconclusive, is an ``error``. A rule that was waived, soft-passed or only warns is ``skipped`` with
+its reason. A verdict that no single rule explains gets its own test case, so the file never looks
+better than the result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Mark = Literal["failure", "error", "skipped"]
 
 
 def render(result: Result) -> bytes:
-    """One test suite with one test case per finding."""
+    """Return one test suite with one test case per finding."""
     marks = [_mark(finding, result) for finding in result.findings]
     verdict_mark = _unexplained(result, marks)
     everything = [*marks, verdict_mark] if verdict_mark else marks
@@ -59,7 +59,7 @@ def _mark(finding: Finding, result: Result) -> Mark | None:
     if finding.verdict == "pass":
         return None
     if result.verdict == "pass" and finding.rule in _substitutes(result):
-        # The rule that it stands in for was waived, or only warns.
+        # The rule that it replaces was waived, or only warns.
         return "skipped"
     if finding.verdict in ("waived", "soft_pass") or finding.severity == "warn":
         return "skipped"

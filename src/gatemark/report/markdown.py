@@ -1,7 +1,7 @@
-"""A result as Markdown for a pull request comment: the verdict first, only what is not empty.
+"""A result as Markdown for a pull request comment: the verdict first, empty sections left out.
 
-Everything that comes from data is escaped: it can neither open a tag, break a table, start a
-block, make a link nor call a person.
+Text that comes from data is escaped: it cannot open a tag, break a table, start a block, make a
+link or mention a person.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PLAIN_CODE: Final = re.compile(r"[A-Za-z0-9_.:/+=,-]+(?: [A-Za-z0-9_.:/+=,-]+)*
 
 
 def render(result: Result) -> bytes:
-    """The comment, section by section."""
+    """Return the report, section by section."""
     sections = (
         _opening(result),
         _blockers(result),
@@ -43,9 +43,9 @@ def render(result: Result) -> bytes:
 
 
 def prose(text: str) -> str:
-    """Text that reads as itself wherever Markdown puts it."""
+    """Escape a text so that Markdown shows it unchanged."""
     line = words.shortened(words.one_line(text), TEXT_MAX)
-    # Hosts look for people and issues after rendering, where a backslash no longer helps.
+    # GitHub and GitLab look for mentions and issues after rendering, so a backslash does not help.
     line = _CALL.sub(_ZERO_WIDTH_SPACE, line)
     start = _BLOCK_START.match(line)
     escaped = _SPECIAL.sub(lambda hit: _ENTITIES.get(hit[0], "\\" + hit[0]), line)
@@ -57,7 +57,7 @@ def prose(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A name in a code span; one that could end the span early becomes prose instead."""
+    """Return a name as a code span, or escaped if it could end the span early."""
     line = words.one_line(text)
     if len(line) <= TEXT_MAX and _PLAIN_CODE.fullmatch(line):
         return f"`{line}`"
@@ -174,7 +174,7 @@ def _seal(result: Result) -> str:
 
 
 def listed(title: str, items: Sequence[str]) -> str:
-    """Return a section with a list, or nothing when there are no items."""
+    """Return a section with a list, or an empty text if there are no items."""
     shown = [f"- {prose(item)}" for item in items[:LIST_ROWS_MAX]]
     if len(items) > len(shown):
         shown.append(f"- {len(items) - len(shown)} more")
@@ -194,7 +194,7 @@ def _grid(grid: outline.Grid) -> str:
 def table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[bool], more: int
 ) -> str:
-    """Return a table; ``more`` is how many rows were left out."""
+    """Return a table; ``more`` is the number of rows left out."""
     rule = ("---:" if is_number else "---" for is_number in numeric)
     lines = [f"| {' | '.join(row)} |" for row in (columns, tuple(rule), *rows)]
     if more > 0:

@@ -1,4 +1,4 @@
-"""What a human-readable report says, as plain strings, before anyone escapes or lays it out."""
+"""The content of a human-readable report as plain strings, before escaping and layout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MATRIX_LABELS_MAX: Final = 16
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """A table ready to set: texts, which columns hold numbers, and how many rows were cut."""
+    """A table: texts, which columns are numeric, and how many rows were cut."""
 
     title: str
     columns: tuple[str, ...]
@@ -28,7 +28,7 @@ class Grid(msgspec.Struct, frozen=True):
 
 
 class MeasurementLine(msgspec.Struct, frozen=True):
-    """One measured number in words; ``value`` is None when ``reason`` stands in its place."""
+    """One measurement as text; ``value`` is None if ``reason`` says why it is missing."""
 
     source: Measurement
     name: str
@@ -44,7 +44,7 @@ class MeasurementLine(msgspec.Struct, frozen=True):
 
 
 class FindingLine(msgspec.Struct, frozen=True):
-    """One rule and how it fared, in words."""
+    """One rule and its outcome, as text."""
 
     source: Finding
     word: str
@@ -55,7 +55,7 @@ class FindingLine(msgspec.Struct, frozen=True):
 
 
 class BenchLine(msgspec.Struct, frozen=True):
-    """A weighted number of the whole pack; ``reason`` counts when there is no value."""
+    """A weighted number over the whole pack; ``reason`` is used if there is no value."""
 
     name: str
     value: str | None
@@ -64,7 +64,7 @@ class BenchLine(msgspec.Struct, frozen=True):
 
 
 def measurement_lines(result: Result) -> tuple[MeasurementLine, ...]:
-    """Every number of the result."""
+    """Return every measurement of the result as text."""
     return tuple(_measurement_line(item) for item in result.measurements)
 
 
@@ -95,7 +95,7 @@ def _notes(item: Measurement) -> tuple[str, ...]:
 
 
 def finding_lines(result: Result) -> tuple[FindingLine, ...]:
-    """Every rule of the result."""
+    """Return every rule of the result as text."""
     directions: dict[str, Direction] = {item.name: item.direction for item in result.measurements}
     return tuple(
         FindingLine(
@@ -115,7 +115,7 @@ def finding_lines(result: Result) -> tuple[FindingLine, ...]:
 
 
 def findings_about(result: Result, item: Measurement) -> tuple[Finding, ...]:
-    """The findings that judged this measurement, told apart by lane where the policy can."""
+    """Return the findings about this measurement; those of another lane are left out."""
     lanes = {rule.id: rule.lane for rule in _all_rules(result.policy.rules)}
     return tuple(
         finding
@@ -131,7 +131,7 @@ def _all_rules(rules: Iterable[Rule]) -> Iterable[Rule]:
 
 
 def bench_lines(result: Result) -> tuple[BenchLine, ...]:
-    """The bench score and the regression that decides, where there are any."""
+    """Return the bench score and the regression that counts, if the result has them."""
     floor, top = result.policy.score_min, result.policy.regression_max
     is_pooled = any(rule.metric == "bench_regression" for rule in result.policy.rules)
     return tuple(
@@ -150,7 +150,7 @@ def bench_lines(result: Result) -> tuple[BenchLine, ...]:
 
 
 def caveats(result: Result) -> tuple[str, ...]:
-    """Every caveat once: those of the result, then those that cling to a single number."""
+    """Return each caveat once: those of the result, then those of single measurements."""
     of_numbers = (
         f"{item.name}{f' ({item.lane})' if item.lane else ''}: {words.caveat(caveat)}"
         for item in result.measurements
@@ -160,7 +160,7 @@ def caveats(result: Result) -> tuple[str, ...]:
 
 
 def waiver_lines(result: Result) -> tuple[tuple[str, str, str, str], ...]:
-    """Rule, owner, reason and end of every waiver."""
+    """Return rule, owner, reason and expiry of every waiver."""
     return tuple(
         (
             waiver.rule,
@@ -174,7 +174,7 @@ def waiver_lines(result: Result) -> tuple[tuple[str, str, str, str], ...]:
 
 
 def subject(result: Result) -> tuple[tuple[str, str, str | None], ...]:
-    """What was judged, when and by whom: label, text, digest."""
+    """Return label, text and digest of what was judged, when and by whom."""
     lines: list[tuple[str, str, str | None]] = [
         ("Pack", f"{result.pack.name} version {result.pack.version}", result.pack.digest)
     ]
@@ -187,7 +187,7 @@ def subject(result: Result) -> tuple[tuple[str, str, str | None], ...]:
 
 
 def account(evidence: Sequence[Evidence]) -> Grid:
-    """How much evidence arrived and what became of it."""
+    """Return how many records arrived, and how many were used, left out or missing."""
     rows = tuple(
         (
             str(position),
@@ -223,7 +223,7 @@ def account(evidence: Sequence[Evidence]) -> Grid:
 
 
 def evidence_files(evidence: Sequence[Evidence]) -> tuple[tuple[str, str, str, str], ...]:
-    """Number of the evidence, name, size and digest of every input file."""
+    """Return evidence number, name, size and digest of every input file."""
     return tuple(
         (str(position), file.name, f"{file.byte_count:,}", file.digest)
         for position, body in enumerate(evidence, start=1)
@@ -232,7 +232,7 @@ def evidence_files(evidence: Sequence[Evidence]) -> tuple[tuple[str, str, str, s
 
 
 def evidence_checks(evidence: Sequence[Evidence]) -> tuple[str, ...]:
-    """Which checks the evidence went through, as the intake recorded them."""
+    """Return the checks that the evidence passed through."""
     return tuple(
         f"evidence {position}, {name}: {outcome}"
         for position, body in enumerate(evidence, start=1)
@@ -241,7 +241,7 @@ def evidence_checks(evidence: Sequence[Evidence]) -> tuple[str, ...]:
 
 
 def figure_grid(figure: Figure, *, rows_max: int) -> Grid:
-    """An figure as a table of texts with at most ``rows_max`` rows."""
+    """Return a figure as a table with at most ``rows_max`` rows."""
     if isinstance(figure, Matrix):
         return _matrix_grid(figure, rows_max)
     if isinstance(figure, Reliability):
@@ -290,7 +290,7 @@ def _matrix_grid(matrix: Matrix, rows_max: int) -> Grid:
             numeric=(False, *(True,) * len(labels)),
             row_heads=True,
         )
-    # A wide matrix does not fit a page: list its filled cells, largest first.
+    # A wide matrix does not fit on a page: list its non-empty cells, largest first.
     filled = sorted(
         (
             (count, row, column)
@@ -323,7 +323,7 @@ def _reliability_grid(figure: Reliability, rows_max: int) -> Grid:
 
 
 def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
-    # A confidence of zero has no bin below it, so the first bin is closed at both ends.
+    # The first bin includes a confidence of zero, so it is closed at both ends.
     opening = "[" if bin_.low == 0 else "("
     name = f"{opening}{bin_.low:.3f}, {bin_.high:.3f}]"
     if bin_.confidence is None or bin_.accuracy is None:
@@ -338,7 +338,7 @@ def _bin_texts(bin_: ReliabilityBin) -> tuple[str, ...]:
 
 
 def _shift_grid(figure: Shifts, rows_max: int) -> Grid:
-    """Single items by their position, neighbours together by their range."""
+    """List single windows by position, and neighbouring ones grouped by range."""
     if all(bin_.first == bin_.last for bin_ in figure.bins):
         return Grid(
             title=f"{figure.title} ({figure.axis})",

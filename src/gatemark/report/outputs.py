@@ -1,4 +1,4 @@
-"""Report formats, and writing what a command made: all of its files or none."""
+"""Report formats, and writing the files of a command: all of them or none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gatemark.core.result import Result, verify_seal
 
 
 class Format(msgspec.Struct, frozen=True):
-    """One way to write a result: who renders it, loaded only when asked for."""
+    """A report format; its renderer is loaded on first use."""
 
     media_type: str
     module: str
@@ -34,7 +34,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         ".md": Format(
             "text/markdown; charset=utf-8", "markdown", "render", "a pull request comment"
         ),
-        ".html": Format("text/html; charset=utf-8", "html", "render", "a page that needs nothing"),
+        ".html": Format("text/html; charset=utf-8", "html", "render", "a self-contained page"),
         ".junit.xml": Format("application/xml", "junit", "render", "test cases for CI viewers"),
         ".jsonl": Format(
             "application/jsonl", "json_report", "render_jsonl", "a line per finding and measurement"
@@ -44,7 +44,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
 
 
 def format_for(path: str) -> str:
-    """The extension that decides how a file of this name is written."""
+    """Return the extension that selects the format of a file."""
     name = PurePath(path).name.lower()
     for extension in sorted(FORMATS, key=len, reverse=True):
         if name.endswith(extension):
@@ -53,7 +53,7 @@ def format_for(path: str) -> str:
 
 
 def render(result: Result, extension: str) -> bytes:
-    """A sealed result in the format of that extension; one that does not verify is refused."""
+    """Render a result in the format of an extension; raise if its seal does not verify."""
     chosen = FORMATS.get(extension)
     if chosen is None:
         raise UsageError(f"no report format {extension!r} (known: {_allowed()})")
@@ -81,23 +81,23 @@ def _allowed() -> str:
 def check_formats(
     paths: Sequence[str], *, inputs: Sequence[str | None] = (), folder: str | None = None
 ) -> None:
-    """Refuse, before any work is done, files that cannot or must not be written.
+    """Check that all output files can be written, before any work is done.
 
-    That is a format nobody knows, a place that is a folder or lies in none, one named twice, or
-    one of ``inputs``, which no report may take the place of. ``folder`` is to be written into.
+    Raise UsageError for an unknown format, a path that is a directory or has no parent directory, a
+    repeated path, or a path that is also an input. ``folder`` is a directory to write into.
     """
     for path in paths:
         format_for(path)
     places = [os.path.abspath(path) for path in paths]  # noqa: PTH100 - takes .. out as well
     for path, place in zip(paths, places, strict=True):
         if places.count(place) > 1:
-            raise UsageError(f"{path}: is to be written twice")
+            raise UsageError(f"{path}: named twice as an output file")
     for path in paths:
         target = Path(path)
         if target.is_dir():
-            raise UsageError(f"{path}: is a directory, expected a file to write")
+            raise UsageError(f"{path}: is a directory; name a file")
         if any(_is_same(target, Path(found)) for found in inputs if found):
-            raise UsageError(f"{path}: is read as input, and a report must not take its place")
+            raise UsageError(f"{path}: is an input file; choose another output file")
         _check_folder(target.parent)
     if folder is not None:
         _check_folder(Path(folder))
@@ -108,12 +108,12 @@ def _is_same(target: Path, other: Path) -> bool:
 
 
 def _check_folder(folder: Path) -> None:
-    """Refuse a folder that is none, or that cannot be written or made."""
+    """Check that a folder exists or can be created, and is writable."""
     found = next((place for place in (folder, *folder.parents) if place.exists()), Path())
     if not found.is_dir():
-        raise UsageError(f"{found}: is a file, expected a folder to write into")
+        raise UsageError(f"{found}: is a file; name a folder to write into")
     if not os.access(found, os.W_OK | os.X_OK):
-        raise UsageError(f"{found}: cannot be written into")
+        raise UsageError(f"{found}: not writable")
 
 
 def write_reports(
@@ -124,9 +124,9 @@ def write_reports(
     folder: str | None = None,
     attachments: Mapping[str, bytes] | None = None,
 ) -> None:
-    """Render a result into files; ``.json`` is the summary where a scorer has one.
+    """Write a result to files; a ``.json`` file gets the exam's summary if there is one.
 
-    ``attachments`` go into ``folder``, together with the reports or not at all.
+    ``attachments`` are written into ``folder``, together with the reports or not at all.
     """
     rendered: list[tuple[Path, bytes]] = []
     if folder is not None:
@@ -142,14 +142,14 @@ def write_reports(
 
 
 def check_extensions(paths: Sequence[str], allowed: Sequence[str]) -> None:
-    """Refuse a file that a command cannot write, before any work is done for it."""
+    """Check, before any work is done, that a command can write files of these names."""
     for path in paths:
         if not path.lower().endswith(tuple(allowed)):
             raise UsageError(f"cannot write {path!r} (the name must end in {', '.join(allowed)})")
 
 
 def write_documents(paths: Sequence[str], renderers: Mapping[str, Callable[[], bytes]]) -> None:
-    """Write each file by the renderer of its extension."""
+    """Write each file with the renderer of its extension."""
     check_extensions(paths, tuple(renderers))
     rendered = [
         (Path(path), renderer())
@@ -161,12 +161,12 @@ def write_documents(paths: Sequence[str], renderers: Mapping[str, Callable[[], b
 
 
 def write_attachments(folder: str, attachments: Mapping[str, bytes]) -> tuple[Path, ...]:
-    """Write an exam's own files into a folder, over any of an earlier run."""
+    """Write the files of an exam into a folder; files of an earlier run are replaced."""
     files = [(Path(folder) / name, data) for name, data in attachments.items()]
     write_together(files)
     return tuple(target for target, _ in files)
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a text as it is."""
+    """Write a text without changing its line ends."""
     write_whole(Path(path), [text.encode()])

@@ -1,4 +1,4 @@
-"""How pages are made: templates that escape everything and leave nothing undefined."""
+"""The template environment of pages: everything is escaped, undefined variables are errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gatemark.report import words
 
 
 def page_environment(*first: BaseLoader) -> Environment:
-    """The templates of reports; those of other loaders come first."""
+    """Return the environment with the report templates; ``loaders`` are searched first."""
     return Environment(
         loader=ChoiceLoader(
             [

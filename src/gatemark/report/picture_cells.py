@@ -1,4 +1,4 @@
-"""The numbers behind curves, stacks, forests and timelines, as cells of a table."""
+"""The numbers behind curves, stacks, forests and timelines, as table cells."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Pictured = Curves | Stacks | Forest | Timeline
 
 
 class Cells(msgspec.Struct, frozen=True):
-    """A table of texts; ``numeric`` tells which columns hold numbers."""
+    """A table of texts; ``numeric`` marks the columns with numbers."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -20,7 +20,7 @@ class Cells(msgspec.Struct, frozen=True):
 
 
 def picture_cells(figure: Pictured) -> Cells:
-    """Everything that a picture shows."""
+    """Return all numbers of a figure as a table."""
     if isinstance(figure, Curves):
         return _curves(figure)
     if isinstance(figure, Stacks):

@@ -16,12 +16,12 @@ CHART_BINS_MAX: Final = 100
 SHIFT_BINS_MAX: Final = 2_000
 
 _MATRIX_LETTER_PX: Final = 6.6
-# Black or white reaches 4.58 on any colour at all; nothing softer does.
+# Black or white text has a contrast of at least 4.58 on any colour.
 _INKS: Final[tuple[charts.Colour, charts.Colour]] = ((0, 0, 0), (255, 255, 255))
 
 
 def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
-    """A heat map of a matrix with its counts written into the cells."""
+    """Draw a matrix as a heat map with the count in each cell."""
     palette = charts.PALETTES[theme]
     labels = charts.distinct([charts.short(t) for t in matrix.labels])
     side = _cell_side(len(labels))
@@ -64,7 +64,7 @@ def _cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> ch
     cells = []
     for row, counts in zip(labels, matrix.counts, strict=True):
         for column, count in zip(labels, counts, strict=True):
-            # The square root keeps a rare disagreement visible beside a full diagonal.
+            # The square root keeps rare disagreements visible beside a full diagonal.
             fill = charts.between(
                 palette.empty, palette.full, (count / top) ** 0.5 if count > 0 else 0
             )
@@ -124,7 +124,7 @@ def _axis(
 
 _BINS_WIDTH: Final = 380
 _BINS_HEIGHT: Final = 480
-# In units of accuracy: the bars stand on the floor of the plane and end well below accuracy 0.
+# In units of accuracy: the bars start at the bottom of the chart and end well below accuracy 0.
 _FLOOR: Final = -0.26
 _BAR_HEIGHT: Final = 0.18
 _TICKS: Final = (0, 0.2, 0.4, 0.6, 0.8, 1)
@@ -134,7 +134,7 @@ _BINS_PADDING: Final = {"left": 64, "top": 14, "right": 20, "bottom": 46}
 
 
 def reliability_svg(figure: Reliability, theme: charts.Theme) -> str:
-    """Accuracy against stated confidence with intervals, over the number of answers per bin."""
+    """Draw accuracy against stated confidence, above the number of answers per bin."""
     palette = charts.PALETTES[theme]
     dot = charts.hex_colour(palette.full)
     dots = charts.plane([row for row in _bin_rows(figure) if row["n"]])
@@ -164,7 +164,7 @@ def reliability_svg(figure: Reliability, theme: charts.Theme) -> str:
 
 
 def bar_colour(palette: charts.Palette) -> charts.Colour:
-    """The bars: softer than the dots, yet three times as bright or dark as the ground."""
+    """Return the colour of bars: softer than the dots, with a contrast of 3 to the background."""
     return charts.between(palette.ground, palette.full, 0.65)
 
 
@@ -191,7 +191,7 @@ def _bin_rows(figure: Reliability) -> charts.Rows:
 
 
 def _ground(palette: charts.Palette) -> list[alt.Chart]:
-    """Hair lines at the ticks and the dashed line on which promises come true."""
+    """Draw hairlines at the ticks and the dashed line of perfect calibration."""
     hair = charts.hex_colour(charts.between(palette.ground, palette.full, 0.16))
     levels = charts.plane([{"x": 0, "x2": 1, "y": tick} for tick in (*_TICKS, _FLOOR)])
     uprights = charts.plane([{"x": tick, "y": 0, "y2": 1} for tick in _TICKS])
@@ -206,7 +206,7 @@ def _ground(palette: charts.Palette) -> list[alt.Chart]:
 
 
 def _bar_labels(figure: Reliability, palette: charts.Palette) -> list[alt.Chart]:
-    """What the bars count and how tall the tallest is, to the left of them."""
+    """Label the bars on the left: what they count, and the largest count."""
     most = max(bin_.n for bin_ in figure.bins)
     texts = (
         ("answers", _FLOOR + _BAR_HEIGHT / 2, palette.title),
@@ -244,7 +244,7 @@ _LABEL_GAP: Final = 0.055
 
 
 def shift_svg(figure: Shifts, theme: charts.Theme) -> str:
-    """Shifts by position with lines at zero, at the mean and at the bound."""
+    """Draw shifts by position, with lines at zero, at the mean and at the bound."""
     palette = charts.PALETTES[theme]
     low, high = shift_span(figure)
     scale = alt.Scale(domain=[low, high], nice=False)
@@ -281,7 +281,7 @@ def shift_svg(figure: Shifts, theme: charts.Theme) -> str:
 
 
 def shift_span(figure: Shifts) -> tuple[float, float]:
-    """The range of the plane: every shift and every line, and some air."""
+    """Return the range of the y axis: all shifts and lines, with some room."""
     values = [0.0, figure.mean, *(end for bin_ in figure.bins for end in (bin_.low, bin_.high))]
     if figure.bound is not None:
         values.append(figure.bound)
@@ -303,7 +303,7 @@ def _shift_rows(figure: Shifts) -> charts.Rows:
 
 
 def _named_lines(figure: Shifts, scale: alt.Scale, palette: charts.Palette) -> list[alt.Chart]:
-    """The mean and the bound with their names at the right; names never stand on each other."""
+    """Draw the mean and the bound with labels on the right that do not overlap."""
     low, high = shift_span(figure)
     gap = (high - low) * _LABEL_GAP
     named: list[tuple[str, float, list[int], str]] = [("mean", figure.mean, [], palette.label)]

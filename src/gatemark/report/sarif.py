@@ -1,7 +1,7 @@
 """A result as SARIF 2.1.0, so that code scanning shows its blockers beside the change.
 
-Rules that hold are not listed: SARIF is for what needs attention. A verdict that no rule explains
-gets an entry of its own, so that a file is never greener than its result.
+Passed rules are not listed. A verdict that no rule explains gets its own entry, so the file never
+looks better than the result.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _VERDICT_RULE: Final = "verdict"
 
 
 def render_sarif(result: Result, source: str) -> bytes:
-    """Return the SARIF log; ``source`` is the file of the repository that entries point to."""
+    """Return the SARIF log; ``source`` is the repository file that entries point to."""
     open_findings = [finding for finding in result.findings if finding.verdict != "pass"]
     entries = [
         _entry(finding.rule, _level(finding, result), _message(finding), source, result)
@@ -48,13 +48,13 @@ def _entry(rule: str, level: str, message: str, source: str, result: Result) -> 
         "level": level,
         "message": {"text": words.one_line(message)},
         "locations": [place],
-        # The same rule of the same pack is one alert, however often it is seen.
+        # A rule of a pack is one alert, however often it fails.
         "partialFingerprints": {"gatemark/v1": f"{result.pack.name}/{rule}"},
     }
 
 
 def _level(finding: Finding, result: Result) -> str:
-    # In a result that passes, a rule that does not hold was replaced by another, or waived.
+    # In a result that passes, a failed rule was replaced by its fallback, or waived.
     is_settled = result.verdict == "pass" or finding.verdict in ("waived", "soft_pass")
     if is_settled or finding.severity == "warn":
         return "note"

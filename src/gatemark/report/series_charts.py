@@ -1,4 +1,4 @@
-"""Charts of curves, stacks, forests and timelines; names stand beside what they name."""
+"""Charts of curves, stacks, forests and timelines, labelled directly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DASHES: Final = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3], [4, 4], [12, 4], [1, 5])
 
 
 def curves_svg(figure: Curves, theme: charts.Theme) -> str:
-    """Each line in its own colour and dash, with its name at its last point."""
+    """Draw each curve in its own colour and dash, with its name at the last point."""
     palette = charts.PALETTES[theme]
     names = charts.distinct([charts.short(line.name) for line in figure.lines])
     xs = sorted({x for line in figure.lines for x, _ in line.points})
@@ -67,7 +67,7 @@ def curves_svg(figure: Curves, theme: charts.Theme) -> str:
 
 
 def stacks_svg(figure: Stacks, theme: charts.Theme) -> str:
-    """Horizontal bars; the parts are keyed by colour above them."""
+    """Draw horizontal stacked bars with a colour key above them."""
     palette = charts.PALETTES[theme]
     names = charts.distinct([charts.short(bar.name) for bar in figure.bars])
     totals = [sum(bar.amounts) for bar in figure.bars]
@@ -101,7 +101,7 @@ def stacks_svg(figure: Stacks, theme: charts.Theme) -> str:
 
 
 def _spread(heights: Sequence[float], ends: tuple[float, float]) -> list[float]:
-    """Label heights moved apart just so far that no two overlap and none leaves the plane."""
+    """Move label heights apart just enough that none overlap and none leave the chart."""
     gap = (ends[1] - ends[0]) * _LABEL_GAP
     order = sorted(range(len(heights)), key=lambda place: heights[place])
     placed = list(heights)
@@ -123,7 +123,7 @@ _ROW_NAME_MAX: Final = 14
 
 
 def forest_svg(figure: Forest, theme: charts.Theme) -> str:
-    """Dots on lines; the name of a group and how to read it stand above its rows."""
+    """Draw dots with intervals, with the name and a reading note above each group."""
     palette = charts.PALETTES[theme]
     ends = [
         end
@@ -156,7 +156,7 @@ def forest_svg(figure: Forest, theme: charts.Theme) -> str:
 def _places(
     figure: Forest, theme: charts.Theme
 ) -> tuple[charts.Rows, charts.Rows, charts.Rows, float]:
-    """Every row, head and name with its height; a name has one colour in all groups."""
+    """Return rows, group heads and names with their heights; a name has one colour everywhere."""
     series = charts.SERIES[theme]
     known = list(dict.fromkeys(row.name for group in figure.groups for row in group.rows))
     rows, heads, names = [], [], []
@@ -198,7 +198,7 @@ _LANE_PX: Final = 34
 
 
 def timeline_svg(figure: Timeline, theme: charts.Theme) -> str:
-    """Spans as bars, moments as ticks; the kinds are keyed by colour above them."""
+    """Draw spans as bars and moments as ticks, with a colour key above them."""
     palette = charts.PALETTES[theme]
     lanes = charts.distinct([charts.short(lane) for lane in figure.lanes])
     series = charts.SERIES[theme]

@@ -1,4 +1,4 @@
-"""A result as a verdict table for a terminal, or as the same table in plain text."""
+"""A result as a verdict table for a terminal, or as plain text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UNBOUNDED: Final = 10_000
 
 
 def verdict_table(result: Result, *, color: bool, width: int = 80) -> str:
-    """The verdict, one row per rule, what stands in the way, and the result id last."""
+    """Return the verdict, one row per rule, the blockers, and the result id last."""
     stream = io.StringIO()
     console = Console(
         file=stream,
@@ -69,7 +69,7 @@ def _opening(result: Result) -> Text:
 def _table(result: Result) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1), show_edge=False)
     lines = outline.finding_lines(result)
-    # A name of usual length stays on one line; the numbers beside it break between words.
+    # A name of usual length stays on one line; the numbers beside it wrap between words.
     longest = max((len(words.one_line(line.source.rule)) for line in lines), default=0)
     table.add_column("rule", overflow="fold", min_width=min(longest, _RULE_WIDTH))
     for name in ("observed", "bound", "slack", "n"):
@@ -107,7 +107,7 @@ def _trimmed(text: str) -> str:
 
 
 def first_table(result: Result) -> str:
-    """The first table among a result's figures, with numbers but without their intervals."""
+    """Return the first table among a result's figures, without intervals."""
     table = next((each for each in result.figures if isinstance(each, TableExhibit)), None)
     if table is None:
         return ""

@@ -1,4 +1,4 @@
-"""The wording every report shares: numbers, verdicts, directions, moments, and clean text."""
+"""The wording that all reports share: numbers, verdicts, directions, times, and clean text."""
 
 from __future__ import annotations
 
@@ -51,52 +51,52 @@ _BLANKS: Final = re.compile(r"\s+")
 
 
 def clean(text: str) -> str:
-    """The text with every character that is illegal or invisible trickery shown as U+FFFD."""
-    # Nothing of the kind is printable, and most texts are.
+    """Replace illegal, invisible and reordering characters with U+FFFD."""
+    # None of these characters is printable, and most texts have none.
     return text if text.isprintable() else _UNPRINTABLE.sub("\ufffd", text)
 
 
 def caveat(mark: str) -> str:
-    """What a mark on a number means to a reader."""
+    """Return the meaning of a mark on a number."""
     return _CAVEAT_WORDS.get(mark, mark)
 
 
 def one_line(text: str) -> str:
-    """Clean text on a single line."""
+    """Clean a text and put it on one line."""
     return _BLANKS.sub(" ", clean(text)).strip()
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most ``limit`` characters, the last one an ellipsis when something was cut."""
+    """Cut a text to ``limit`` characters; an ellipsis marks the cut."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def number(value: float, unit: str = "ratio") -> str:
-    """Four decimals, fewer when large; what is not zero never reads as zero."""
+    """Format a number with four decimals, fewer if it is large; only zero reads as zero."""
     if unit == "count" and value.is_integer() and abs(value) < 1e15:
         return f"{int(value):,}"
     size = abs(value)
     if size != 0 and (size < 5e-5 or size >= 1e9):
         return f"{value:.3e}"
-    # From a hundred up the later decimals are noise.
+    # At a hundred and above, further decimals are noise.
     decimals = 4 if size < 100 else 2 if size < 1000 else 1
     return f"{value + 0.0:,.{decimals}f}"
 
 
 def shortest(value: float) -> str:
-    """A number with exactly the digits it needs, as a person writes a bound."""
+    """Format a number with as few digits as identify it, as people write bounds."""
     text = repr(float(value))
     return text.removesuffix(".0")
 
 
 def amount(value: float, unit: str) -> str:
-    """A number with its unit; a ratio or a count needs none."""
+    """Format a number with its unit; ratios and counts have none."""
     text = number(value, unit)
     return text if unit in ("ratio", "count", "") else f"{text} {unit}"
 
 
 def observed(finding: Finding) -> str:
-    """What a rule looked at; all digits when rounding would hide which side of the bound it is."""
+    """Return the number a rule judged, with all digits if rounding would hide its side."""
     if finding.observed is None:
         return NOT_MEASURED
     text = number(finding.observed)
@@ -106,7 +106,7 @@ def observed(finding: Finding) -> str:
 
 
 def slack(finding: Finding) -> str:
-    """The distance to the bound with its sign, positive on the good side."""
+    """Return the signed distance to the bound; positive on the good side."""
     if finding.slack is None:
         return "none"
     text = number(finding.slack)
@@ -114,38 +114,38 @@ def slack(finding: Finding) -> str:
 
 
 def bound(finding: Finding, *, sign: bool = False) -> str:
-    """The bound with its operator, as written in the policy or with a typographic sign."""
+    """Return the bound with its operator, as in the policy or with a typographic sign."""
     operator = _OPERATOR_SIGNS.get(finding.op, finding.op) if sign else finding.op
     return f"{operator} {_with_tolerance(finding.bound)}"
 
 
 def _with_tolerance(value: float) -> str:
-    """A bound that is a short number and a tiny tolerance, as those two."""
+    """Write a bound as a short number and a tiny tolerance, if it is made of the two."""
     short = float(f"{value:.9g}")
     beyond = value - short
-    # What lies below a few units of the last place is no tolerance but how floats are.
+    # A difference of a few units in the last place is float error, not a tolerance.
     if 1e-14 * abs(value) < beyond <= 1e-9 * abs(value):
         return f"{shortest(short)} + {beyond:.0e}"
     return shortest(value)
 
 
 def against(finding: Finding) -> str | None:
-    """Which number was compared, when it is not the value itself."""
+    """Return which number was compared, or None if it was the value itself."""
     return _AGAINST_WORDS.get(finding.against)
 
 
 def interval(value: Interval, unit: str = "ratio") -> str:
-    """Both ends of an interval."""
+    """Return both ends of an interval."""
     return f"[{number(value.low, unit)}, {number(value.high, unit)}]"
 
 
 def interval_source(value: Interval) -> str:
-    """How sure an interval is and how it was found."""
+    """Return the confidence level and the method of an interval."""
     return f"{shortest(round(value.level * 100, 6))} % {value.method}"
 
 
 def cell(value: Cell) -> str:
-    """One cell of a table in words; nothing is ever left blank."""
+    """Return one table cell as text; it is never blank."""
     if value is None:
         return "not given"
     if isinstance(value, bool):
@@ -158,18 +158,18 @@ def cell(value: Cell) -> str:
 
 
 def moment(value: datetime) -> str:
-    """A moment in UTC, to the second."""
+    """Format a time in UTC, to the second."""
     return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def duration(result: Result) -> str:
-    """How long the run took."""
+    """Return how long the run took."""
     seconds = (result.finished_at - result.started_at).total_seconds()
     return f"{seconds:,.1f} s"
 
 
 def cost(value: Cost) -> str:
-    """What the run used up; unknown money is said to be unknown."""
+    """Return what the run used; unknown money is reported as such."""
     money = (
         "money not recorded"
         if value.money is None
@@ -179,17 +179,17 @@ def cost(value: Cost) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """A count with its noun in the right number."""
+    """Return a count with its noun, singular or plural."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def more_rows(count: int) -> str:
-    """The line under a table that was cut."""
+    """Return the line under a table that was cut."""
     return counted(count, "more row")
 
 
 def headline(result: Result) -> str:
-    """The one-line reason for the verdict."""
+    """Return the one-line reason for the verdict."""
     if result.blockers:
         return one_line(result.blockers[0])
     tally: dict[str, int] = dict.fromkeys(VERDICT_WORDS, 0)

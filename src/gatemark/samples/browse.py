@@ -1,4 +1,4 @@
-"""One log to look through: what it holds, and its samples, the worst first."""
+"""One log to browse: a summary, and its samples with the worst first."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from gatemark.samples.read_samples import AUTO, SampleRequest, is_own_file
 from gatemark.samples.records import Sample
 
 MAX_SAMPLES: Final = 50_000
-"""More are counted, but not listed."""
+"""Samples beyond this number are counted but not listed."""
 
 
 class ScoreColumn(msgspec.Struct, frozen=True):
-    """One score over the whole log; samples without it are counted, not guessed."""
+    """One score over the whole log; samples without it are counted separately."""
 
     name: str
     count: int
@@ -36,7 +36,7 @@ class ScoreColumn(msgspec.Struct, frozen=True):
 
 
 class LogSample(msgspec.Struct, frozen=True):
-    """One sample of a log, as a reader needs it."""
+    """One sample of a log, prepared for display."""
 
     id: str
     epoch: int
@@ -49,7 +49,7 @@ class LogSample(msgspec.Struct, frozen=True):
 
 
 class LogView(msgspec.Struct, frozen=True, kw_only=True):
-    """A log in full. ``samples`` has errors first, then the lowest scores."""
+    """A whole log. ``samples`` has errors first, then the lowest scores."""
 
     name: str
     tool: str
@@ -64,17 +64,17 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def unlisted_count(self) -> int:
-        """Samples that were counted and are not listed."""
+        """The number of samples that are not listed."""
         return self.sample_count - len(self.samples)
 
     def search(self, text: str) -> Sequence[LogSample]:
-        """The samples whose id contains a text, in any case."""
+        """Return the samples whose id contains a text, ignoring case."""
         wanted = text.casefold()
         return [one for one in self.samples if wanted in one.id.casefold()]
 
 
 class _Gathering:
-    """Samples, counted and kept while they arrive."""
+    """Counts samples as they arrive, and keeps the first ones."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -94,7 +94,7 @@ class _Gathering:
                 self.kept.append(_log_sample(sample))
 
     def columns(self) -> tuple[ScoreColumn, ...]:
-        """Every score that some sample has."""
+        """Return every score that some sample has."""
         return tuple(
             ScoreColumn(name, count, total / count if count else None, self.count - count)
             for name, (count, total) in sorted(self.sums.items())
@@ -102,12 +102,12 @@ class _Gathering:
 
 
 def read_log(source: Source, request: SampleRequest, choices: ReadingChoices) -> LogView:
-    """Read one log, of Gatemark or of another tool, to look through it."""
+    """Read one log, of Gatemark or of another tool, for browsing."""
     found = _Gathering()
     log: Imported | None = None
     if request.tool == AUTO and not request.columns and is_own_file(source, choices):
         if request.arm is not None:
-            raise UsageError(f"{source.name}: {SAMPLE_SCHEMA} has no arms, so no --arm")
+            raise UsageError(f"{source.name}: {SAMPLE_SCHEMA} has no arms; leave out --arm")
         form = schemas().get(SAMPLE_SCHEMA).form("sample")
         for batch in admitted_batches(source, form, choices):
             found.add(record for _, record in batch)
@@ -144,7 +144,7 @@ def _log_sample(sample: Sample | ForeignSample) -> LogSample:
 
 
 def _worst_first(sample: LogSample) -> tuple[int, float, str, int]:
-    """Errors, then samples without a number, then the lowest mean of the scores."""
+    """Sort key: errors, then samples without a number, then the lowest mean score."""
     known = [score for score in sample.scores.values() if score is not None]
     rank = 0 if sample.error is not None else 1 if not known else 2
     return rank, sum(known) / len(known) if known else 0.0, sample.id, sample.epoch

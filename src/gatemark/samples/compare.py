@@ -1,4 +1,4 @@
-"""The journey of ``gatemark compare``: two files of samples in, one judged comparison out."""
+"""The journey of ``gatemark compare``: read two files of samples, pair, compare and judge."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from gatemark.samples.views import (
 )
 
 WORST_MAX: Final = 100
-# What a log tells of itself that should not change between two runs.
+# Lineage keys that should not differ between two runs.
 SAME_LINEAGE: Final = ("task", "dataset", "inspect_ai", "lm_eval", "promptfoo")
 MCNEMAR: Final = "exact McNemar"
 GRADED: Final = "BCa bootstrap and sign flips"
@@ -76,7 +76,7 @@ class _Files(msgspec.Struct, frozen=True):
 def compare_files(
     request: CompareRequest, choices: ReadingChoices, on_progress: Progress | None = None
 ) -> ComparisonReport:
-    """Read both sides, pair them, measure what changed, and judge it."""
+    """Read both sides, pair them, measure the change, and judge it."""
     files = _read(request, choices, on_progress)
     base, cand = files.base, files.cand
     if request.id_path is not None and base.is_own and cand.is_own:
@@ -86,17 +86,17 @@ def compare_files(
     if request.cluster is not None and not (base.clusters or cand.clusters):
         raise UsageError(
             f"no sample has a {request.cluster!r} to cluster by; "
-            "--cluster names a tag, or 'cluster' for the field of that name"
+            "--cluster takes the name of a tag, or 'cluster' for the field of that name"
         )
     settings = request.settings
     if settings.margin is not None and not pairing.is_bounded:
         raise UsageError(
-            f"--margin needs scores inside [0, 1], {score} goes from "
+            f"--margin needs scores inside [0, 1]; {score} ranges from "
             f"{pairing.lowest:g} to {pairing.highest:g}"
         )
     if settings.largest_drop is not None and not pairing.is_bounded:
         raise UsageError(
-            f"--largest-drop needs scores inside [0, 1], {score} goes from "
+            f"--largest-drop needs scores inside [0, 1]; {score} ranges from "
             f"{pairing.lowest:g} to {pairing.highest:g}"
         )
     judged = judge_comparison(
@@ -217,7 +217,7 @@ def _side(
 
 
 def _delta_over_all(pairing: SamplePairing) -> float | None:
-    """The paired difference when an item without a score counts as 0."""
+    """Return the paired difference with items without a score counted as 0."""
     if not pairing.is_bounded or not pairing.items:
         return None
     total = math.fsum((item.cand or 0.0) - (item.base or 0.0) for item in pairing.items)
@@ -280,7 +280,7 @@ def _caveats(base: SampleSet, cand: SampleSet, pairing: SamplePairing) -> list[s
     if pairing.epoch_count > 1:
         caveats.append(f"each item counts once, by its mean over {pairing.epoch_count} epochs")
     if not pairing.is_bounded:
-        caveats.append("scores leave [0, 1], so an error cannot be counted as 0")
+        caveats.append("scores are not all inside [0, 1], so an error cannot be counted as 0")
     for side, samples in (("base", base), ("candidate", cand)):
         caveats += [f"{side}: {note}" for note in samples.notes]
     return caveats

@@ -1,14 +1,14 @@
-"""How a comparison is judged. Its numbered steps are the ones in ``docs/explanation/compare.md``.
+"""Judge a comparison. The steps are explained in ``docs/explanation/compare.md``.
 
-(1) Both sides must speak of the same items: other task or item hashes, other targets, other inputs
-    where ids are positions, or no shared item with a score leave the question open. So does a log
-    that contradicts its own aggregates.
-(2) Worse is a fail: without a margin when the drop is significant, with one when the whole drop,
-    down to its lower bound, is above the margin.
-(3) The evidence must be whole: an incomplete run, an errored, unscored, unpaired or refused sample,
-    or an item without its cluster, holds the verdict open.
-(4) Only what is shown passes: the drop stays within the margin (0.05 when none is given) even at
-    its bound, or, without a margin, the candidate is significantly better.
+(1) Both sides must be about the same items. Different task or item hashes, different targets,
+different inputs where ids are positions, or no shared item with a score make the verdict
+inconclusive. So does a log that contradicts its own aggregates.
+(2) A worse candidate fails: without a margin if the drop is significant, with one if the whole
+drop, down to its lower bound, is above the margin.
+(3) The evidence must be complete: an incomplete run, an errored, unscored, unpaired or refused
+sample, or an item without its cluster makes the verdict inconclusive.
+(4) A pass must be shown: the drop stays within the margin (default 0.05) even at its bound, or,
+without a margin, the candidate is significantly better.
 """
 
 from __future__ import annotations
@@ -52,20 +52,20 @@ DEFAULT_SEED: Final = 5
 MIN_DRAWS: Final = 199
 _FEW: Final = 5
 FIRST_RULES: Final = 1
-"""Those before 0.2.0: with a margin, a drop above it failed when its lower bound was above 0."""
+"""Rules before 0.2.0: with a margin, a drop above it failed if its lower bound was above 0."""
 SECOND_RULES: Final = 2
-"""Fail is evidence beyond the margin; all scores have the bounds of the first rules."""
+"""A fail needs evidence beyond the margin; all scores use the bounds of the first rules."""
 RULES: Final = 3
-"""The kind of score chooses the bound: right-or-wrong scores, and graded ones with a declared
-``largest_drop``, have the score bound that packs use."""
+"""The kind of score selects the bound: binary scores, and graded scores with a declared
+``largest_drop``, use the score bound that packs use."""
 
 
 @original_fields("alpha margin seed resamples rules")
 class CompareSettings(msgspec.Struct, frozen=True):
-    """The numbers that decide; all of them are in the document.
+    """The settings that determine the verdict; all of them are in the document.
 
-    ``rules`` is the version of the steps that judge; ``largest_drop`` declares how far the score of
-    one item can move.
+    ``rules`` is the version of the steps; ``largest_drop`` declares how far the score of one item
+    can move.
     """
 
     alpha: float = 0.05
@@ -77,7 +77,7 @@ class CompareSettings(msgspec.Struct, frozen=True):
 
 
 class ComparisonVerdict(msgspec.Struct, frozen=True):
-    """A comparison and what follows from it; ``state`` is the paired measure's."""
+    """A comparison and its verdict; ``state`` is that of the paired measure."""
 
     n: int
     state: Any
@@ -99,9 +99,9 @@ def judge_comparison(
     *,
     clustered: bool,
 ) -> ComparisonVerdict:
-    """Measure the paired items and decide."""
+    """Measure the paired items and judge them."""
     measure = known.get("paired")
-    # Loaded here, so that every other command lives on without this plugin.
+    # Imported here, so that other commands work without this plugin.
     from gatemark.samples import measure as paired  # noqa: PLC0415
 
     rows = [
@@ -160,7 +160,7 @@ def _drop(table: PairedTable, settings: CompareSettings) -> PooledDrop:
 
 
 def _exceeded(table: PairedTable, settings: CompareSettings) -> tuple[str, ...]:
-    """A declared range that the items contradict is void, and the report says so."""
+    """Return a caveat if items contradict the declared range, which is then not used."""
     declared = settings.largest_drop
     if declared is None or table.n == 0:
         return ()
@@ -172,7 +172,7 @@ def _exceeded(table: PairedTable, settings: CompareSettings) -> tuple[str, ...]:
 def _evidence_beyond(
     drop: NonInferiority | None, settings: CompareSettings
 ) -> NonInferiority | None:
-    """The drop with a fail only where all of it, down to its lower bound, is above the margin."""
+    """Return the drop; it fails only if its lower bound is above the margin, too."""
     if drop is None or drop.outcome != "fail":
         return drop
     if settings.margin is None or settings.rules == FIRST_RULES:
@@ -190,7 +190,7 @@ def _evidence_beyond(
 def _permutation(
     table: PairedTable, found: Comparison | None, settings: CompareSettings
 ) -> float | None:
-    """The sign-flip p-value; clusters flip as a whole. For right or wrong it is McNemar's."""
+    """Return the sign-flip p-value; clusters flip together. For binary scores it is McNemar's."""
     if found is None:
         return None
     if table.clusters is None:
@@ -209,7 +209,7 @@ def _decide(
     drop: NonInferiority | None,
     settings: CompareSettings,
 ) -> tuple[Outcome, list[str]]:
-    """The outcome and its reasons, the deciding one first."""
+    """Return the outcome and its reasons, the decisive one first."""
     # Step 1.
     strange = list(_incomparable(pairing, base, cand))
     if found is None:
@@ -224,7 +224,7 @@ def _decide(
     if worse is not None:
         return "fail", [f"{numbers}: {worse}", *lost]
 
-    # Step 3. What is not shown yet is told too, because whole evidence may not settle it.
+    # Step 3. Also report what is not shown yet: complete evidence may not settle it.
     shown, why = _shown(found, drop, settings, pairing.scored_count)
     if lost:
         return "inconclusive", lost if shown else [*lost, f"{numbers}: {why}"]
@@ -274,7 +274,7 @@ def _not_whole(pairing: SamplePairing, base: SampleSet, cand: SampleSet) -> Iter
 
 
 def _worse(found: Comparison, drop: NonInferiority | None, settings: CompareSettings) -> str | None:
-    """Why the candidate is worse, None when that is not shown."""
+    """Return why the candidate is worse, or None if that is not shown."""
     if settings.margin is not None and drop is not None:
         if drop.outcome != "fail":
             return None
@@ -293,7 +293,7 @@ def _worse(found: Comparison, drop: NonInferiority | None, settings: CompareSett
 def _shown(
     found: Comparison, drop: NonInferiority | None, settings: CompareSettings, n: int
 ) -> tuple[bool, str]:
-    """Whether the candidate is shown to be good enough, and why or why not."""
+    """Return whether the candidate is shown to be good enough, and why."""
     if drop is not None and drop.outcome == "pass":
         return True, f"no worse by more than {drop.margin:g} even at the bound of the drop"
     better = found.p_value is not None and found.p_value < settings.alpha and found.delta > 0
@@ -321,7 +321,7 @@ def _few(names: Iterable[str]) -> str:
 
 
 def _reach(n: int, mde: float, *, bounded: bool) -> str:
-    """What this many items can tell; scores in [0, 1] cannot differ by more than 1."""
+    """Return the difference that this many items can detect; for bounded scores it is at most 1."""
     items = f"{n} item" if n == 1 else f"{n} items"
     return (
         f"{items} cannot show any" if bounded and mde > 1 else f"{items} can show {mde:.3g} or more"

@@ -1,4 +1,4 @@
-"""JSON from strangers: bounded, strict unless told otherwise, recognisable from its first bytes."""
+"""JSON from other tools: bounded, strict by default, recognisable from its first bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gatemark.samples.importer import ForeignFile, Refusal
 T = TypeVar("T")
 
 NOT_FINITE: Final = frozenset({"NaN", "Infinity", "-Infinity"})
-"""What some tools write in place of a number, and what such a token is read as: this text."""
+"""Tokens that some tools write instead of a number, and the texts they are read as."""
 _BOM: Final = b"\xef\xbb\xbf"
 _STRING: Final = rb'"(?:[^"\\]++|\\.)*+"'
 _TOKEN: Final = re.compile(_STRING + rb'|[\[\]{}:"]', re.DOTALL)
@@ -24,10 +24,10 @@ _PATH_DEPTH: Final = 4
 
 
 def decode(data: bytes, kind: type[T], place: str) -> T:
-    """Typed JSON, or an error that says where.
+    """Decode typed JSON; raise an error with the place.
 
-    A bare ``NaN`` or ``Infinity`` token, which JSON does not have, is read as a text of the same
-    letters: no reader takes it for a number.
+    A bare ``NaN`` or ``Infinity`` token, which is not JSON, is read as a text, so that no reader
+    treats it as a number.
     """
     try:
         return _decode(data, kind)
@@ -36,14 +36,14 @@ def decode(data: bytes, kind: type[T], place: str) -> T:
 
 
 def reason_of(error: ValueError | RecursionError) -> str:
-    """What a decoding error means, in one line."""
+    """Return a decoding error as one line."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     return str(error)
 
 
 def lines(file: ForeignFile, kind: type[T]) -> Iterator[tuple[str, T | Refusal]]:
-    """Every line of a JSONL file with its place: decoded, or the reason why not."""
+    """Yield every line of a JSONL file with its place: decoded, or a refusal."""
     for number, line in enumerate(without_bom(file.data).split(b"\n"), start=1):
         if not line.strip():
             continue
@@ -57,7 +57,7 @@ def lines(file: ForeignFile, kind: type[T]) -> Iterator[tuple[str, T | Refusal]]
 def rows(
     raws: list[msgspec.Raw], kind: type[T], place: str
 ) -> Iterator[tuple[str, msgspec.Raw, T | Refusal]]:
-    """Every element of an array with its place: decoded, or the reason why not."""
+    """Yield every element of an array with its place: decoded, or a refusal."""
     for index, raw in enumerate(raws):
         where = f"{place}[{index}]"
         try:
@@ -67,12 +67,12 @@ def rows(
 
 
 def without_bom(data: bytes) -> bytes:
-    """The bytes without the mark that some editors put first."""
+    """Remove the byte order mark."""
     return data.removeprefix(_BOM)
 
 
 def value_at(value: object, path: str) -> object:
-    """What lies at a dotted path, None when nothing does; a key may itself contain dots."""
+    """Return the value at a dotted path, or None; a key may itself contain dots."""
     if not path:
         return value
     if isinstance(value, list):
@@ -93,7 +93,7 @@ def value_at(value: object, path: str) -> object:
 
 @lru_cache(maxsize=4)
 def key_paths(head: bytes) -> frozenset[str]:
-    """The key paths of the first JSON value in some bytes, which may break off anywhere.
+    """Return the key paths of the first JSON value in some bytes, which may be cut anywhere.
 
     Array steps are written ``[]``: ``cases[].inputs``. Only the first few levels are listed.
     """

@@ -1,4 +1,4 @@
-"""Putting foreign rows together: what every importer must get right is done here, once."""
+"""Collect the rows of another tool's log: the parts that all importers share."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _EXCEPTION: Final = re.compile(r"\s*([A-Za-z_][\w.]*(?:Error|Exception|Timeout|E
 
 
 def score_number(value: object) -> float | None:
-    """A foreign score as a number: true is 1, false is 0, anything else that is no number None."""
+    """Return a score as a number: true is 1, false is 0, and any other non-number is None."""
     if not isinstance(value, bool | int | float):
         return None
     try:
@@ -46,13 +46,13 @@ def score_number(value: object) -> float | None:
 
 
 def token_total(*counts: object) -> int | None:
-    """Return the sum of token counts; None when one is missing, because a part is not the whole."""
+    """Return the sum of token counts, or None if one is missing."""
     numbers = [score_number(count) for count in counts]
     return None if not numbers or None in numbers else int(math.fsum(n or 0.0 for n in numbers))
 
 
 def usable_id(value: object) -> str | None:
-    """A foreign id as text of one line; None when it cannot name a sample."""
+    """Return an id as one line of text, or None if it cannot name a sample."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         return None
     text = str(value).strip()
@@ -60,7 +60,7 @@ def usable_id(value: object) -> str | None:
 
 
 def short_text(value: object) -> str:
-    """A foreign value for a message: never long, and never opened when it is nested."""
+    """Return a short text for a message; nested values are not expanded."""
     if isinstance(value, dict | list):
         return "an object" if isinstance(value, dict) else "a list"
     text = repr(value)
@@ -68,7 +68,7 @@ def short_text(value: object) -> str:
 
 
 def error_of(message: object, kind: str) -> ForeignError:
-    """A foreign error; the exception's name is its kind when the message starts with one."""
+    """Return an error; its kind is the exception's name if the message starts with one."""
     text = message if isinstance(message, str) else short_text(message)
     named = _EXCEPTION.match(text)
     if len(text) > MESSAGE_LENGTH:
@@ -77,7 +77,7 @@ def error_of(message: object, kind: str) -> ForeignError:
 
 
 def text_tags(values: Mapping[str, object] | None) -> dict[str, str]:
-    """The plain values of a foreign metadata object as tags; nested ones are left out."""
+    """Return the plain values of a metadata object as tags; nested ones are left out."""
     tags = {}
     for key, value in (values or {}).items():
         if isinstance(value, str):
@@ -88,21 +88,21 @@ def text_tags(values: Mapping[str, object] | None) -> dict[str, str]:
 
 
 def only(files: Sequence[ForeignFile], tool: str) -> ForeignFile:
-    """The single file of a format that has one file per log."""
+    """Return the only file of a format with one file per log."""
     if len(files) != 1:
         raise BadInputError(f"{tool} logs are read one file at a time, got {len(files)}")
     return files[0]
 
 
 def choose_arm(arms: Sequence[LogExperiment], wanted: str | None, place: str) -> str:
-    """The arm to read: the wanted one, by its name or its number from 1, or the only one."""
+    """Return the arm to read: the named or numbered one (from 1), or the only one."""
     names = [arm.name for arm in arms]
     listed = ", ".join(f"{n}: {name!r}" for n, name in enumerate(names, start=1)) or "none"
     if wanted is None:
         if len(names) == 1:
             return names[0]
         raise BadInputError(
-            f"{place}: holds {len(names)} arms, choose one with --arm, by name or number: {listed}"
+            f"{place}: has {len(names)} arms; choose one with --arm, by name or number: {listed}"
         )
     if wanted in names:
         return wanted
@@ -114,10 +114,10 @@ def choose_arm(arms: Sequence[LogExperiment], wanted: str | None, place: str) ->
 
 
 def repeats_of(contents: Mapping[int, object]) -> dict[int, tuple[int, int]]:
-    """Every index as (the first index with the same content, its number among those).
+    """Map every index to the first index with the same content, and its number among those.
 
-    A tool that asks a question several times writes it several times. The repeats are no
-    independent items, so they are counted as epochs of one.
+    Some tools write a repeated question several times. The repeats are not independent items, so
+    they are counted as epochs of one.
     """
     firsts: dict[bytes, int] = {}
     seen: Counter[int] = Counter()
@@ -133,7 +133,7 @@ def repeats_of(contents: Mapping[int, object]) -> dict[int, tuple[int, int]]:
 def check_mean(
     name: str, claimed: float, values: Sequence[float], all_count: int, left_out: str
 ) -> ClaimCheck:
-    """A claimed mean beside the mean of the rows, with and without the rows that have no value."""
+    """Compare a claimed mean with the mean of the rows, with and without missing values."""
     found = math.fsum(values) / len(values) if values else None
     bounded = all(0 <= value <= 1 for value in values)
     over_all = math.fsum(values) / all_count if bounded and all_count else None
@@ -142,31 +142,31 @@ def check_mean(
     why = None
     explained = False
     if agrees and missing:
-        why = f"{missing} of {all_count} {left_out}, left out of its denominator"
+        why = f"{missing} of {all_count} {left_out}, not in its denominator"
     elif not agrees and over_all is not None and same_number(claimed, over_all):
         why = f"{missing} of {all_count} {left_out}, counted by the tool as 0"
         explained = True
     elif not agrees:
-        why = "the reason is not in the log"
+        why = "the log does not say why"
     return ClaimCheck(
         name, claimed, found, len(values), over_all, all_count, agrees, why, explained
     )
 
 
 def check_count(name: str, claimed: float, found: int) -> ClaimCheck:
-    """A claimed count beside the count of the rows."""
+    """Compare a claimed count with the count of the rows."""
     agrees = claimed == found
     why = None if agrees else "rows and claim do not add up"
     return ClaimCheck(name, float(claimed), float(found), found, None, found, agrees, why)
 
 
 def same_number(left: float, right: float) -> bool:
-    """Equal but for the rounding of decimal output."""
+    """Return whether two numbers are equal up to decimal rounding."""
     return math.isclose(left, right, rel_tol=1e-6, abs_tol=1e-9)
 
 
 class Gathering:
-    """The samples of one log as they come in, and the account of them."""
+    """Collects the samples of one log, and counts them."""
 
     def __init__(self, tool: str, place: str, options: ReadOptions) -> None:
         self._tool = tool
@@ -187,12 +187,12 @@ class Gathering:
 
     @property
     def tool_name(self) -> str:
-        """The tool, with its version where the log has one."""
+        """The tool, with its version if the log has one."""
         return f"{self._tool} {self.version or ''}".strip()
 
     @property
     def samples(self) -> Iterable[ForeignSample]:
-        """What has been taken so far."""
+        """The samples so far."""
         return self._samples.values()
 
     def refuse(self, refusal: Refusal) -> None:
@@ -200,7 +200,7 @@ class Gathering:
         self._refused.append(refusal)
 
     def chosen_id(self, place: str, row: object, fallback: object) -> object:
-        """The id at the path the caller named, or the tool's own; a raw row is opened for it."""
+        """Return the id at the path that the caller named, or the tool's own."""
         path = self._options.id_path
         if path is None:
             return fallback
@@ -226,14 +226,14 @@ class Gathering:
         cost: object = None,
         tokens: object = None,
     ) -> None:
-        """Take one row; what cannot become a legal record is refused with its reason.
+        """Add one row; refuse it with a reason if it is not a valid record.
 
-        A score that is no number is null; where the tool wrote NaN or Infinity, a tag says so.
+        A score that is not a number becomes null; if the tool wrote NaN or Infinity, a tag says so.
         """
         name = usable_id(item)
         if name is None:
             self.refuse(
-                Refusal(place, f"has no usable id, got {short_text(item)}; name one with --id")
+                Refusal(place, f"has no usable id, got {short_text(item)}; name a field with --id")
             )
             return
         if epoch < 1:
@@ -268,34 +268,34 @@ class Gathering:
     def _numbers(
         self, scores: Mapping[str, object]
     ) -> tuple[dict[str, float | None], dict[str, str]]:
-        """Scores as numbers, and a tag for each that the tool wrote as NaN or Infinity."""
+        """Return scores as numbers, and a tag for each that the tool wrote as NaN or Infinity."""
         missing = {}
         for name, value in scores.items():
             text = str(value) if isinstance(value, float) and not math.isfinite(value) else value
             text = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(str(text), text)
             if isinstance(text, str) and text in NOT_FINITE:
                 missing[f"missing.{name}"] = f"{self._tool} wrote {text}"
-                self.note(f"score {name} is {text} for some samples: unscored, so null")
+                self.note(f"score {name} is {text} for some samples: read as unscored (null)")
         return {name: score_number(value) for name, value in scores.items()}, missing
 
     def partial(self, reason: str) -> None:
-        """Say why the log holds only a part of its run; nothing made of it can pass."""
+        """Record why the log covers only part of its run; an incomplete run cannot pass."""
         self._partial.append(reason)
         self.note(f"{reason}; an incomplete run cannot pass")
 
     def contradiction(self, reason: str) -> None:
-        """Say where the log disagrees with itself; no verdict can rest on it."""
+        """Record where the log contradicts itself; it then supports no verdict."""
         if reason not in self._contradictions:
             self._contradictions.append(reason)
         self.note(reason)
 
     def note(self, text: str) -> None:
-        """Say something once."""
+        """Add a note once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def claim(self, name: str, value: object) -> None:
-        """Keep an aggregate of the tool's."""
+        """Store an aggregate that the tool reports."""
         number = score_number(value)
         if number is not None:
             self._claimed[name] = number
@@ -303,7 +303,7 @@ class Gathering:
     def note_left_out(
         self, name: str, values: Sequence[float], all_count: int, left_out: str
     ) -> None:
-        """Say what a mean becomes when the rows that the tool leaves out are counted."""
+        """Note what a mean becomes if the rows that the tool leaves out are counted."""
         missing = all_count - len(values)
         if values and missing and all(0 <= value <= 1 for value in values):
             total = math.fsum(values)
@@ -313,7 +313,7 @@ class Gathering:
             )
 
     def check(self, check: ClaimCheck) -> None:
-        """Keep a comparison with a claimed number; one worth reading becomes a note."""
+        """Store a comparison with a claimed number; add a note if they differ."""
         self._checks.append(check)
         self._claimed[check.name] = check.claimed
         if not (check.agrees or check.explained):
@@ -322,12 +322,12 @@ class Gathering:
             self.note(check.line())
 
     def finish(self, *, arm: str | None = None, headline: str | None = None) -> Imported:
-        """Everything gathered, in the order of ids, which no completion order can change."""
+        """Return everything collected, sorted by id."""
         if self._twice:
             shown = "; ".join(self._twice[:_LISTED])
             raise BadInputError(
                 f"{self._place}: {len(self._twice)} rows repeat an id: {shown}; "
-                "name a better id with --id"
+                "name another id field with --id"
             )
         if not self._samples:
             reasons = tuple(f"{row.place}: {row.reason}" for row in self._refused[:_LISTED])
@@ -336,9 +336,9 @@ class Gathering:
                 unlisted_count=max(0, len(self._refused) - _LISTED),
             )
         if self._widened:
-            self.note(f"{self._widened} integers beyond 2**53 are kept as text")
+            self.note(f"{self._widened} integers beyond 2**53 are stored as text")
         if self._refused:
-            self.note(f"{len(self._refused)} rows could not be read and are refused")
+            self.note(f"{len(self._refused)} rows could not be read and were refused")
         return Imported(
             tool=self._tool,
             arm=arm,
@@ -359,7 +359,7 @@ class Gathering:
         )
 
     def only_score(self) -> str | None:
-        """The score that every sample speaks of, when there is just one."""
+        """Return the name of the score if every sample has the same single one."""
         names = {name for sample in self.samples for name in sample.scores}
         return names.pop() if len(names) == 1 else None
 

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark import``: other tools' logs in, ``gatemark.sample/1`` out."""
+"""The journey of ``gatemark import``: read other tools' logs, write ``gatemark.sample/1``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TRACES: Final = frozenset({"otlp", "langfuse"})
 
 
 class LogSummary(msgspec.Struct, frozen=True):
-    """What one log turned into: received == accepted + refused, and errored are accepted."""
+    """The counts of one log: received == accepted + refused; errored samples are accepted."""
 
     files: tuple[str, ...]
     tool: str
@@ -56,7 +56,7 @@ class LogSummary(msgspec.Struct, frozen=True):
 
 
 class ImportSummary(msgspec.Struct, frozen=True):
-    """All logs of one import. ``output`` is null when nothing was written."""
+    """All logs of one import. ``output`` is null if nothing was written."""
 
     received: int
     accepted: int
@@ -70,7 +70,7 @@ class ImportSummary(msgspec.Struct, frozen=True):
     unanswered: int = 0
     recipe: Preparation = Preparation()
     snapshot: str | None = None
-    """What a pack's result will cite the written samples by, where they are made for replay."""
+    """The reference by which a pack's result cites the samples, if they are for replay."""
 
 
 def import_logs(
@@ -85,10 +85,9 @@ def import_logs(
     choices: ReadingChoices | None = None,
     on_progress: Progress | None = None,
 ) -> ImportSummary:
-    """Read logs, and write their samples in the order of ids when an output is named.
+    """Read logs and, if an output is named, write their samples sorted by id.
 
-    Rows that cannot be read keep anything from being written, unless ``on_bad_line`` says to go
-    on without them.
+    If a row cannot be read, nothing is written, unless ``on_bad_line`` says to exclude it.
     """
     choices = choices or ReadingChoices()
     paths = [str(file) for path in paths for file in log_files(Path(path), tool)]
@@ -125,12 +124,12 @@ def import_logs(
 
 
 def _is_replay(logs: Sequence[Imported], recipe: Preparation) -> bool:
-    """Whether samples are made for a replay suite: traces, or a draw. Digests take their time."""
+    """Return whether samples are for a replay suite (traces, or a draw) and need a digest."""
     return recipe.take is not None or any(log.tool in TRACES for log in logs)
 
 
 def _snapshot(samples: Sequence[ForeignSample]) -> str | None:
-    """The digest of the samples as a data set; None when they cannot be one."""
+    """Return the digest of the samples as a data set, or None if they cannot be one."""
     if any(sample.epoch > 1 for sample in samples):
         return None
     try:
@@ -147,7 +146,7 @@ def arms_of_logs(paths: Sequence[str], *, tool: str = AUTO) -> tuple[LogExperime
 
 
 def importer_names() -> tuple[str, ...]:
-    """The formats that can be named."""
+    """Return the names of all formats."""
     return importers().names()
 
 
@@ -158,21 +157,23 @@ def _check_inputs(paths: Sequence[str], tool: str, choices: ReadingChoices) -> N
     for path in paths:
         source = inspect_source(path)
         if is_own_file(source, choices):
-            raise UsageError(f"{path}: is {SAMPLE_SCHEMA} already; 'gatemark validate' checks it")
+            raise UsageError(
+                f"{path}: is already {SAMPLE_SCHEMA}; check it with 'gatemark validate'"
+            )
 
 
 def check_output(paths: Sequence[str], output: str | None) -> None:
-    """Refuse an output of another kind, or over a log that is read."""
+    """Raise if the output has the wrong extension, or is one of the logs."""
     if output is None:
         return
     if not output.endswith(SUFFIX):
         raise UsageError(f"samples are written as JSON Lines: {output!r} must end in {SUFFIX}")
     if any(Path(path).resolve() == Path(output).resolve() for path in paths):
-        raise UsageError(f"{output}: would be written over the log it is read from")
+        raise UsageError(f"{output}: is one of the logs; choose another output file")
 
 
 def _ordered(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSample]:
-    """All samples by id and epoch; two logs may not share one."""
+    """Return all samples sorted by id and epoch; raise if two logs share one."""
     owners: dict[tuple[str, int], int] = {}
     clashes = []
     for place, log in enumerate(logs):
@@ -180,8 +181,8 @@ def _ordered(logs: Sequence[Imported], paths: Sequence[str]) -> list[ForeignSamp
             first = owners.setdefault((sample.id, sample.epoch), place)
             if first != place:
                 clashes.append(
-                    f"{paths[place]}: id {sample.id!r}, epoch {sample.epoch} is in "
-                    f"{paths[first]} too; import each log on its own"
+                    f"{paths[place]}: id {sample.id!r}, epoch {sample.epoch} is also in "
+                    f"{paths[first]}; import each log separately"
                 )
     if clashes:
         raise BadInputError(tuple(clashes[:5]), unlisted_count=max(0, len(clashes) - 5))

@@ -1,4 +1,4 @@
-"""What another tool's log turns into: neutral rows, an account of them, and who can read what."""
+"""Importers of other tools' logs: what they read, what they return, how they are found."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _VERSION: Final = re.compile(
 
 
 class ForeignLimits(msgspec.Struct, frozen=True):
-    """How much of a stranger's file is believed before it is refused."""
+    """Limits on files from other tools."""
 
     file_bytes: int = 1 << 30
     member_count: int = 200_000
@@ -42,17 +42,17 @@ class ForeignLimits(msgspec.Struct, frozen=True):
     value_depth: int = 60
     unpack_ratio: int = 200
     free_bytes: int = 64 << 20
-    """Unpacked bytes that are allowed at any ratio."""
+    """Unpacked bytes that are allowed at any compression ratio."""
     containers: int = 10_000_000
-    """Arrays and objects of a file; each takes some sixty bytes, however short it is written."""
+    """Arrays and objects in a file; each takes about sixty bytes of memory, however short."""
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """What the reader of a log may be told.
+    """Options for reading a log.
 
-    ``arm`` picks one of several experiments in a file, by its name or its number; ``id_path`` is a
-    dotted path to the item id in the tool's own row; ``columns`` maps fields of a sample to the
-    columns of a table.
+    ``arm`` selects one of several experiments in a file, by name or number; ``id_path`` is a dotted
+    path to the item id in the tool's row; ``columns`` maps fields of a sample to columns of a
+    table.
     """
 
     arm: str | None = None
@@ -62,7 +62,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
 
 
 class ForeignFile(msgspec.Struct, frozen=True):
-    """The bytes of one log and the folder it lies in, when it lies in one."""
+    """The bytes of one log, and its folder if it has one."""
 
     name: str
     data: bytes
@@ -70,11 +70,11 @@ class ForeignFile(msgspec.Struct, frozen=True):
 
     @property
     def head(self) -> bytes:
-        """The first bytes, enough to recognise a format by."""
+        """The first bytes, enough to recognise a format."""
         return self.data[:HEAD_BYTES]
 
     def sibling(self, name: str, limits: ForeignLimits) -> ForeignFile | None:
-        """The file of that name in the same folder, if there is one."""
+        """Return the file of that name in the same folder, or None."""
         if self.folder is None:
             return None
         path = Path(self.folder) / name
@@ -89,7 +89,7 @@ class ForeignError(msgspec.Struct, frozen=True):
 
 
 class ForeignSample(msgspec.Struct, frozen=True):
-    """One row of a log in neutral words; the fields are those of `gatemark.sample/1`."""
+    """One row of a log; the fields are those of `gatemark.sample/1`."""
 
     id: str
     epoch: int = 1
@@ -108,7 +108,7 @@ class ForeignSample(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A row that could not be read: where, and why."""
+    """A row that could not be read: its place and the reason."""
 
     place: str
     reason: str
@@ -122,10 +122,10 @@ class LogExperiment(msgspec.Struct, frozen=True):
 
 
 class ClaimCheck(msgspec.Struct, frozen=True):
-    """One number the tool claims, beside the same number taken from the imported rows.
+    """A number that the tool claims, and the same number computed from the imported rows.
 
-    ``found`` rests on ``found_count`` rows that have it; ``over_all`` counts errored rows as not
-    right and rests on ``all_count``; it is None where that makes no sense.
+    ``found`` is over the ``found_count`` rows that have it; ``over_all`` is over ``all_count`` rows
+    with errored rows counted as wrong, and None if that makes no sense.
     """
 
     name: str
@@ -137,10 +137,10 @@ class ClaimCheck(msgspec.Struct, frozen=True):
     agrees: bool
     why: str | None
     explained: bool = False
-    """Whether the log itself shows why the numbers differ."""
+    """Whether the log explains why the numbers differ."""
 
     def line(self) -> str:
-        """Both numbers, and why they differ when that is known."""
+        """Return both numbers, and why they differ if that is known."""
         found = "nothing" if self.found is None else f"{self.found:.6g} (n={self.found_count})"
         text = f"{self.name}: the log says {self.claimed:.6g}, its rows give {found}"
         if self.over_all is not None and self.all_count != self.found_count:
@@ -149,12 +149,12 @@ class ClaimCheck(msgspec.Struct, frozen=True):
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """A log, read: every row is either a sample or a refusal.
+    """A log after reading: every row is either a sample or a refusal.
 
     ``claimed`` are the tool's own aggregates; ``checks`` compare some of them with the rows.
-    ``headline`` names the score the tool itself would show first, when it has one. ``lineage``
-    says what the log tells of model, data and versions. ``origin`` is the tool with its version,
-    and what keeps these samples from passing.
+    ``headline`` names the score that the tool shows first, if any. ``lineage`` has what the log
+    says about model, data and versions. ``origin`` is the tool with its version, and what prevents
+    these samples from passing.
     """
 
     tool: str
@@ -170,21 +170,21 @@ class Imported(msgspec.Struct, frozen=True):
 
     @property
     def errored_count(self) -> int:
-        """Samples that carry an error; they stay in every denominator."""
+        """The number of samples with an error; they count in every denominator."""
         return sum(sample.error is not None for sample in self.samples)
 
     @property
     def received_count(self) -> int:
-        """Rows met in the log, read or not."""
+        """The number of rows in the log, readable or not."""
         return len(self.samples) + len(self.refused)
 
 
 class Importer(msgspec.Struct, frozen=True):
     """A reader of one tool's logs.
 
-    ``sniff`` looks at the first bytes and the file name. ``arms`` lists the experiments in the
-    files; ``read`` takes one of them. ``joint`` says that several files make up one log.
-    ``in_folder`` picks the logs among the names in a folder that the tool writes to.
+    ``sniff`` checks the first bytes and the file name. ``arms`` lists the experiments in the files;
+    ``read`` reads one of them. ``joint`` means that several files make up one log. ``in_folder``
+    selects the logs among the names in a folder that the tool writes to.
     """
 
     name: str
@@ -198,7 +198,7 @@ class Importer(msgspec.Struct, frozen=True):
 
 @cache
 def importers() -> Registry[Importer]:
-    """Every importer: the ones in this workspace and strangers' by entry point."""
+    """Return every importer, built in or from a plugin."""
     return Registry(
         kind="importer",
         places=("gatemark.samples.importers.*",),
@@ -209,7 +209,7 @@ def importers() -> Registry[Importer]:
 
 
 def as_record(sample: ForeignSample) -> dict[str, Any]:
-    """The `gatemark.sample/1` object for a row; an unknown origin or cost is left out."""
+    """Return the `gatemark.sample/1` object of a row; an unknown origin or cost is left out."""
     record: dict[str, Any] = {"schema": SAMPLE_SCHEMA, **msgspec.to_builtins(sample)}
     for name in ("origin", "cost", "tokens"):
         if record[name] is None:
@@ -218,7 +218,7 @@ def as_record(sample: ForeignSample) -> dict[str, Any]:
 
 
 def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
-    """Read a log whole, unpacked if it is packed, unless it is larger than allowed."""
+    """Read and decompress a whole log; raise if it exceeds the limits."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise BadInputError(f"{path}: expected a regular file")
@@ -233,14 +233,14 @@ def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
     if data.count(b"[") + data.count(b"{") > limits.containers:
         raise BadInputError(f"{path}: has more than {limits.containers} arrays and objects")
     if len(data) > limits.file_bytes:
-        raise BadInputError(f"{path}: must be at most {limits.file_bytes} bytes, is larger")
+        raise BadInputError(f"{path}: larger than {limits.file_bytes} bytes")
     if not data.strip():
         raise BadInputError(f"{path}: the file is empty")
     return ForeignFile(name=str(path), data=data, folder=str(path.parent))
 
 
 def _unpacked(data: bytes, path: Path, most: int) -> bytes:
-    """The bytes inside gzip or zstd, at most one more than allowed; others as they are."""
+    """Decompress gzip or zstd, up to one byte more than allowed; return other data unchanged."""
     if data.startswith(ZSTD_MAGIC):
         return _unzstd(data, path, most)
     if not data.startswith(GZIP_MAGIC):
@@ -264,26 +264,26 @@ def _unzstd(data: bytes, path: Path, most: int) -> bytes:
 
 
 def detect(file: ForeignFile, known: Registry[Importer]) -> Importer:
-    """The one importer that recognises a file."""
+    """Return the only importer that recognises a file."""
     fitting = [importer for importer in known if importer.sniff(file.head, file.name)]
     if len(fitting) == 1:
         return fitting[0]
     if not fitting:
         raise BadInputError(
-            f"{file.name}: neither {SAMPLE_SCHEMA} nor a log of a known format "
-            f"(known: {', '.join(known.names())}); a table of your own is read with "
+            f"{file.name}: neither {SAMPLE_SCHEMA} nor a log in a known format "
+            f"(known: {', '.join(known.names())}); to read your own table, use "
             f"--from {TABLES} --map id=COLUMN,score=COLUMN"
         )
     raise BadInputError(
         f"{file.name}: looks like several formats: "
-        f"{', '.join(importer.name for importer in fitting)}; name one with --from"
+        f"{', '.join(importer.name for importer in fitting)}; choose one with --from"
     )
 
 
 def import_files(
     paths: Sequence[Path], *, tool: str = "auto", options: ReadOptions | None = None
 ) -> tuple[Imported, ...]:
-    """Read logs of one tool: one result per log, or one for all where they belong together."""
+    """Read logs of one tool: one result per log, or one for all if they belong together."""
     options = options or ReadOptions()
     files = [open_foreign(log_file(path), options.limits) for path in paths]
     importer = _one_importer(files, tool, options)
@@ -298,7 +298,7 @@ def import_files(
 def list_arms(
     paths: Sequence[Path], *, tool: str = "auto", options: ReadOptions | None = None
 ) -> tuple[LogExperiment, ...]:
-    """The experiments that the files hold between them."""
+    """Return the experiments in the files."""
     options = options or ReadOptions()
     files = [open_foreign(log_file(path), options.limits) for path in paths]
     importer = _one_importer(files, tool, options)
@@ -312,7 +312,7 @@ def list_arms(
 
 @contextmanager
 def _naming_tool(importer: Importer, files: Sequence[ForeignFile]) -> Iterator[None]:
-    """Say in every refusal which tool the file was taken for, and of which version."""
+    """Add the tool and its version to the message of every refusal."""
     try:
         yield
     except BadInputError as error:
@@ -325,7 +325,7 @@ def _naming_tool(importer: Importer, files: Sequence[ForeignFile]) -> Iterator[N
 
 
 def log_file(path: Path) -> Path:
-    """The log that a path names: itself, or the only one in a folder that a tool writes to."""
+    """Return the log at a path: the file itself, or the only log in a tool's folder."""
     if not path.is_dir():
         return path
     names = sorted(one.name for one in path.iterdir() if one.is_file())
@@ -336,9 +336,9 @@ def log_file(path: Path) -> Path:
         if found:
             listed = ", ".join(found[:_LISTED]) + (", …" if len(found) > _LISTED else "")
             raise BadInputError(
-                f"{path}: holds {len(found)} logs of {importer.name}, name one: {listed}"
+                f"{path}: contains {len(found)} logs of {importer.name}; name one: {listed}"
             )
-    raise BadInputError(f"{path}: is a folder without a log of a known tool; name a file in it")
+    raise BadInputError(f"{path}: a folder without a log of a known tool; name a file in it")
 
 
 def log_files(path: Path, tool: str) -> tuple[Path, ...]:
@@ -359,7 +359,7 @@ def log_files(path: Path, tool: str) -> tuple[Path, ...]:
 
 
 def importer_called(tool: str) -> Importer:
-    """The importer of that name; every kind of table is read by one."""
+    """Return the importer of that name; all kinds of tables share one."""
     return importers().get(TABLES if tool in _TABLE_NAMES else tool)
 
 
@@ -377,6 +377,6 @@ def _one_importer(files: Sequence[ForeignFile], tool: str, options: ReadOptions)
     names = sorted({importer.name for importer in found})
     if len(names) > 1:
         raise BadInputError(
-            f"the files are logs of several tools: {', '.join(names)}; import each on its own"
+            f"the files are logs of several tools: {', '.join(names)}; import them separately"
         )
     return found[0]

@@ -1,7 +1,7 @@
-"""The shape of an Inspect AI log and its two packings: one JSON object, or a ZIP of many.
+"""The types of an Inspect AI log and its two packagings: one JSON object, or a ZIP of many.
 
-Both say version 2 whatever the packing, so the bytes decide and never the number.
-ZIP archives come from strangers: stored, deflated and zstd members are read within limits.
+Both say version 2, so the bytes decide which one it is. ZIP archives are not trusted: stored,
+deflated and zstd members are read within limits.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ _WINDOW_BYTES: Final = 1 << 27
 
 
 class Archive:
-    """A ZIP whose members are unpacked one by one.
+    """A ZIP archive whose members are decompressed one by one.
 
-    The standard library reads the directory; the members are unpacked here because it knows no
-    zstd before Python 3.14 and sets no bound on what it unpacks.
+    The standard library reads the directory. The members are decompressed here, because it has no
+    zstd before Python 3.14 and no limit on the decompressed size.
     """
 
     def __init__(self, file: ForeignFile, limits: ForeignLimits) -> None:
         self._file = file
         self._limits = limits
         self._expanded_bytes = 0
-        # Counting signatures first keeps a forged directory from filling memory.
+        # Counting signatures first prevents a forged directory from filling memory.
         if file.data.count(_DIRECTORY_ENTRY) > limits.member_count:
-            raise BadInputError(f"{file.name}: must hold at most {limits.member_count} members")
+            raise BadInputError(f"{file.name}: contains more than {limits.member_count} members")
         try:
             with zipfile.ZipFile(io.BytesIO(file.data)) as directory:
                 members = directory.infolist()
@@ -60,15 +60,15 @@ class Archive:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The members in the order of the directory."""
+        """The members, in directory order."""
         return tuple(self._members)
 
     def read(self, name: str) -> bytes:
-        """The content of one member, its length and checksum verified."""
+        """Return the content of one member, after checking its length and checksum."""
         member = self._members[name]
         place = f"{self._file.name}: {name}"
         if member.flag_bits & _ENCRYPTED:
-            raise BadInputError(f"{place}: encrypted members cannot be read")
+            raise BadInputError(f"{place}: is encrypted")
         if member.file_size > self._limits.member_bytes:
             raise BadInputError(
                 f"{place}: must unpack to at most {self._limits.member_bytes} bytes, "
@@ -119,7 +119,7 @@ def _unpack(packed: memoryview, member: zipfile.ZipInfo, place: str) -> bytes:
     except (zlib.error, zstandard.ZstdError, MemoryError) as error:
         raise BadInputError(f"{place}: cannot be unpacked: {error}") from error
     raise BadInputError(
-        f"{place}: compression method {member.compress_type} is not known "
+        f"{place}: unknown compression method {member.compress_type} "
         f"(known: {_STORED} stored, {_DEFLATED} deflate, {_ZSTD} zstd)"
     )
 
@@ -128,7 +128,7 @@ ZIP: Final = b"PK\x03\x04"
 
 
 class EditProvenance(msgspec.Struct):
-    """Who changed something, when and why."""
+    """Author, time and reason of a change."""
 
     author: str | None = None
     reason: str | None = None
@@ -136,14 +136,14 @@ class EditProvenance(msgspec.Struct):
 
 
 class Edit(msgspec.Struct):
-    """One change of a score; the value may be the word UNCHANGED."""
+    """One change of a score; the value can be the word UNCHANGED."""
 
     value: object = "UNCHANGED"
     provenance: EditProvenance | None = None
 
 
 class InspectScore(msgspec.Struct):
-    """What one scorer said; ``value`` is what holds after all edits."""
+    """The score of one scorer; ``value`` is the value after all edits."""
 
     value: object = None
     history: list[Edit] = []
@@ -163,7 +163,7 @@ class InspectChoice(msgspec.Struct):
 
 
 class Output(msgspec.Struct):
-    """What the model said; old logs have no ``completion``."""
+    """The output of the model; old logs have no ``completion``."""
 
     completion: str | None = None
     choices: list[InspectChoice] = []
@@ -201,7 +201,7 @@ class InspectSample(msgspec.Struct):
 
 
 class Config(msgspec.Struct):
-    """How the run was asked to go."""
+    """The settings of the run."""
 
     epochs: int | None = None
     limit: object = None
@@ -209,7 +209,7 @@ class Config(msgspec.Struct):
 
 
 class Dataset(msgspec.Struct):
-    """What the run was asked about."""
+    """The data set of the run."""
 
     name: str | None = None
     samples: int | None = None
@@ -249,7 +249,7 @@ class Headline(msgspec.Struct):
 
 
 class Results(msgspec.Struct):
-    """Every aggregate."""
+    """All aggregates."""
 
     total_samples: int | None = None
     scores: list[Total] = []
@@ -263,13 +263,13 @@ class Step(msgspec.Struct):
 
 
 class Plan(msgspec.Struct):
-    """What was done with every sample before it was scored."""
+    """The solvers that ran on every sample before scoring."""
 
     steps: list[Step] = []
 
 
 class Log(msgspec.Struct):
-    """A log; samples lie beside it in an archive and inside it in JSON."""
+    """A log; its samples are separate members of an archive, or part of the JSON object."""
 
     eval: Spec
     status: str = "started"
@@ -281,12 +281,12 @@ class Log(msgspec.Struct):
 def load(
     file: ForeignFile, options: ReadOptions
 ) -> tuple[Log, Iterator[tuple[str, msgspec.Raw, InspectSample | Refusal]]]:
-    """The log and its samples, each decoded or refused with its place."""
+    """Return the log and its samples, each decoded or refused with its place."""
     if file.data.startswith(ZIP):
         return _from_archive(file, options)
     log = decode(file.data, Log, file.name)
     if log.samples is None:
-        raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
+        raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
     return log, rows(log.samples, InspectSample, f"{file.name}: samples")
 
 
@@ -297,13 +297,13 @@ def _from_archive(
     spec = next((n for n in ("header.json", "_journal/start.json") if n in archive.names), None)
     if spec is None:
         raise BadInputError(
-            f"{file.name}: a ZIP archive, but no Inspect log: "
+            f"{file.name}: a ZIP archive, but not an Inspect log: "
             "it has neither header.json nor _journal/start.json"
         )
     log = decode(archive.read(spec), Log, f"{file.name}: {spec}")
     names = [n for n in archive.names if n.startswith("samples/") and n.endswith(".json")]
     if not names:
-        raise BadInputError(f"{file.name}: the log holds no samples (log_samples was off)")
+        raise BadInputError(f"{file.name}: the log contains no samples (log_samples was off)")
     return log, _archived(archive, names, file, keep=options.id_path is not None)
 
 
@@ -318,5 +318,5 @@ def _archived(
         except BadInputError as error:
             yield place, msgspec.Raw(), Refusal(place, str(error).removeprefix(f"{place}: "))
         else:
-            # Unpacked bytes are many times the file; they are kept only when an id lies in them.
+            # Decompressed bytes are large; keep them only if they contain the id.
             yield place, msgspec.Raw(content if keep else b""), sample

@@ -1,9 +1,8 @@
-"""Two sets of scores for the same items: items are ``(base, cand, cluster)``.
+"""Compare two sets of scores for the same items: items are ``(base, cand, cluster)``.
 
-A score of None is an item that errored on that side: it is counted, and stays out of the delta.
-Whoever wants an error to score zero passes zero. The state holds one 33-byte row per distinct
-(cluster, delta): three rows in all for right or wrong answers without clusters, at worst one row
-per item.
+A score of None means that the item errored on that side: it is counted, and left out of the delta.
+To score errors as zero, pass zero. The state has one 33-byte row per distinct (cluster, delta):
+three rows in all for binary scores without clusters, at worst one row per item.
 """
 
 from __future__ import annotations
@@ -65,9 +64,9 @@ class PairedState(msgspec.Struct, frozen=True):
 
 
 class PairedTable(NamedTuple):
-    """What a comparison rests on, in an order that does not depend on how items came.
+    """The data of a comparison, in an order that does not depend on the order of items.
 
-    ``clusters`` is null when no item names one; otherwise an item without one stands alone.
+    ``clusters`` is null if no item names one; otherwise an item without one is its own cluster.
     """
 
     state: PairedState
@@ -76,7 +75,7 @@ class PairedTable(NamedTuple):
 
     @property
     def n(self) -> int:
-        """Items scored on both sides."""
+        """The number of items scored on both sides."""
         return int(self.deltas.size)
 
     @property
@@ -86,7 +85,7 @@ class PairedTable(NamedTuple):
 
 
 def step(state: PairedState, batch: Batch) -> PairedState:
-    """Add a batch of items."""
+    """Count a batch of items into the state."""
     rows = []
     added = dict.fromkeys(PairedState.__struct_fields__[1:], 0)
     for (base, cand, cluster), count in Counter(batch).items():
@@ -105,7 +104,7 @@ def step(state: PairedState, batch: Batch) -> PairedState:
 
 
 def merge(left: PairedState, right: PairedState) -> PairedState:
-    """Both states as one."""
+    """Merge two states."""
     counts = {
         name: getattr(left, name) + getattr(right, name)
         for name in PairedState.__struct_fields__[1:]
@@ -114,7 +113,7 @@ def merge(left: PairedState, right: PairedState) -> PairedState:
 
 
 def table(state: PairedState) -> PairedTable:
-    """The deltas, candidate minus baseline, with their clusters."""
+    """Return the deltas, candidate minus baseline, with their clusters."""
     rows = union_rows(state.runs, _ROW)
     deltas = np.repeat(rows["delta"], rows["count"])
     if not bool(rows["has_cluster"].any()):
@@ -136,7 +135,7 @@ def compare(
     resamples: int = DEFAULT_RESAMPLES,
     alpha: float = ALPHA,
 ) -> Comparison | None:
-    """The comparison by the method that fits the scores; None when no item has both."""
+    """Compare by the method that fits the scores; return None if no item has both."""
     pairs = table(state)
     rng = np.random.default_rng(seed)
     if pairs.n == 0:
@@ -149,7 +148,7 @@ def compare(
 
 
 def finish(state: PairedState) -> tuple[Measurement, ...]:
-    """The measurements, with the default seed where something is drawn."""
+    """Return the measurements, with the default seed for resampling."""
     found = compare(state)
     excluded = _excluded(state)
     if found is None:

@@ -1,4 +1,4 @@
-"""Two sets of samples item by item: which pair up, what each side scored, what is missing."""
+"""Pair two sets of samples by item: scores on both sides, and what is missing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FEW: Final = 5
 
 
 class PairedItem(NamedTuple):
-    """One item on both sides; a score is None when any of its epochs errored or has no number."""
+    """One item on both sides; a score is None if one of its epochs errored or has no number."""
 
     id: str
     base: float | None
@@ -26,14 +26,14 @@ class PairedItem(NamedTuple):
 
     @property
     def delta(self) -> float | None:
-        """Candidate minus base, None unless both have a score."""
+        """Candidate minus base, or None unless both have a score."""
         return None if self.base is None or self.cand is None else self.cand - self.base
 
 
 class SideMean(msgspec.Struct, frozen=True):
-    """A side's own mean, over the items it scored and over all of them with the rest as 0.
+    """A side's mean over the items it scored, and over all items with the rest as 0.
 
-    ``over_all`` is null where a 0 would not mean the worst score.
+    ``over_all`` is null if 0 is not the worst score.
     """
 
     scored: float | None
@@ -43,10 +43,10 @@ class SideMean(msgspec.Struct, frozen=True):
 
 
 class SamplePairing(msgspec.Struct, frozen=True):
-    """Everything a comparison rests on, and an account of what it cannot rest on.
+    """The paired items, and what could not be paired or scored.
 
     ``unscored`` and ``unpaired`` name samples; ``different`` names the contents in which paired
-    samples differ; ``clusterless`` the items without a cluster, when clusters were asked for.
+    samples differ; ``clusterless`` the items without a cluster, if clusters were requested.
     """
 
     score: str
@@ -62,19 +62,19 @@ class SamplePairing(msgspec.Struct, frozen=True):
 
     @property
     def scored_count(self) -> int:
-        """Items with a score on both sides."""
+        """The number of items with a score on both sides."""
         return sum(item.delta is not None for item in self.items)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether every score lies inside [0, 1], so that an error can count as 0."""
+        """Whether every score is inside [0, 1], so that an error can count as 0."""
         return _is_bounded(self.lowest, self.highest)
 
 
 def choose_score(base: SampleSet, cand: SampleSet, wanted: str | None) -> str:
-    """The score to compare: the named one, the only one, or the one both tools show first.
+    """Return the score to compare: the named one, the only one, or the one both tools show first.
 
-    A file in which every sample errored has no scores to name, and has none to object with.
+    A file in which every sample errored has no scores, and is not consulted.
     """
     speaking = [side for side in (base, cand) if side.scores or len(side.errors) < len(side.keys)]
     if not speaking:
@@ -96,12 +96,12 @@ def choose_score(base: SampleSet, cand: SampleSet, wanted: str | None) -> str:
     if len(headlines) == 1 and headlines <= set(shared):
         return headlines.pop()
     raise UsageError(
-        f"several scores could be compared, name one with --score: {score_names(shared)}"
+        f"both files have several scores; choose one with --score: {score_names(shared)}"
     )
 
 
 def score_names(names: Iterable[str]) -> str:
-    """Scores for a message, in order; names come from logs and may hold anything."""
+    """Return sorted score names for a message; names come from logs and are escaped."""
     return ", ".join(n if n.isprintable() else repr(n) for n in sorted(names)) or "none"
 
 
@@ -151,7 +151,7 @@ def pair_samples(base: SampleSet, cand: SampleSet, score: str, *, clustered: boo
 
 
 def sample_names(keys: Iterable[Key]) -> tuple[str, ...]:
-    """Samples as text: the id, and the epoch where it is not the first."""
+    """Return samples as text: the id, and the epoch if it is not the first."""
     return tuple(name if epoch == 1 else f"{name} (epoch {epoch})" for name, epoch in keys)
 
 
@@ -160,7 +160,7 @@ def _is_bounded(lowest: float | None, highest: float | None) -> bool:
 
 
 def _by_id(keys: Sequence[Key]) -> Iterator[tuple[str, list[Key]]]:
-    """Items and their epochs, from keys in order."""
+    """Yield items with their epochs, from sorted keys."""
     if len({key[0] for key in keys}) == len(keys):
         yield from ((key[0], [key]) for key in keys)
         return
@@ -204,7 +204,7 @@ def _side_mean(side: SampleSet, column: Mapping[Key, float], *, bounded: bool) -
 def _different(
     base: Mapping[Key, int], cand: Mapping[Key, int], shared: Iterable[Key]
 ) -> tuple[Key, ...]:
-    """The samples whose contents both sides tell, and tell differently."""
+    """Return the samples whose contents are known on both sides and differ."""
     if not base or not cand or base == cand:
         return ()
     return tuple(

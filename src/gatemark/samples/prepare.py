@@ -1,4 +1,4 @@
-"""Making replay data of imported samples: redact, drop repeats, draw; each counted."""
+"""Prepare imported samples for replay: redact, drop repeats, draw; all counted."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ SHOWN_DIGEST: Final = 16
 class Preparation(msgspec.Struct, frozen=True):
     """What to do with samples before they are written.
 
-    ``redact`` replaces every text that shows personal data or a secret by what it showed and a
-    digest; ``dedupe`` keeps the first of samples with the same input; ``answered`` keeps only
-    those that have an output and no error, which a replay can be compared with; ``take`` draws
-    that many;
-    with ``stratify`` the values of that tag keep their shares.
+    ``redact`` replaces every text with personal data or a secret by the kind found and a digest;
+    ``dedupe`` keeps the first of samples with the same input; ``answered`` keeps only those with an
+    output and no error, so that a replay has something to compare with; ``take`` draws that many;
+    with ``stratify``, the values of that tag keep their shares.
     """
 
     redact: bool = False
@@ -35,7 +34,7 @@ class Preparation(msgspec.Struct, frozen=True):
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """The samples that are left, and what became of the others."""
+    """The remaining samples, and counts of the others."""
 
     samples: tuple[ForeignSample, ...]
     redacted: int
@@ -45,9 +44,9 @@ class Prepared(msgspec.Struct, frozen=True):
 
 
 def prepare(samples: Sequence[ForeignSample], wanted: Preparation) -> Prepared:
-    """Redact first, so that nothing private decides what is kept."""
+    """Redact, deduplicate and draw, in this order: private text does not affect the draw."""
     if wanted.stratify is not None and wanted.take is None:
-        raise UsageError("--stratify says how to draw, so say how many with --take")
+        raise UsageError("--stratify needs --take: how many samples to draw")
     left = list(samples)
     redacted = 0
     if wanted.redact:
@@ -84,14 +83,14 @@ def _redacted(sample: ForeignSample) -> ForeignSample:
 
 
 def _unnamed(name: str) -> str:
-    """The id, or its digest when it is somebody's address or number; random keys tell nothing."""
+    """Return the id, or its digest if it contains personal data."""
     if not set(personal_data(name)) & {"email", "phone"}:
         return name
     return f"redacted-{digest_bytes(name.encode()).removeprefix('sha256:')[:SHOWN_DIGEST]}"
 
 
 def without_private(value: object) -> object:
-    """The value with every text that shows personal data or a secret replaced by its digest."""
+    """Return the value with every text that has personal data or a secret replaced by a digest."""
     if isinstance(value, str):
         kinds = (*personal_data(value), *secret_kinds(value))
         if not kinds:
@@ -118,7 +117,7 @@ def _without_repeats(samples: Sequence[ForeignSample]) -> list[ForeignSample]:
 
 def _drawn(samples: Sequence[ForeignSample], take: int, wanted: Preparation) -> list[ForeignSample]:
     if any(sample.epoch > 1 for sample in samples):
-        raise UsageError("a draw takes whole items: these samples hold several epochs")
+        raise UsageError("--take draws whole items, but these samples have several epochs")
     tag = wanted.stratify
     if tag is not None and not any(tag in sample.tags for sample in samples):
         known = ", ".join(sorted({name for sample in samples for name in sample.tags})) or "none"

@@ -1,8 +1,8 @@
 """The forms in which promptfoo writes one evaluation, all read into the same rows.
 
 JSON comes from `promptfoo eval -o`, `promptfoo export`, a share link or the Node API; YAML is the
-same document. Versions 1 and 2 keep a table with a row per test and a cell per column; later ones
-keep a list of results. JSON Lines have one result per line, CSV is the table that people see.
+same document. Versions 1 and 2 have a table with a row per test and a cell per column; later ones
+have a list of results. JSON Lines have one result per line; CSV is the table shown to users.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ class _Camel(msgspec.Struct, rename="camel"):
 
 
 class PromptfooProvider(msgspec.Struct):
-    """Who answered."""
+    """The provider that answered."""
 
     id: str = ""
     label: str | None = None
 
 
 class PromptfooPrompt(msgspec.Struct):
-    """What was asked; versions 1 and 2 call the label ``display``."""
+    """The prompt; versions 1 and 2 call the label ``display``."""
 
     raw: object = None
     label: str | None = None
@@ -47,7 +47,7 @@ class PromptfooPrompt(msgspec.Struct):
 
 
 class PromptfooAssertion(msgspec.Struct):
-    """One thing that an output must fulfil."""
+    """One assertion about an output."""
 
     type: str = ""
     value: object = None
@@ -55,7 +55,7 @@ class PromptfooAssertion(msgspec.Struct):
 
 
 class PromptfooTest(msgspec.Struct):
-    """A test as it was written."""
+    """A test as written in the config."""
 
     description: str | None = None
     metadata: dict[str, object] | None = None
@@ -64,7 +64,7 @@ class PromptfooTest(msgspec.Struct):
 
 
 class PromptfooResponse(msgspec.Struct):
-    """What the provider returned."""
+    """The response of the provider."""
 
     output: object = None
     error: object = None
@@ -72,7 +72,7 @@ class PromptfooResponse(msgspec.Struct):
 
 
 class PromptfooGrading(_Camel):
-    """The part of a grading that is read."""
+    """The fields that are read from a grading."""
 
     named_score_weights: dict[str, float | None] | None = None
 
@@ -99,14 +99,14 @@ class PromptfooRow(_Camel):
 
     @property
     def ran(self) -> bool:
-        """Whether the row is no error; `error` alone says nothing, a failed assertion sets it."""
+        """Whether the row ran; `error` alone does not decide, since a failed assertion sets it."""
         if self.failure_reason is not None:
             return self.failure_reason != _ERROR
         return self.grading_result is not None or not self.error
 
 
 class PromptfooMetrics(_Camel):
-    """What promptfoo counted in one column."""
+    """The metrics of one column."""
 
     test_pass_count: int | None = None
     test_fail_count: int | None = None
@@ -116,14 +116,14 @@ class PromptfooMetrics(_Camel):
 
 
 class PromptfooColumn(PromptfooPrompt):
-    """A prompt with a provider, and what was counted for it."""
+    """A prompt with a provider, and its metrics."""
 
     provider: str | None = None
     metrics: PromptfooMetrics | None = None
 
 
 class PromptfooStats(msgspec.Struct):
-    """What promptfoo counted overall."""
+    """The overall statistics."""
 
     successes: int | None = None
     failures: int | None = None
@@ -177,7 +177,7 @@ class _Versions(_Camel):
 
 
 class _Document(_Camel):
-    """Everything that one of the JSON forms may hold at its top or under ``results``."""
+    """The members of all JSON forms, at the top or under ``results``."""
 
     results: msgspec.Raw = msgspec.Raw()
     table: _Table | None = None
@@ -192,7 +192,7 @@ class _Document(_Camel):
 
 
 class PromptfooLog(msgspec.Struct, frozen=True):
-    """An evaluation beside its rows; ``repeat`` is how often every test was asked."""
+    """An evaluation without its rows; ``repeat`` is how often every test was run."""
 
     version: str | None
     eval_id: str
@@ -207,7 +207,7 @@ _Found = Iterator[tuple[str, msgspec.Raw, PromptfooRow | Refusal]]
 
 
 def is_promptfoo(head: bytes, filename: str) -> bool:
-    """Whether the first bytes of a file look like one of promptfoo's forms."""
+    """Return whether the first bytes of a file look like one of promptfoo's forms."""
     if filename.endswith(".csv"):
         return _columns_of(header_of(head, filename)) != {}
     if filename.endswith((".yaml", ".yml")):
@@ -229,7 +229,7 @@ _NESTED: Final = ("", "results.", "data.", "data.results.")
 
 
 def load(file: ForeignFile) -> tuple[PromptfooLog | None, _Found]:
-    """The evaluation, None where a file holds rows only, and every row with its place."""
+    """Return the evaluation (None if a file has only rows), and every row with its place."""
     if file.name.endswith(".csv"):
         return None, _csv_rows(file)
     data = without_bom(file.data)
@@ -249,7 +249,7 @@ def load(file: ForeignFile) -> tuple[PromptfooLog | None, _Found]:
     if body.table is not None and not any(b'"testIdx"' in bytes(raw) for raw in listed[:1]):
         return log, _table_rows(body.table, file.name)
     if not listed:
-        raise BadInputError(f"{file.name}: holds no results of an evaluation")
+        raise BadInputError(f"{file.name}: contains no evaluation results")
     return log, rows(listed, PromptfooRow, place)
 
 
@@ -301,7 +301,11 @@ def _table_rows(table: _Table, name: str) -> _Found:
             yield place, raw, row
             continue
         if len(row.outputs) > len(heads):
-            yield place, raw, Refusal(place, f"has {len(row.outputs)} outputs, not {len(heads)}")
+            yield (
+                place,
+                raw,
+                Refusal(place, f"has {len(row.outputs)} outputs, expected {len(heads)}"),
+            )
             continue
         given = dict(zip(table.head.vars, row.vars, strict=False))
         if row.test.description is None:
@@ -321,7 +325,7 @@ def _row_of(
 ) -> PromptfooRow:
     if isinstance(cell, str):
         cell = _written_cell(cell)
-    # Before failure reasons were kept, an output that nobody graded was the error's text.
+    # Before failure reasons were stored, an output without a grading was the error's text.
     ungraded = cell.success is False and cell.grading_result is None
     return PromptfooRow(
         test_idx=at[0],
@@ -344,7 +348,7 @@ def _row_of(
 
 
 def _written_cell(text: str) -> _Cell:
-    """An output of the first version: its verdict is written before it."""
+    """Return an output of the first version, which starts with its verdict."""
     found = _CELL.match(text)
     if found is None:
         return _Cell(text=text, failure_reason=_ERROR, error="the cell has no [PASS] or [FAIL]")
@@ -365,7 +369,7 @@ def _number(text: str) -> float | None:
 
 
 def _columns_of(header: list[str]) -> dict[int, int]:
-    """Where each column of outputs begins and ends, from its place to the next one."""
+    """Return where each column of outputs begins and ends."""
     starts = [
         place - 1
         for place, name in enumerate(header)
@@ -375,7 +379,7 @@ def _columns_of(header: list[str]) -> dict[int, int]:
 
 
 def _csv_rows(file: ForeignFile) -> _Found:
-    """The table as a spreadsheet; scores have two decimals in it."""
+    """Yield the rows of a CSV table, whose scores have two decimals."""
     found = csv_cells(file)
     header = next(found, [])
     columns = _columns_of(header)
@@ -387,7 +391,11 @@ def _csv_rows(file: ForeignFile) -> _Found:
     for number, cells in enumerate(found):
         place = f"{file.name}: row {number + 1}"
         if len(cells) != len(header):
-            yield place, msgspec.Raw(), Refusal(place, f"has {len(cells)} cells, not {len(header)}")
+            yield (
+                place,
+                msgspec.Raw(),
+                Refusal(place, f"has {len(cells)} cells, expected {len(header)}"),
+            )
             continue
         given: dict[str, object] = dict(zip(names, cells[int(described) : first], strict=True))
         test = PromptfooTest(description=(cells[0] or None) if described else None)

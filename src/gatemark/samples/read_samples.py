@@ -1,4 +1,4 @@
-"""Samples from anywhere, Gatemark's own files or other tools' logs, kept column by column."""
+"""Read samples from Gatemark's own files or other tools' logs, stored by column."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TASK_HASH: Final = "task_hash"
 DOC_HASH: Final = "doc_hash"
 
 Key = tuple[str, int]
-"""What names a sample: its id and its epoch."""
+"""The key of a sample: its id and its epoch."""
 
 
 class SampleRequest(msgspec.Struct, frozen=True):
-    """How one file is to be read.
+    """How to read one file.
 
-    ``arm_flag`` is the option that picks an arm of this file, for messages; ``cluster`` is the
+    ``arm_flag`` is the option that selects an arm of this file, for messages; ``cluster`` is the
     name of a tag, or ``cluster`` for the field of that name.
     """
 
@@ -48,10 +48,10 @@ class SampleRequest(msgspec.Struct, frozen=True):
 
 
 class SampleSet:
-    """The samples of one file: who is there, who errored, and each score by itself.
+    """The samples of one file: ids, errors, and each score separately.
 
-    ``contents`` holds hashes of what an item is (its target, its input, the hash its tool gave
-    it), so that two files can be asked whether they speak of the same items.
+    ``contents`` has hashes of what an item is (its target, its input, the hash its tool gave it),
+    to check that two files are about the same items.
     """
 
     def __init__(self, name: str, tool: str) -> None:
@@ -72,26 +72,26 @@ class SampleSet:
 
     @property
     def is_own(self) -> bool:
-        """Whether the file was Gatemark's own."""
+        """Whether it is a Gatemark file."""
         return self.tool == SAMPLE_SCHEMA
 
     @property
     def partial(self) -> list[str]:
-        """Why the run is incomplete, where the log of the tool says so."""
+        """Why the run is incomplete, if the tool's log says so."""
         return sorted({reason for origin in self.origins for reason in origin.partial})
 
     @property
     def contradictions(self) -> list[str]:
-        """Where the log of the tool disagrees with itself."""
+        """Where the tool's log contradicts itself."""
         return sorted({reason for origin in self.origins for reason in origin.contradictions})
 
     @property
     def by_position(self) -> bool:
-        """Whether ids are positions, which another order of the same items would change."""
+        """Whether ids are positions, which depend on the order of items."""
         return any(origin.by_position for origin in self.origins)
 
     def add(self, sample: Sample | ForeignSample, cluster: str | None) -> None:
-        """Take one sample, a record or an imported row: both have the same fields."""
+        """Add one sample: a record or an imported row, which have the same fields."""
         key = (sample.id, sample.epoch)
         self.keys[key] = None
         if sample.error is not None:
@@ -124,7 +124,7 @@ def read_samples(
     choices: ReadingChoices,
     on_progress: Progress | None = None,
 ) -> SampleSet:
-    """The samples of a file, whoever wrote it."""
+    """Read the samples of a file in any format."""
     if request.tool == AUTO and not request.columns and is_own_file(source, choices):
         return _own_samples(source, request, choices, on_progress)
     found = _imported_samples(source, request)
@@ -134,7 +134,7 @@ def read_samples(
 
 
 def is_own_file(source: Source, choices: ReadingChoices) -> bool:
-    """Whether the first readable record of a file says that it is ``gatemark.sample/1``."""
+    """Return whether the first readable record of a file is ``gatemark.sample/1``."""
     return names_schema(source, choices.limits, SAMPLE_SCHEMA)
 
 
@@ -142,7 +142,9 @@ def _own_samples(
     source: Source, request: SampleRequest, choices: ReadingChoices, on_progress: Progress | None
 ) -> SampleSet:
     if request.arm is not None:
-        raise UsageError(f"{source.name}: {SAMPLE_SCHEMA} has no arms, so no {request.arm_flag}")
+        raise UsageError(
+            f"{source.name}: {SAMPLE_SCHEMA} has no arms; leave out {request.arm_flag}"
+        )
     form = schemas().get(SAMPLE_SCHEMA).form("sample")
     found = SampleSet(source.name, SAMPLE_SCHEMA)
     for batch in admitted_batches(source, form, choices, on_progress):
@@ -154,7 +156,7 @@ def _own_samples(
 def _imported_samples(source: Source, request: SampleRequest) -> SampleSet:
     if source.name != source.path:
         raise UsageError(
-            f"{source.name}: only {SAMPLE_SCHEMA} can come from standard input; "
+            f"{source.name}: standard input must be {SAMPLE_SCHEMA}; "
             "save another tool's log to a file"
         )
     options = ReadOptions(arm=request.arm, id_path=request.id_path, columns=dict(request.columns))

@@ -28,11 +28,11 @@ class SampleError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SampleOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The tool that ran and scored a sample, and what its log shows against itself.
+    """The tool that ran and scored a sample, and problems of its log.
 
     ``partial`` says why the run is incomplete, ``contradictions`` where the log disagrees with its
-    own rows. Neither can pass a comparison. ``by_position`` says that the tool had no id of its
-    own, so that ids are positions or default names.
+    own rows. Neither can pass a comparison. ``by_position`` means that the tool had no ids, so that
+    ids are positions or default names.
     """
 
     tool: NonBlank
@@ -43,20 +43,20 @@ class SampleOrigin(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
 
     @property
     def name(self) -> str:
-        """The tool with its version, where the log has one."""
+        """The tool with its version, if the log has one."""
         return self.tool if self.version is None else f"{self.tool} {self.version}"
 
 
 class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One item answered once.
+    """One answer to one item.
 
-    ``schema``, ``id`` and ``scores`` must be written: a record that forgot its scores would look
-    like one that nobody has scored yet. Everything else may be left out: ``epoch`` is then 1 and
-    the rest is null or empty. ``id`` and ``epoch`` together name the sample. A score of null says
-    that this scorer gave no number; ``error`` says that the whole item failed, and then
-    ``scores`` is empty and the item still counts. ``cost`` is what the answer cost, ``tokens`` how
-    many went in and came out, ``answered_at`` when it was given (RFC 3339, with a time zone).
-    ``origin`` names the tool whose log the sample was imported from.
+    ``schema``, ``id`` and ``scores`` are required: a record without scores would look like one that
+    was not scored yet. All else is optional: ``epoch`` defaults to 1, the rest to null or empty.
+    ``id`` and ``epoch`` together identify the sample. A null score means that the scorer gave no
+    number; ``error`` means that the whole item failed: ``scores`` is then empty, and the item still
+    counts. ``cost`` is the cost of the answer, ``tokens`` the number of tokens in and out,
+    ``answered_at`` the time of the answer (RFC 3339, with a time zone). ``origin`` names the tool
+    whose log the sample was imported from.
     """
 
     schema: Literal["gatemark.sample/1"]
@@ -78,7 +78,7 @@ class Sample(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 def errored_means_unscored(sample: Sample) -> list[Problem]:
-    """An errored sample has no scores; a 0 beside an error would be an invented number."""
+    """Check that an errored sample has no scores; a 0 would be an invented number."""
     if sample.error is None or not sample.scores:
         return []
     named = ", ".join(sorted(sample.scores))
@@ -86,7 +86,7 @@ def errored_means_unscored(sample: Sample) -> list[Problem]:
 
 
 def numbers_are_finite(sample: Sample) -> list[Problem]:
-    """Every number is finite; a missing score is null."""
+    """Check that every number is finite; a missing score is null."""
     numbers = {f"$.scores.{name}": score for name, score in sample.scores.items()}
     numbers |= {
         "$.confidence": sample.confidence,
@@ -101,7 +101,7 @@ def numbers_are_finite(sample: Sample) -> list[Problem]:
 
 
 def rules_hold(samples: Sequence[Sample]) -> bool:
-    """Whether both rules hold for all of them; a number minus itself is 0 only if it is finite."""
+    """Return whether both rules hold for all samples; x - x is 0 only for a finite x."""
     nothing = 0.0
     for sample in samples:
         if sample.error is not None and sample.scores:
@@ -142,7 +142,7 @@ _ERRORED: Final = {
 
 SCHEMA: Final = RecordSchema(
     name=NAME,
-    summary="One answer to one item: input, output, scores, or the error that kept it unscored.",
+    summary="One answer to one item: input, output, scores, or an error instead of scores.",
     forms=(
         Form(
             name="sample",

@@ -1,4 +1,4 @@
-"""Spans of agent traces in neutral words, by the GenAI conventions or by OpenInference.
+"""Spans of agent traces in a common form, from GenAI conventions or OpenInference.
 
 Both have had several dialects: one attribute with everything, attributes with an index in their
 names, or one event per message.
@@ -66,7 +66,7 @@ _CARRIERS: Final = frozenset(
         "gen_ai.content.completion",
     }
 )
-"""Events that hold what newer dialects keep on the span itself."""
+"""Events with the content that newer dialects put on the span."""
 _MODELS: Final = ("gen_ai.response.model", "gen_ai.request.model", "llm.model_name")
 _TOOLS: Final = ("gen_ai.tool.name", "tool.name")
 _SOURCES: Final = ("gen_ai.data_source.id", "retrieval.source")
@@ -78,12 +78,12 @@ _AROUND: Final = {
     "deployment.environment": "environment",
     "deployment.environment.name": "environment",
 }
-"""Attributes of a resource that are tags, and what the tags are called."""
+"""Resource attributes that become tags, and the names of the tags."""
 _SPOKEN: Final = (
     *("gen_ai.", "llm.", "input.", "output.", "retrieval.", "tool.", "embedding."),
     *("evaluation.", "document.", "exception.", "openinference."),
 )
-"""How attributes begin that hold what was said, counted or scored, or that say so already."""
+"""Prefixes of attributes that do not become tags: content, counts and scores."""
 _SAID: Final = (".content", ".messages", ".arguments", ".value", ".prompt", ".completion")
 
 
@@ -123,10 +123,10 @@ class UnreadRecords(msgspec.Struct, frozen=True):
 
 
 class TraceSpan(msgspec.Struct, frozen=True):
-    """One span: where it belongs, when it ran, and what went in and out.
+    """One span: its place in the trace, its times, its input and output.
 
-    ``target`` is the right output where the log knows it. ``is_timed`` is false where the times
-    give only the order.
+    ``target`` is the right output, if the log has it. ``is_timed`` is false if the times only give
+    the order.
     """
 
     trace: str
@@ -152,12 +152,12 @@ class TraceSpan(msgspec.Struct, frozen=True):
 
     @property
     def latency_ms(self) -> float | None:
-        """How long it ran, where times were recorded."""
+        """The duration, if times were recorded."""
         return (self.end_ns - self.start_ns) / NANOS_PER_MS if self.is_timed else None
 
 
 def kind_of(attributes: Mapping[str, object]) -> SpanKind | None:
-    """What a span does, by either convention; None when neither says."""
+    """Return the kind of a span by either convention, or None."""
     operation = attributes.get("gen_ai.operation.name")
     if isinstance(operation, str) and operation in _OPERATIONS:
         return _OPERATIONS[operation]
@@ -166,7 +166,7 @@ def kind_of(attributes: Mapping[str, object]) -> SpanKind | None:
 
 
 def input_of(attributes: Mapping[str, object], events: Told = ()) -> object:
-    """What went in."""
+    """Return the input of a span."""
     asked = [
         {"role": _MESSAGES[name], **values} for name, values in events if name in _MESSAGES
     ] or None
@@ -174,7 +174,7 @@ def input_of(attributes: Mapping[str, object], events: Told = ()) -> object:
 
 
 def output_of(attributes: Mapping[str, object], events: Told = ()) -> object:
-    """What came out."""
+    """Return the output of a span."""
     chosen = [dict(values) for name, values in events if name == _CHOICE] or None
     return _content(attributes, events, _OUTPUTS, _INDEXED_OUTPUTS, chosen)
 
@@ -186,7 +186,7 @@ def _content(
     prefixes: Sequence[str],
     messages: list[dict[str, object]] | None,
 ) -> object:
-    """The same thing in whichever dialect it was told."""
+    """Return content from whichever dialect has it."""
     carried = [values for name, values in events if name in _CARRIERS]
     for source in (attributes, *carried):
         found = _first(source, names)
@@ -200,7 +200,7 @@ def _content(
 
 
 def _indexed(attributes: Mapping[str, object], prefix: str) -> list[dict[str, object]]:
-    """Attributes such as ``llm.input_messages.0.message.role`` as a list of objects."""
+    """Return attributes such as ``llm.input_messages.0.message.role`` as a list of objects."""
     found: dict[int, dict[str, object]] = {}
     for name in attributes:
         index, _, rest = name.removeprefix(prefix).partition(".")
@@ -212,7 +212,7 @@ def _indexed(attributes: Mapping[str, object], prefix: str) -> list[dict[str, ob
 
 
 def model_of(attributes: Mapping[str, object]) -> str | None:
-    """The model that answered; the one that was asked for where the answer does not say."""
+    """Return the model that answered, or else the one that was requested."""
     return _text(_first(attributes, _MODELS))
 
 
@@ -222,17 +222,17 @@ def response_of(attributes: Mapping[str, object]) -> str | None:
 
 
 def tool_of(attributes: Mapping[str, object]) -> str | None:
-    """The tool that ran."""
+    """Return the tool that ran."""
     return _text(_first(attributes, _TOOLS))
 
 
 def retrieval_of(attributes: Mapping[str, object]) -> str | None:
-    """Where documents came from."""
+    """Return the source of retrieved documents."""
     return _text(_first(attributes, _SOURCES))
 
 
 def prompt_of(attributes: Mapping[str, object]) -> tuple[str, str] | None:
-    """A prompt's name and revision, when both are told."""
+    """Return a prompt's name and revision, if both are known."""
     name = _text(_first(attributes, ("gen_ai.prompt.name", "prompt.id", "prompt_name")))
     version = _text(_first(attributes, ("gen_ai.prompt.version", "prompt.version")))
     return (name, version) if name and version else None
@@ -247,7 +247,7 @@ def _text(value: object) -> str | None:
 
 
 def opened(value: object) -> object:
-    """A value that is JSON inside a text, as what it says."""
+    """Decode a value that is JSON inside a text."""
     if isinstance(value, str) and value[:1] in "[{":
         try:
             return msgspec.json.decode(value)
@@ -257,7 +257,7 @@ def opened(value: object) -> object:
 
 
 def tags_of(attributes: Mapping[str, object], around: Mapping[str, object]) -> dict[str, str]:
-    """Attributes of a span and its resource as tags: short plain values, never what was said."""
+    """Return attributes of a span and its resource as tags: short plain values, no content."""
     tags = {}
     for key, name in _AROUND.items():
         value = around.get(key)
@@ -275,7 +275,7 @@ def tags_of(attributes: Mapping[str, object], around: Mapping[str, object]) -> d
 
 
 def by_trace(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
-    """Spans gathered under their trace, each in the order of its start."""
+    """Group spans by trace, sorted by start."""
     found: dict[str, list[TraceSpan]] = {}
     for span in spans:
         found.setdefault(span.trace, []).append(span)
@@ -286,9 +286,9 @@ def by_trace(spans: Iterable[TraceSpan]) -> dict[str, list[TraceSpan]]:
 
 
 def root_of(spans: Sequence[TraceSpan]) -> TraceSpan | None:
-    """The one span that holds all others; None when there is not just one.
+    """Return the span that contains all others, or None if there is not exactly one.
 
-    A parent that is not in the trace belongs to somebody else's trace, as behind a gateway.
+    A parent that is not in the trace belongs to another trace, as behind a gateway.
     """
     parents = {span.id: span.parent for span in spans}
     roots = [span for span in spans if span.parent is None or span.parent not in parents]

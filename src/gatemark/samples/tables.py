@@ -1,4 +1,4 @@
-"""Tables from strangers: CSV, TSV, JSON Lines, and data frames as JSON by records or by columns."""
+"""Tables of other tools: CSV, TSV, JSON Lines, and data frames as JSON records or columns."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TableRow = tuple[str, dict[str, object] | Refusal]
 
 
 class ForeignTable(msgspec.Struct, frozen=True):
-    """The columns of a file, and each row with its place or the reason why it cannot be read."""
+    """The columns of a file, and each row with its place, or a refusal."""
 
     columns: tuple[str, ...]
     rows: list[TableRow]
 
 
 def read_table(file: ForeignFile) -> ForeignTable:
-    """The table of a file, by what its first character and its name say."""
+    """Read the table of a file; the first character and the name decide the format."""
     start = without_bom(file.data).lstrip()[:1]
     if start == b"[":
         records = decode(file.data, list[object], file.name)
@@ -38,7 +38,7 @@ def read_table(file: ForeignFile) -> ForeignTable:
 
 
 def header_of(head: bytes, filename: str) -> list[str]:
-    """The names in the first line of a CSV or TSV file; none when it is no such file."""
+    """Return the header of a CSV or TSV file; empty for other files."""
     text = without_bom(head).decode("utf-8", "replace")
     if text.lstrip()[:1] in ("{", "[", "", "\x00"):
         return []
@@ -51,7 +51,7 @@ def header_of(head: bytes, filename: str) -> list[str]:
 
 
 def csv_cells(file: ForeignFile) -> Iterator[list[str]]:
-    """Every line of a CSV or TSV file as cells, the header first."""
+    """Yield every line of a CSV or TSV file as cells, the header first."""
     csv.field_size_limit(MAX_CELL_CHARS)
     try:
         text = without_bom(file.data).decode()
@@ -82,14 +82,14 @@ def _delimited(file: ForeignFile) -> ForeignTable:
         if not any(cells):
             continue
         if len(cells) != len(header):
-            rows.append((place, Refusal(place, f"has {len(cells)} cells, not {len(header)}")))
+            rows.append((place, Refusal(place, f"has {len(cells)} cells, expected {len(header)}")))
         else:
             rows.append((place, dict(zip(header, cells, strict=True))))
     return ForeignTable(tuple(header), rows)
 
 
 def _by_columns(file: ForeignFile) -> ForeignTable | None:
-    """A data frame as one object of columns; None when the file is something else."""
+    """Read a data frame written as one object of columns; return None for other files."""
     try:
         columns = decode(file.data, dict[str, dict[str, object]], file.name)
     except BadInputError:

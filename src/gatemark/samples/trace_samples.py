@@ -1,4 +1,4 @@
-"""Traces as samples: one per trace, and every span accounted for."""
+"""Turn traces into samples: one per trace, with every span accounted for."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Traces(NamedTuple):
 def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
     """Every span of some files, each with the evaluations that name it in any of the files.
 
-    Collectors deliver at least once, so the very same span may come again. A trace
-    with two different spans under one id tells two stories, and neither is believed.
+    Collectors deliver at least once, so a span can occur twice. A trace with two different spans
+    under one id is refused.
     """
     known: dict[SpanKey, TraceSpan] = {}
     torn: set[str] = set()
@@ -70,14 +70,14 @@ def read_all(files: Sequence[ForeignFile], reader: ReadSpans) -> Traces:
                     problem = f"trace {short_text(item.trace)} has two spans {short_text(item.id)}"
                     refused.append(Refusal(place, problem))
                     torn.add(item.trace)
-    notes = [f"{repeats} spans came more than once and are counted once"] if repeats else []
+    notes = [f"{repeats} spans are repeated and counted once"] if repeats else []
     if others:
         notes.append(f"{others} log records are not evaluations and were not read")
     if evaluations:
         known, orphans, again = _joined(known, evaluations)
         refused += orphans
         if again:
-            notes.append(f"{again} evaluations came more than once and are counted once")
+            notes.append(f"{again} evaluations are repeated and counted once")
     whole = [span for span in known.values() if span.trace not in torn]
     return Traces(by_trace(whole), refused, notes, _contradictions(whole))
 
@@ -183,7 +183,7 @@ def _contradictions(spans: Iterable[TraceSpan]) -> dict[str, str]:
 def trace_importer(
     name: str, summary: str, sniff: Callable[[bytes, str], bool], reader: ReadSpans
 ) -> Importer:
-    """Return an importer of one sample per trace; spans of a trace may lie in several files."""
+    """Return an importer of one sample per trace; spans of a trace can be in several files."""
     return Importer(
         name=name,
         summary=summary,
@@ -195,14 +195,14 @@ def trace_importer(
 
 
 def trace_arms(files: Sequence[ForeignFile], reader: ReadSpans) -> tuple[LogExperiment, ...]:
-    """Traces are one experiment."""
+    """Return the only experiment of traces."""
     return (LogExperiment("traces", len(read_all(files, reader).found)),)
 
 
 def trace_samples(
     tool: str, files: Sequence[ForeignFile], options: ReadOptions, reader: ReadSpans
 ) -> Imported:
-    """One sample per trace: what its root was asked and answered, with the scores it carries."""
+    """Read one sample per trace: the input and output of its root, with the trace's scores."""
     place = files[0].name
     gathering = Gathering(tool, place, options)
     traces = read_all(files, reader)

@@ -17,24 +17,24 @@ SHOWN_CHANGES: Final = 20
 
 
 class Sides(msgspec.Struct, frozen=True):
-    """The same count on both sides."""
+    """One count for both sides."""
 
     base: int
     cand: int
 
 
 class SideNames(msgspec.Struct, frozen=True):
-    """The samples behind a count, on both sides; long lists are cut."""
+    """The samples behind a count, for both sides; long lists are cut."""
 
     base: tuple[str, ...]
     cand: tuple[str, ...]
 
 
 class Side(msgspec.Struct, frozen=True):
-    """One of the two files: what it is, how much it holds, and its own mean.
+    """One of the two files: its name, its counts and its mean.
 
-    ``mean`` is over the items that have a score; ``mean_over_all`` counts every other item as 0
-    and is null where 0 is not the worst score.
+    ``mean`` is over the items that have a score; ``mean_over_all`` counts every other item as 0 and
+    is null if 0 is not the worst score.
     """
 
     file: str
@@ -68,7 +68,7 @@ class Clusters(msgspec.Struct, frozen=True):
 
 
 class OtherInterval(msgspec.Struct, frozen=True):
-    """An interval found by another method."""
+    """An interval by another method."""
 
     method: str
     level: float
@@ -77,7 +77,7 @@ class OtherInterval(msgspec.Struct, frozen=True):
 
 
 class NonInferior(msgspec.Struct, frozen=True):
-    """Whether the drop stays within a margin; ``stated`` says that the user named the margin."""
+    """Whether the drop stays within a margin; ``stated`` means that the user set the margin."""
 
     outcome: Outcome
     margin: float
@@ -89,7 +89,7 @@ class NonInferior(msgspec.Struct, frozen=True):
 
 
 class ComparisonReport(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a comparison found. Its fields are the keys of the JSON document."""
+    """The outcome of a comparison. Its fields are the keys of the JSON document."""
 
     score: str
     n: int
@@ -132,16 +132,16 @@ class ComparisonReport(msgspec.Struct, frozen=True, kw_only=True):
     unscored_ids: SideNames
     unpaired_ids: SideNames
     result_id: str | None = None
-    """The sealed result, where one was asked for."""
+    """The sealed result, if one was requested."""
 
 
 def render_json(compared: ComparisonReport) -> bytes:
-    """The document, indented."""
+    """Return the document as indented JSON."""
     return json_file(compared)
 
 
 def render_markdown(compared: ComparisonReport) -> bytes:
-    """A comment for a pull request: the verdict first, then what was gained and lost."""
+    """Return a comment for a pull request: the verdict, then gains and losses."""
     verdict = words.VERDICT_WORDS[compared.verdict]
     sections = [
         f"**{verdict}** {code(compared.score)} — {prose(compared.reason)}",
@@ -157,7 +157,7 @@ def render_markdown(compared: ComparisonReport) -> bytes:
 
 
 def plain_text(compared: ComparisonReport) -> str:
-    """What a person reads in a terminal, without the verdict word's colour."""
+    """Return the text for a terminal, without colours."""
     parts = [
         words.one_line(compared.reason),
         "",
@@ -184,7 +184,7 @@ def plain_text(compared: ComparisonReport) -> str:
 
 
 def number_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
-    """The numbers that the verdict rests on, named and worded."""
+    """Return the numbers behind the verdict, with labels."""
     level = words.shortest(round(compared.interval_level * 100, 6))
     rows: list[tuple[str, ...]] = [
         ("items scored on both sides", str(compared.n)),
@@ -202,7 +202,7 @@ def number_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
 
 
 def side_rows(compared: ComparisonReport) -> list[tuple[str, ...]]:
-    """The two sides beside each other."""
+    """Return both sides as a table."""
     base, cand = compared.base, compared.cand
     rows: list[tuple[str, ...]] = [
         ("file", base.file, cand.file),

@@ -1,4 +1,4 @@
-"""Schedules, and which of their runs are due at a given moment. Pure."""
+"""Schedules, and which of their runs are due at a given time. Pure functions."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ _BUILT_IN: Final[dict[ScheduleKind, tuple[str, ...]]] = {
     "regression": _FULL_PACK,
     "adversarial": _FULL_PACK,
 }
-"""What a schedule of a kind runs when it names no command."""
+"""The default command of each kind of schedule."""
 MOST_MISSES: Final = 10_000
-"""Maximum number of fire times to go through at once; more are counted as this many."""
+"""Maximum number of fire times to examine at once; more are counted as this many."""
 
 
 class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A command to run at regular times, or when something happens.
+    """A command to run at regular times, or on events.
 
-    ``cron`` has five fields and is read in the time zone ``tz``; ``triggers`` name what starts a
-    run besides. ``run`` are the arguments of a gatemark command, in which ``{asset}``, ``{pack}``
-    (the file of its full pack), ``{now}`` and ``{due}`` stand for what they say. Without ``run``
-    a full pack, a regression and an adversarial sweep run the full pack. A schedule with an
-    ``asset_class``, or with ``{asset}`` or ``{pack}``, runs once for every such asset, or for
-    ``asset`` alone. ``on_fail`` says what a failed gate means for a live version: ``keep_last``
-    alerts, ``fallback`` demotes it if an earlier version can take over, ``stop`` demotes it even
-    if nothing is live then. A run that is missed
-    for longer than ``catch_up`` is not made up for. ``jitter`` spreads schedules over a span of
-    time, each by the same amount every time. ``overdue_after`` missed runs in a row raise a
+    ``cron`` has five fields and is read in the time zone ``tz``; ``triggers`` name events that also
+    start a run. ``run`` has the arguments of a gatemark command; ``{asset}``, ``{pack}`` (the file
+    of its full pack), ``{now}`` and ``{due}`` are replaced. Without ``run``, a full pack, a
+    regression and an adversarial sweep run the full pack. A schedule with an ``asset_class``, or
+    with ``{asset}`` or ``{pack}``, runs once for every such asset, or for ``asset`` alone.
+
+    ``on_fail`` says what a failed gate means for a live version: ``keep_last`` alerts, ``fallback``
+    demotes it if an earlier version can take over, ``stop`` demotes it even if nothing is live
+    then.
+    A run missed for longer than ``catch_up`` is dropped. ``jitter`` spreads schedules over a time
+    span; a schedule always has the same offset. ``overdue_after`` missed runs in a row raise a
     warning.
     """
 
@@ -96,7 +97,7 @@ class Schedule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def is_per_asset(self) -> bool:
-        """Whether it runs once for every asset that it is about."""
+        """Whether it runs once for each of its assets."""
         if self.asset is not None or not self.command:
             return False
         names_one = any("{asset}" in argument for argument in self.command)
@@ -133,9 +134,9 @@ class SchedulePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Occasion(msgspec.Struct, frozen=True):
-    """One time that a schedule fired: due now, missed because a later one is, or long expired.
+    """One or more fire times of a schedule: due, missed because a later one is due, or expired.
 
-    ``count`` is how many fire times it stands for; ``id`` tells occasions of a schedule apart.
+    ``count`` is the number of fire times; ``id`` is unique within the schedule.
     """
 
     schedule: str
@@ -147,7 +148,7 @@ class Occasion(msgspec.Struct, frozen=True):
 
 
 class Trigger(msgspec.Struct, frozen=True):
-    """Something that happened and may start schedules."""
+    """An event that can start schedules."""
 
     kind: TriggerKind
     id: str
@@ -156,11 +157,11 @@ class Trigger(msgspec.Struct, frozen=True):
 
 
 def occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> list[Occasion]:
-    """Return the occasions of a schedule at a moment, oldest first; at most one is due.
+    """Return the occasions of a schedule at a given time, oldest first; at most one is due.
 
-    ``last_due`` is the latest fire time that anybody dealt with. Fire times after it that are
-    older than the catch-up span are expired; of the others the latest is due and the rest missed.
-    Nothing is asked of a clock, so that the same question always has the same answer.
+    ``last_due`` is the latest fire time that was handled. Later fire times that are older than the
+    catch-up span are expired; of the others, the latest is due and the rest are missed. The result
+    depends on the arguments alone, not on a clock.
     """
     horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
     found: list[Occasion] = []
@@ -180,7 +181,7 @@ def occasions(schedule: Schedule, now: datetime, last_due: datetime | None) -> l
 def triggered(
     schedule: Schedule, triggers: Sequence[Trigger], done: frozenset[str], now: datetime
 ) -> list[Occasion]:
-    """Return the triggered runs that were not made yet; old ones are expired."""
+    """Return the triggered runs that have not been made; old ones are expired."""
     horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
     return [
         Occasion(
@@ -203,7 +204,7 @@ def missed_since(schedule: Schedule, now: datetime, last_done: datetime) -> int:
 
 
 def is_overdue(schedule: Schedule, now: datetime, last_done: datetime) -> bool:
-    """Whether enough runs are missing to raise a warning."""
+    """Whether enough runs were missed to raise a warning."""
     return missed_since(schedule, now, last_done) >= schedule.overdue_after
 
 
@@ -242,10 +243,10 @@ MAX_ATTEMPTS: Final = 3
 def retries(
     schedule: Schedule, runs: Sequence[tuple[str, datetime, str]], now: datetime
 ) -> list[Occasion]:
-    """Return the runs to try again because their worker never came back.
+    """Return the runs to repeat because their worker disappeared.
 
-    ``runs`` are the latest runs of the schedule: occasion, due time and state. A run is tried
-    three times at most, and not after a later one.
+    ``runs`` are the latest runs of the schedule: occasion, due time and state. A run is attempted
+    at most three times, and not after a later one.
     """
     horizon = now - timedelta(seconds=seconds_of(schedule.catch_up))
     attempts: dict[str, list[tuple[datetime, str]]] = {}
@@ -268,7 +269,7 @@ def retries(
 
 
 def _asset_in(name: str) -> str | None:
-    """Return the asset of a change; other occasions do not name one."""
+    """Return the asset of a change trigger; None for other occasions."""
     kind, _, identity = name.partition(":")
     return identity.partition("@")[0] if kind == "change" else None
 

@@ -1,4 +1,4 @@
-"""What follows from a scheduled run that did not pass: an event, an alert, and its policy."""
+"""Handle a scheduled run that did not pass: record an event, alert, and apply its policy."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class FailedRun(msgspec.Struct, frozen=True):
 
 
 def per_asset(workspace: Workspace, plan: SchedulePlan) -> SchedulePlan:
-    """Return the plan with one schedule for each asset, where a schedule is about several.
+    """Return the plan with one schedule per asset where a schedule covers several.
 
-    Assets without a pack file are left out of schedules that run it.
+    Assets without a pack file are left out of schedules that run the pack.
     """
     if not any(schedule.is_per_asset for schedule in plan.schedules):
         return plan
@@ -74,7 +74,7 @@ def per_asset(workspace: Workspace, plan: SchedulePlan) -> SchedulePlan:
             if schedule.asset_class in (None, asset.kind)
             and not (schedule.needs_pack and asset.exam_file is None)
         ]
-        # One without any asset stays in lists, and has nothing to run.
+        # A schedule without assets stays in listings, with nothing to run.
         found.extend(fitting or [msgspec.structs.replace(schedule, enabled=False)])
     return SchedulePlan(tuple(found))
 
@@ -82,7 +82,7 @@ def per_asset(workspace: Workspace, plan: SchedulePlan) -> SchedulePlan:
 def conclude(
     workspace: Workspace, run: FailedRun, now: datetime, queue: FailureAlert | None
 ) -> str:
-    """Record a run that did not pass, do what its schedule says, and alert; return it in words."""
+    """Record a run that did not pass, apply its policy, and alert; return a description."""
     asset = run.occasion.asset
     failed = None if run.state != "gate_failed" else _failed_result(workspace, run)
     version = None if failed is None or asset is None else _live_version(workspace, asset, failed)
@@ -138,7 +138,7 @@ def _failed_result(workspace: Workspace, run: FailedRun) -> Result | None:
 
 
 def _live_version(workspace: Workspace, asset: str, failed: Result) -> str | None:
-    """Return the live version that a result is about; None when it is about another candidate."""
+    """Return the live version that a result is about, or None if it is about another one."""
     state = read_state(workspace, asset).asset
     place = state.place(PRODUCTION)
     about = None if failed.candidate is None else failed.candidate.digest
@@ -149,7 +149,7 @@ def _live_version(workspace: Workspace, asset: str, failed: Result) -> str | Non
 
 
 def _respond(workspace: Workspace, run: FailedRun, asset: str, version: str, event: int) -> str:
-    """Do what the schedule says about a live version that failed; return it in words."""
+    """Apply the schedule's ``on_fail`` to the live version; return a description."""
     if run.schedule.on_fail == "keep_last":
         return f"{version} stays live (on_fail: keep_last)"
     demote = Demote(

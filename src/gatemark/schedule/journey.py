@@ -47,7 +47,7 @@ logger = logging.getLogger(__name__)
 HEAD: Final = "gatemark_schedules"
 GRACE_S: Final = 60
 PROBE_ALERTS: Final = "GATEMARK_DRIFT_PROBE_ALERTS"
-"""The variable that stands for ``--alerts`` of a drift probe."""
+"""The environment variable equivalent to ``--alerts`` of a drift probe."""
 TAIL: Final = 500
 _ENDED_WELL: Final[dict[ExitCode, RunState]] = {
     ExitCode.PASS: "done",
@@ -76,22 +76,22 @@ class SentAlert(Protocol):
 
     @property
     def level(self) -> str:
-        """How bad it is."""
+        """The severity."""
         ...
 
     @property
     def subject(self) -> str:
-        """What it is about."""
+        """The subject of the alert."""
         ...
 
     @property
     def error(self) -> str | None:
-        """Why it did not arrive."""
+        """The delivery error, or None."""
         ...
 
 
 class Alerting(NamedTuple):
-    """How a tick alerts people of overdue schedules and of failed runs, and sends what waits."""
+    """How a tick alerts people about overdue schedules and failed runs."""
 
     queue: OverdueAlert
     queue_failed: FailureAlert
@@ -99,7 +99,7 @@ class Alerting(NamedTuple):
 
 
 class ScheduleLine(msgspec.Struct, frozen=True):
-    """A schedule as a list shows it."""
+    """A schedule as listed."""
 
     id: str
     kind: str
@@ -159,7 +159,7 @@ def read_plan(path: str | None) -> SchedulePlan:
 def list_schedules(
     workspace: Workspace, plan: SchedulePlan, now: datetime
 ) -> tuple[ScheduleLine, ...]:
-    """Every schedule, when it fires next, and whether it is overdue."""
+    """Return every schedule, with its next fire time and whether it is overdue."""
     plan = per_asset(workspace, plan)
     seen = schedule_runs_of(workspace).known_since([one.id for one in plan.schedules], now)
     lines = []
@@ -213,10 +213,10 @@ def tick_schedules(
     runner: Runner | None = None,
     stopwatch: Callable[[], float] = time.monotonic,
 ) -> ScheduleTick:
-    """Claim and run what is due; leave alone what another worker has claimed.
+    """Claim and run what is due; skip what another worker has claimed.
 
-    Runs follow each other, so that ``stopwatch`` (seconds) tells how late it is for each. Drift
-    probes tell the sinks of ``alerts_file``.
+    Runs follow each other; ``stopwatch`` (seconds) gives the time of each. Drift probes alert the
+    sinks of ``alerts_file``.
     """
     started = stopwatch()
 
@@ -272,7 +272,7 @@ def _names(occasion: Occasion) -> dict[str, object]:
 def fire(
     workspace: Workspace, kind: TriggerKind, identity: str, *, asset: str | None, now: datetime
 ) -> bool:
-    """Record a trigger; False if it was recorded before."""
+    """Record a trigger; return False if it was already recorded."""
     return schedule_runs_of(workspace).add_trigger(Trigger(kind, identity, now, asset))
 
 
@@ -343,10 +343,10 @@ def run_command(
     settings: Mapping[str, str],
     pack: str | None = None,
 ) -> tuple[RunState, str]:
-    """Run a schedule's command in a process of its own, stopped when its time is up.
+    """Run a schedule's command in its own process, and stop it at the time limit.
 
-    ``settings`` are variables that stand for options of the command, ``pack`` is the file of the
-    full pack of its asset.
+    ``settings`` are environment variables for the command; ``pack`` is the file of the full pack of
+    its asset.
     """
     if schedule.needs_pack and (pack is None or not Path(pack).is_file()):
         return "failed", _no_pack(occasion.asset, pack)
@@ -373,7 +373,7 @@ def run_command(
     said = complaint.decode(errors="replace").strip()[-TAIL:]
     code = process.returncode
     if code in _ENDED_WELL:
-        # A drift probe that finds drift has acted on it already.
+        # A drift probe that finds drift has already acted on it.
         state: RunState = "done" if schedule.kind == "drift" else _ENDED_WELL[ExitCode(code)]
         return state, f"exit {code}"
     ending = f"exit {code}" if code >= 0 else f"stopped by signal {-code}"
@@ -385,7 +385,7 @@ def _no_pack(asset: str | None, pack: str | None) -> str:
         return "no asset to run the full pack of: name one with asset: or fire it with --asset"
     if pack is None:
         return f"{asset} has no pack file; set it: gatemark asset pack {asset} FILE"
-    return f"{pack}, the full pack of {asset}, is not here; tick in the folder that it is in"
+    return f"{pack}, the full pack of {asset}, was not found; run the tick in its folder"
 
 
 def seconds_until_next(plan: SchedulePlan, now: datetime, longest: float) -> float:

@@ -26,7 +26,7 @@ RunState = Literal[
 ]
 RUNNING: Final = "running"
 ENDED: Final[tuple[RunState, ...]] = ("done", "gate_failed", "unjudged")
-"""States of runs that came to a verdict, or needed none."""
+"""States of runs that reached a verdict, or needed none."""
 MAX_DETAIL: Final = 2_000
 METADATA: Final = sa.MetaData()
 
@@ -62,7 +62,7 @@ TRIGGERS: Final = sa.Table(
 
 
 class Run(msgspec.Struct, frozen=True):
-    """What became of one occasion of one schedule."""
+    """The outcome of one occasion of one schedule."""
 
     schedule: str
     occasion: str
@@ -90,7 +90,7 @@ class SqlRuns:
     def first_seen(self, schedules: Sequence[str], now: datetime) -> dict[str, datetime]:
         """Record and return when each schedule was first ticked.
 
-        So are those of a tick whose clock was ahead of ours.
+        A time in the future, from a clock that was ahead, is replaced.
         """
         with self._database.writing() as connection:
             known = {
@@ -117,24 +117,24 @@ class SqlRuns:
         return {name: _moment(known[name]) for name in schedules}
 
     def last_due(self, schedule: str, now: datetime) -> datetime | None:
-        """The latest fire time up to now that was dealt with in any way; no triggered run counts.
+        """Return the latest fire time up to now that was handled; triggered runs do not count.
 
-        What a clock that was ahead dealt with comes to nothing until its time has come.
+        Fire times that a clock ahead of ours handled do not count until their time has come.
         """
         return self._time(schedule, now, _is_time())
 
     def last_done(self, schedule: str, now: datetime) -> datetime | None:
-        """The due time of the latest run up to now that came to an end, whatever its verdict."""
+        """Return the due time of the latest run up to now that finished, whatever its verdict."""
         return self._time(schedule, now, RUNS.c.state.in_(ENDED))
 
     def occasions(self, schedule: str) -> frozenset[str]:
-        """Every occasion of a schedule that was dealt with."""
+        """Return every occasion of a schedule that was handled."""
         query = sa.select(RUNS.c.occasion).where(RUNS.c.schedule == schedule)
         with self._database.reading() as connection:
             return frozenset(connection.execute(query).scalars())
 
     def since(self, schedule: str, moment: datetime) -> list[tuple[str, datetime, str]]:
-        """Occasion, due time and state of every run of a schedule that was due since a moment."""
+        """Return occasion, due time and state of every run of a schedule due since a given time."""
         query = sa.select(RUNS.c.occasion, RUNS.c.due_s, RUNS.c.state).where(
             RUNS.c.schedule == schedule, RUNS.c.due_s >= int(moment.timestamp())
         )
@@ -145,9 +145,9 @@ class SqlRuns:
     def claim(
         self, occasion: Occasion, worker: str, now: datetime, lease_s: int
     ) -> RunState | None:
-        """Claim an occasion; None if another worker has it.
+        """Claim an occasion; return None if another worker has it.
 
-        While an earlier run of the schedule still goes on, the occasion is skipped and recorded.
+        While an earlier run of the schedule is in progress, the occasion is recorded as skipped.
         Missed and expired occasions are only recorded.
         """
         moment = int(now.timestamp())
@@ -193,7 +193,7 @@ class SqlRuns:
             connection.execute(sa.update(RUNS).where(key).values(**values))
 
     def abandon(self, now: datetime) -> int:
-        """Give up runs whose worker did not come back in time; return their number."""
+        """Abandon runs whose worker did not return in time; return their number."""
         moment = int(now.timestamp())
         gone = sa.and_(RUNS.c.state == RUNNING, RUNS.c.lease_until_s <= moment)
         values = {
@@ -205,7 +205,7 @@ class SqlRuns:
             return connection.execute(sa.update(RUNS).where(gone).values(**values)).rowcount
 
     def runs(self, limit: int = 100, schedule: str | None = None) -> list[Run]:
-        """The latest runs, the newest first."""
+        """Return the latest runs, newest first."""
         query = sa.select(RUNS).order_by(RUNS.c.due_s.desc(), RUNS.c.occasion.desc()).limit(limit)
         if schedule is not None:
             query = query.where(RUNS.c.schedule == schedule)
@@ -226,7 +226,7 @@ class SqlRuns:
         ]
 
     def add_trigger(self, trigger: Trigger) -> bool:
-        """Store a trigger; False if it is known."""
+        """Store a trigger; return False if it is known."""
         key = sa.and_(TRIGGERS.c.kind == trigger.kind, TRIGGERS.c.id == trigger.id)
         with self._database.writing() as connection:
             if connection.execute(sa.select(TRIGGERS.c.id).where(key)).first() is not None:
@@ -242,7 +242,7 @@ class SqlRuns:
             return True
 
     def note_once(self, name: str, now: datetime) -> bool:
-        """Remember that something was reported; False if it was reported before."""
+        """Record that something was reported; return False if it was reported before."""
         with self._database.writing() as connection:
             here = SCHEDULES_SEEN.c.schedule == name
             if connection.execute(sa.select(SCHEDULES_SEEN).where(here)).first() is not None:
@@ -252,7 +252,7 @@ class SqlRuns:
             return True
 
     def triggers(self, until: datetime) -> list[Trigger]:
-        """Every trigger up to a moment, the oldest first."""
+        """Return every trigger up to a given time, oldest first."""
         query = (
             sa.select(TRIGGERS)
             .where(TRIGGERS.c.at_s <= int(until.timestamp()))
@@ -277,7 +277,7 @@ class SqlRuns:
 
 
 def _is_time() -> sa.ColumnElement[bool]:
-    """Occasions of a clock are named by a moment, those of a trigger by kind and id."""
+    """Occasions of a clock are named by a time, those of a trigger by kind and id."""
     return RUNS.c.occasion.like("____-__-__T__:__:__Z")
 
 

@@ -19,6 +19,7 @@ from gatemark.targets.port import Call, CallPart, TargetError
 _PLACEHOLDER: Final = re.compile(r"\{\{\s*([A-Za-z_][^{}\s]*)\s*\}\}")
 _PARTS: Final[tuple[CallPart, ...]] = ("input", "sample", "variables")
 _ROOTS: Final = ("id", "epoch", *_PARTS)
+_TEXTS: Final = frozenset({"prompt", "system", "messages"})
 
 
 class _Slot(msgspec.Struct, frozen=True):
@@ -88,8 +89,10 @@ class Template:
     def _slot(self, text: str) -> _Slot:
         path = parse_path(text)
         if path[0] not in _ROOTS:
+            hint = f"; add {text} or {text}_file beside the body" if text in _TEXTS else ""
+            known = ", ".join(_ROOTS)
             raise InvalidValueError(
-                f"{self.name}: unknown placeholder {{{{{text}}}}} (known: {', '.join(_ROOTS)})"
+                f"{self.name}: unknown placeholder {{{{{text}}}}} (known: {known}){hint}"
             )
         slot = _Slot(text, path)
         self._slots.append(slot)

@@ -1,1 +1,1 @@
-"""Checks that plugin authors run over their own folds, schemas and suites."""
+"""Checks that plugin authors run over their own measures, schemas, scorers and exams."""

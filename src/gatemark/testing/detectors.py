@@ -1,4 +1,4 @@
-"""The common check of every detector, ours and strangers': known answers and no memory."""
+"""The check that every detector passes, built in or from a plugin."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _BINS = 5
 
 
 def check_detector(detector: Detector) -> None:
-    """Raise AssertionError unless ``detector`` keeps its promises.
+    """Raise AssertionError unless ``detector`` follows the contract of detectors.
 
-    It must give its known answers; read a series the same alone and among others, twice, and with
-    its baseline in any order; give no number for a baseline of no or one window (unless it compares
-    with a sealed result) or for a window without items; and never give an infinite number. It must
-    say how it counts and who found it.
+    It must give its known answers. A series must give the same numbers alone and among others,
+    twice, and with its baseline in any order. A baseline of fewer than two windows (unless the
+    detector compares with a sealed result) and a window without items must give no number. No
+    number may be infinite. The formula and its source must be stated.
     """
     if not detector.known:
-        _fail(detector, "carries no known answers")
+        _fail(detector, "has no known answers")
     if not detector.formula.strip() or not detector.references:
         _fail(detector, "must state its formula and where it comes from")
     for known in detector.known:
@@ -39,7 +39,7 @@ def check_detector(detector: Detector) -> None:
 
 
 def known_sample(detector: Detector, known: KnownReading) -> SeriesSample:
-    """The sample of a worked example, with its parts as the detector wants them."""
+    """Return the sample of a worked example, in the form that the detector reads."""
     windows = (*known.baseline, *known.recent)
     items = np.asarray([[float(n) for n, _ in windows]])
     form, parts = detector.reduce(
@@ -64,7 +64,7 @@ def _check_known(detector: Detector, known: KnownReading) -> None:
         place = f"{known.title}: {name}"
         if expected is None:
             if np.isfinite(cell):
-                _fail(detector, f"{place} must not be had, got {cell}")
+                _fail(detector, f"{place} must be missing, got {cell}")
         elif isinstance(expected, bool):
             if bool(cell) is not expected:
                 _fail(detector, f"{place} must be {expected}, got {bool(cell)}")
@@ -118,7 +118,7 @@ def _check_laws(
         again = detector.judge(shuffled, options)
         _check_same(detector, "a baseline in another order", whole, again)
     if not np.isfinite(whole.z).all():
-        _fail(detector, "must read a score off every full series")
+        _fail(detector, "must give a score for every full series")
 
 
 def _check_gaps(detector: Detector, sample: SeriesSample, options: object) -> None:

@@ -1,4 +1,4 @@
-"""The common check of every exam: its state obeys the laws of a fold and travels as bytes."""
+"""The check that every exam passes: its fold is order-independent and its state serializable."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _ROUNDS = 4
 
 
 def check_exam(exam: Exam[S], records: Sequence[object]) -> None:
-    """Raise AssertionError unless any split and any order of merging give the same report.
+    """Raise AssertionError unless every split and every order of merging give the same report.
 
-    The records keep their order, as lines of a file do: shards are cut from them, folded apart,
-    sent through bytes, and merged in random order. The policy must not be empty.
+    The records keep their order, as the lines of a file do. They are cut into shards, folded
+    separately, serialized, and merged in random order. The policy must not be empty.
     """
     if not exam.policy().rules:
-        raise AssertionError(f"{type(exam).__name__} is judged by no rules")
+        raise AssertionError(f"{type(exam).__name__} has no rules")
     expected = exam.finish(_folded(exam, 0, records))
     _check_names(exam, expected)
     rng = np.random.default_rng(_SEED)
@@ -40,7 +40,9 @@ def check_exam(exam: Exam[S], records: Sequence[object]) -> None:
             right = states.pop(int(rng.integers(len(states))))
             states.append(_sent(exam, exam.finalize_shard(exam.merge(left, right))))
         if _bytes(exam.finish(states[0])) != _bytes(expected):
-            raise AssertionError(f"{type(exam).__name__} gives another report when cut at {edges}")
+            raise AssertionError(
+                f"{type(exam).__name__} gives a different report when cut at {edges}"
+            )
 
 
 def _folded(exam: Exam[S], shard: int, records: Sequence[object]) -> S:

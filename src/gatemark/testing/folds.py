@@ -1,4 +1,4 @@
-"""The common check of every measure, ours and strangers': known answers and the laws of a fold."""
+"""The check that every measure passes: known answers and the laws of a fold."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _ROUNDS = 3
 
 
 def check_fold(measure: Measure[S], batches: Sequence[_Batch] | None = None) -> None:
-    """Raise AssertionError unless ``measure`` keeps its promises.
+    """Raise AssertionError unless ``measure`` follows the contract of measures.
 
     It must give its known answers and exactly the names in ``gives``, answer empty input with
-    reasons, and give identical measurements for any split, any order and any grouping of merges.
-    States must survive msgpack, and ``zero`` must change nothing. Each of ``batches`` is one
-    whole input, checked besides the batches of the known answers.
+    reasons, and give identical measurements for every split, order and grouping of merges.
+    States must survive msgpack, and merging with ``zero`` must change nothing. Each of ``batches``
+    is one more complete input to check, besides those of the known answers.
     """
     if not measure.known:
-        _fail(measure, "carries no known answers")
+        _fail(measure, "has no known answers")
     for known in measure.known:
         _check_known(measure, known)
     _check_empty(measure)
@@ -105,7 +105,7 @@ def _check_laws(measure: Measure[S], items: list[object], rng: np.random.Generat
 
 
 def _split(items: list[object], rng: np.random.Generator) -> list[list[object]]:
-    """Cuts at random places, empty shards included."""
+    """Cut items at random places; shards may be empty."""
     cuts = np.sort(rng.integers(0, len(items) + 1, size=int(rng.integers(1, 7))))
     edges = [0, *(int(cut) for cut in cuts), len(items)]
     return [items[start:end] for start, end in pairwise(edges)]
@@ -114,7 +114,7 @@ def _split(items: list[object], rng: np.random.Generator) -> list[list[object]]:
 def _merged_in_any_order(
     measure: Measure[S], shards: list[list[object]], rng: np.random.Generator
 ) -> S:
-    """Merge two states picked at random until one is left, each passing through its bytes."""
+    """Merge random pairs of states until one is left; each state is serialized first."""
     states = [_round_trip(measure, measure.step(measure.zero(), shard)) for shard in shards]
     while len(states) > 1:
         left = states.pop(int(rng.integers(len(states))))
@@ -124,7 +124,7 @@ def _merged_in_any_order(
 
 
 def _round_trip(measure: Measure[S], state: S) -> S:
-    """The state as another process would get it."""
+    """Return the state as another process would receive it."""
     if not isinstance(state, measure.state):
         _fail(measure, f"a state must be a {measure.state.__name__}, got {type(state).__name__}")
     try:

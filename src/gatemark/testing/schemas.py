@@ -1,4 +1,4 @@
-"""The common check of every evidence schema: its examples, its types and its document agree."""
+"""The check that every record schema passes: examples, types and JSON Schema agree."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ MAX_DEPTH = 64
 
 
 def check_schema(schema: RecordSchema) -> None:
-    """Raise AssertionError unless ``schema`` keeps its promises.
+    """Raise AssertionError unless ``schema`` follows the contract of schemas.
 
-    Every form needs good and bad examples. Good ones must decode, be found by their keys and
-    survive a round trip; bad ones must be refused with a problem at the path they name. The JSON
-    Schema document must be one, and must be made of plain JSON. Where rules look at whole files,
-    good files must pass and bad ones be refused on the line and by the rule they name. Earlier
-    versions must keep the same promises.
+    Every form needs good and bad examples. Good ones must decode, be recognised by their keys and
+    survive a round trip; bad ones must be refused at the path they name. The JSON Schema document
+    must be valid and plain JSON. If the schema has rules over whole files, good files must pass and
+    bad files must be refused on the line and by the rule they name. Earlier versions are checked in
+    the same way.
     """
     if not schema.forms:
         raise AssertionError(f"{schema.name} has no forms")
@@ -59,7 +59,7 @@ def _check_files(schema: RecordSchema) -> None:
 
 
 def file_remarks(schema: RecordSchema, records: Iterable[object]) -> list[Remark]:
-    """What the rules over a whole file say about these records."""
+    """Return what the file rules say about these records."""
     if schema.across is None:
         return []
     rules = schema.across()
@@ -73,9 +73,9 @@ def _check_form(schema: RecordSchema, form: Form) -> None:
     if not form.good or not form.bad:
         raise AssertionError(f"{place} needs good and bad examples")
     if form.identity and form.identity not in form.type.__struct_fields__:
-        raise AssertionError(f"{place} has no field {form.identity!r} to be named by")
+        raise AssertionError(f"{place} has no field {form.identity!r}, which is its identity")
     if strange := set(form.unique or ()) - set(form.type.__struct_fields__):
-        raise AssertionError(f"{place} has no field {sorted(strange)[0]!r} to be unique by")
+        raise AssertionError(f"{place} has no field {sorted(strange)[0]!r}, which must be unique")
     _check_nothing_is_added(place, form.type)
     for example in form.good:
         _check_good(place, schema, form, example)
@@ -87,9 +87,9 @@ def _check_form(schema: RecordSchema, form: Form) -> None:
 
 
 def _check_nothing_is_added(place: str, record_type: type[msgspec.Struct]) -> None:
-    """Encoding a record must not write keys that its line did not have.
+    """Check that encoding a record adds no keys that its line did not have.
 
-    The proof that no key comes twice counts colons, and would be fooled by added ones.
+    The check for repeated keys counts colons, and added keys would mislead it.
     """
     pending = [msgspec.inspect.type_info(record_type)]
     seen: set[type] = set()
@@ -137,7 +137,7 @@ def _check_good(
     if found := _problems(form, example):
         raise AssertionError(f"{place}: a good example is refused: {found[0].message}")
     if schema.form_of(example) is not form:
-        raise AssertionError(f"{place}: a good example is not found by its keys")
+        raise AssertionError(f"{place}: a good example is not recognised by its keys")
     record = msgspec.convert(example, form.type)
     again: Callable[[bytes], object] = msgspec.json.Decoder(form.type).decode
     if again(msgspec.json.encode(record)) != record:

@@ -1,4 +1,4 @@
-"""The common check of every scorer, ours and strangers': known answers and good manners."""
+"""The check that every scorer passes: known answers, stable options, no side effects."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ AWKWARD_OUTPUTS: Final[tuple[object, ...]] = (
     {"citations": "p1", "tool_calls": [None, {"name": 3}], "": {"~/": []}},
     b"not JSON",
 )
-"""Outputs that a scorer must survive besides those it is given."""
+"""Odd outputs that every scorer must handle."""
 
 
 def check_scorer(scorer: Scorer, outputs: Sequence[object] = ()) -> None:
-    """Raise AssertionError unless ``scorer`` keeps its promises.
+    """Raise AssertionError unless ``scorer`` follows the contract of scorers.
 
-    It must give its known answers, read its own options back, refuse unknown ones, keep its
-    identity, answer what it lacks with a reason, and give every output, however odd, one and
-    the same bounded score without raising and without changing the item.
+    It must give its known answers, read its own options back, refuse unknown options, and have a
+    stable identity. Missing input must give a reason. Every output, however odd, must give the same
+    bounded score twice, without raising and without changing the item.
     """
     _check_nouns(scorer)
     for known in scorer.known:
@@ -62,21 +62,21 @@ def _check_nouns(scorer: Scorer) -> None:
     if not scorer.name.isidentifier():
         _fail(scorer, "its name must be an identifier")
     if not scorer.summary.strip():
-        _fail(scorer, "carries no summary")
+        _fail(scorer, "has no summary")
     if not scorer.known:
-        _fail(scorer, "carries no known answers")
+        _fail(scorer, "has no known answers")
     if not scorer.options.__struct_config__.frozen:
         _fail(scorer, "its options must be frozen")
     titles = [known.title for known in scorer.known]
     if len(set(titles)) != len(titles):
-        _fail(scorer, "two known answers have one title")
+        _fail(scorer, "two known answers have the same title")
 
 
 def _check_options(scorer: Scorer, known: KnownScore) -> None:
     options = scorer.options_from(known.options)
     plain = msgspec.to_builtins(options)
     if scorer.options_from(plain) != options:
-        _fail(scorer, f"{known.title}: options do not survive being written and read")
+        _fail(scorer, f"{known.title}: options change when written and read back")
     if scorer.identity(scorer.options_from(plain)) != scorer.identity(options):
         _fail(scorer, f"{known.title}: equal options have two identities")
     try:

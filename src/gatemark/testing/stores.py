@@ -1,4 +1,4 @@
-"""The common check of every store: it keeps what it is given, in order, whole, and unchanged."""
+"""The check that every store passes: complete, ordered and unchanged events, results and blobs."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _ROUNDS = 5
 
 
 def check_store(open_store: Callable[[], Store], results: tuple[Result, Result]) -> None:
-    """Raise AssertionError unless the store keeps its promises.
+    """Raise AssertionError unless the store follows the contract of stores.
 
-    ``open_store`` opens the same, at first empty, place each time it is called; a store in memory
-    gives the same object. ``results`` are two different sealed results.
+    ``open_store`` opens the same store each time it is called; it is empty at first. A store in
+    memory returns the same object. ``results`` are two different sealed results.
     """
     store = open_store()
     _check_empty(store)
@@ -57,7 +57,7 @@ def check_store(open_store: Callable[[], Store], results: tuple[Result, Result])
 
 
 def draft(number: int, kind: str = "noted", subject: str | None = None, **more: Any) -> EventDraft:
-    """An event for a test, one second after the one of the number before."""
+    """Return a test event, one second later than the event numbered one lower."""
     at = _START + timedelta(seconds=number)
     return EventDraft(kind, at, "tester", subject, {"number": number, **more})
 
@@ -100,7 +100,7 @@ def _check_chain(store: Store) -> None:
 
 
 def _body(event: Event) -> bytes:
-    """What is digested, as the documentation says it, with nothing of ours but the time's form."""
+    """Build the digested bytes from the documentation, independently of the implementation."""
     body: dict[str, Any] = {
         "actor": event.actor,
         "at": moment_text(event.at),
@@ -159,7 +159,7 @@ def _check_tree(store: Store) -> None:
 
 
 def _root(leaves: list[bytes]) -> bytes:
-    """The root straight from its definition in RFC 6962."""
+    """Compute the root directly from its definition in RFC 6962."""
     if len(leaves) == 1:
         return leaves[0]
     split = 1
@@ -219,7 +219,7 @@ def _check_blobs(store: Store) -> None:
 
 
 def _check_writers(open_store: Callable[[], Store]) -> None:
-    """Several writers at once: nothing lost, nothing twice, each conflict retried cleanly."""
+    """Check several concurrent writers: no lost or repeated event, clean retries of conflicts."""
     before = open_store()
     start = before.events.head().seq
 

@@ -106,4 +106,4 @@ def test_a_file_that_is_no_map_is_refused(gatemark: Run, write_jsonl: Write) -> 
     empty = path.with_name("empty.json")
     empty.write_text(json.dumps({"schema": "gatemark.calibration_map/1"}))
     ran = gatemark("calibration", "apply", empty, path, "-o", path.with_name("out.jsonl"))
-    assert "is no gatemark.calibration_map/1" in ran.err
+    assert "not a gatemark.calibration_map/1" in ran.err

@@ -64,6 +64,7 @@ STRICTER = {
     "tail_worst_max": 0.2,
     "latency_budget": 0.1,
     "memory_budget": 0.1,
+    "install_budget": 100.0,
     "resamples": 20_000,
 }
 

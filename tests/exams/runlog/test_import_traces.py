@@ -237,7 +237,7 @@ def test_conversations_that_cannot_be_read_write_nothing(gatemark: Run, tmp_path
     other = imported(gatemark, tmp_path, OTLP, "--from", "promptfoo")
     assert "only conversations become traces" in other.err
     samples = imported(gatemark, tmp_path, OTLP, "--take", "3")
-    assert "--take is about samples and not about traces" in samples.err
+    assert "--take applies to samples, not to traces" in samples.err
 
 
 def test_names_of_cases_stay_where_they_can() -> None:

@@ -72,7 +72,7 @@ def test_an_unknown_method_and_an_encrypted_member_are_refused():
     where = data.index(b"PK\x01\x02")
     odd = bytearray(data)
     odd[where + 10] = 12
-    with pytest.raises(BadInputError, match="compression method 12 is not known"):
+    with pytest.raises(BadInputError, match="unknown compression method 12"):
         opened(bytes(odd)).read("a.json")
     locked = bytearray(data)
     locked[where + 8] = 1
@@ -95,7 +95,7 @@ def test_two_members_of_one_name_are_refused():
 
 def test_the_limits_hold():
     data = zipped(CONTENT, 8)
-    with pytest.raises(BadInputError, match="at most 1 members"):
+    with pytest.raises(BadInputError, match="more than 1 members"):
         opened(data, member_count=1)
     with pytest.raises(BadInputError, match="claims 500"):
         opened(data, member_bytes=499).read("a.json")

@@ -147,7 +147,7 @@ def test_two_columns_of_one_name_and_uneven_rows_are_refused():
         read("csv", b"a,a\n1,2\n", name="t.csv")
     imported = read("csv", b"id,score\na,1\nb\nc,0\n", name="t.csv")
     (refusal,) = imported.refused
-    assert refusal.reason == "has 1 cells, not 2"
+    assert refusal.reason == "has 1 cells, expected 2"
 
 
 def test_a_map_is_read_strictly():

@@ -23,7 +23,7 @@ def test_a_pair_of_runs_shows_four_lost_and_three_gained():
 def test_incomplete_lineage_is_said_and_the_counts_agree():
     imported = read("deepeval", deepeval_log())
     assert imported.notes == (
-        "the file holds neither a time nor a DeepEval version: lineage is incomplete",
+        "the file has neither a time nor a DeepEval version: lineage is incomplete",
     )
     assert imported.checks
     assert all(check.agrees for check in imported.checks)
@@ -75,13 +75,13 @@ def test_a_flaky_metric_does_not_decide():
     imported = read("deepeval", log)
     assert imported.samples[1].scores == {"success": 1.0, "Exact": 1.0, "Tone": 0.0}
     assert imported.samples[1].tags["flaky.Tone"] == "true"
-    assert not any("verdict does not follow" in note for note in imported.notes)
+    assert not any("verdict does not match" in note for note in imported.notes)
 
 
 def test_a_verdict_that_its_metrics_do_not_give_is_noted():
     log = deepeval_log()
     log["testCases"][0]["success"] = True
-    assert any("verdict does not follow" in note for note in read("deepeval", log).notes)
+    assert any("verdict does not match" in note for note in read("deepeval", log).notes)
 
 
 def test_dropped_fields_are_read_as_absent():

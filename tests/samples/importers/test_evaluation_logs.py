@@ -177,7 +177,7 @@ def test_evaluations_delivered_twice_count_once(gatemark: Run, tmp_path: Path) -
     path = write(tmp_path / "t.jsonl", document(*answered()), logs(one, one), logs(one))
     ran, (sample,) = imported(gatemark, tmp_path, path)
     assert sample["scores"] == {"relevance": 0.9}
-    assert "2 evaluations came more than once and are counted once" in ran.json["logs"][0]["notes"]
+    assert "2 evaluations are repeated and counted once" in ran.json["logs"][0]["notes"]
 
 
 @pytest.mark.parametrize("place", ["root", "answer"])

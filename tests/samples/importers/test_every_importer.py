@@ -239,10 +239,10 @@ def test_empty_missing_and_oversized_files_are_refused(tmp_path):
         import_files([path])
     with pytest.raises(BadInputError, match="cannot be read"):
         import_files([tmp_path / "nowhere.json"])
-    with pytest.raises(BadInputError, match="is a folder without a log"):
+    with pytest.raises(BadInputError, match="a folder without a log"):
         import_files([tmp_path])
     path.write_bytes(b"0123456789")
-    with pytest.raises(BadInputError, match="at most 5 bytes"):
+    with pytest.raises(BadInputError, match="larger than 5 bytes"):
         open_foreign(path, ForeignLimits(file_bytes=5))
 
 
@@ -367,7 +367,7 @@ def test_integers_too_large_for_canonical_json_are_kept_as_text():
     log["testCases"][0]["input"] = {"id": 2**60}
     imported = importers().get("deepeval").read([file_of(log)], ReadOptions())
     assert imported.samples[0].input == {"id": str(2**60)}
-    assert "1 integers beyond 2**53 are kept as text" in imported.notes
+    assert "1 integers beyond 2**53 are stored as text" in imported.notes
 
 
 @pytest.mark.parametrize("tool", TOOLS)

@@ -64,7 +64,7 @@ def test_an_errored_sample_keeps_its_id_and_the_smaller_denominator_is_noted():
     (note,) = imported.notes
     assert "0.789474" in note
     assert "0.75 over all 20" in note
-    assert "left out of its denominator" in note
+    assert "not in its denominator" in note
 
 
 def test_scores_given_to_an_errored_sample_are_set_aside():
@@ -72,7 +72,7 @@ def test_scores_given_to_an_errored_sample_are_set_aside():
     log["samples"][3]["error"] = {"message": "crashed"}
     imported = read("inspect", log)
     assert imported.samples[3].scores == {}
-    assert "scores of errored or invalidated samples are set aside" in imported.notes
+    assert "scores of errored or invalidated samples are ignored" in imported.notes
 
 
 def test_an_invalidated_sample_is_an_error_with_its_author_and_reason():
@@ -297,13 +297,13 @@ def test_a_log_that_nobody_scored_has_no_invented_errors():
         sample["scores"] = None
     imported = read("inspect", log)
     assert imported.errored_count == 0
-    assert imported.notes == ("the log holds no scores at all",)
+    assert imported.notes == ("the log contains no scores",)
 
 
 def test_the_limits_of_an_archive_hold():
     data = packed(inspect_log(), 93)
     for limits, word in (
-        (ForeignLimits(member_count=5), "at most 5 members"),
+        (ForeignLimits(member_count=5), "more than 5 members"),
         (ForeignLimits(member_bytes=100), "at most 100 bytes"),
         (ForeignLimits(expanded_bytes=2000), "unpack to at most 2000 bytes"),
     ):

@@ -71,7 +71,7 @@ def test_without_a_results_file_the_missing_check_is_said():
 
 
 def test_a_results_file_alone_is_refused():
-    with pytest.raises(BadInputError, match="holds aggregates only"):
+    with pytest.raises(BadInputError, match="contains aggregates only"):
         read("lm-eval", lm_eval_results())
 
 

@@ -78,7 +78,7 @@ def test_a_table_row_with_too_many_outputs_is_refused():
     table = tables.promptfoo_table()
     table["table"]["body"][3]["outputs"].append("[PASS] more")
     (refusal,) = read("promptfoo", table, arm="1").refused
-    assert "has 3 outputs, not 2" in refusal.reason
+    assert "has 3 outputs, expected 2" in refusal.reason
 
 
 def test_a_cell_without_a_verdict_is_an_error_and_never_a_pass():
@@ -148,7 +148,7 @@ def test_a_results_folder_is_read_when_it_holds_one_run(tmp_path: Path):
     (imported,) = import_files([tmp_path])
     assert (imported.tool, len(imported.samples)) == ("deepeval", COUNT)
     (tmp_path / "test_run_20261115_230000.json").write_bytes(dumped(deepeval_log()))
-    with pytest.raises(BadInputError, match="holds 2 logs of deepeval, name one: test_run_2026"):
+    with pytest.raises(BadInputError, match="contains 2 logs of deepeval; name one: test_run_2026"):
         import_files([tmp_path])
 
 

@@ -115,7 +115,7 @@ def test_lines_give_the_same_samples_as_the_whole_file():
     log = promptfoo_log()
     lines = read("promptfoo", as_lines(log), name="log.jsonl", arm="candidate")
     assert lines.samples == pair(log)[1].samples
-    assert any("no aggregates" in note for note in lines.notes)
+    assert any("without aggregates" in note for note in lines.notes)
 
 
 def test_a_broken_line_is_refused_and_the_others_stay():

@@ -294,9 +294,9 @@ def test_a_stratified_draw_keeps_the_shares(gatemark: Run, tmp_path: Path) -> No
     ("flags", "words"),
     [
         (("--take", 2, "--stratify", "nothing"), "no sample has the tag 'nothing'"),
-        (("--stratify", "service"), "say how many with --take"),
-        (("--to", "decisions", "--take", 2), "--take is about samples"),
-        (("--to", "decisions", "--dedupe"), "--dedupe is about samples"),
+        (("--stratify", "service"), "--stratify needs --take"),
+        (("--to", "decisions", "--take", 2), "--take applies to samples"),
+        (("--to", "decisions", "--dedupe"), "--dedupe applies to samples"),
     ],
 )
 def test_a_draw_that_makes_no_sense_is_refused(
@@ -526,7 +526,7 @@ def test_a_span_that_is_delivered_twice_counts_once(gatemark: Run, tmp_path: Pat
     two = write(tmp_path / "two.jsonl", document(*genai_trace()))
     ran = gatemark("import", one, two, "-o", tmp_path / "s.jsonl", "--json")
     assert ran.code == 0, ran.err
-    assert "3 spans came more than once and are counted once" in ran.json["logs"][0]["notes"]
+    assert "3 spans are repeated and counted once" in ran.json["logs"][0]["notes"]
     assert gatemark("import", one, two, "--to", "decisions", "-o", tmp_path / "d.jsonl").code == 0
     assert gatemark("validate", tmp_path / "d.jsonl").code == 0
 
@@ -592,9 +592,9 @@ def test_spans_without_length_at_one_moment_make_a_plan_that_can_be_read(
         ([span("a", 0, 1, "a")], "no single root span"),
         ([span("r", 0, 1, ""), span("a", 0, 1, "b"), span("b", 0, 1, "a")], "no single root span"),
         ([span("r", 0, 1, ""), span("r", 0, 2, "")], "has two spans 'r'"),
-        ([{**span("a", 0, 1, ""), "endTimeUnixNano": "9" * 400}], "time that is no number"),
+        ([{**span("a", 0, 1, ""), "endTimeUnixNano": "9" * 400}], "time that is not a number"),
         ([span("a", 5, 1, "")], "ends before it starts"),
-        ([{**span("a", 0, 1, ""), "startTimeUnixNano": "soon"}], "time that is no number"),
+        ([{**span("a", 0, 1, ""), "startTimeUnixNano": "soon"}], "time that is not a number"),
     ],
 )
 def test_traces_that_make_no_sense_are_refused_with_their_reason(

@@ -11,6 +11,18 @@ ADVISORY_VERBS: Verbs = {
         "gatemark.cli.advisory.run",
         "Ask advisory services about fixtures and record every answer.",
     ),
+    "shadow": (
+        "gatemark.cli.advisory.run",
+        "Ask advisory services about real inputs, beside what people or Atlas decided.",
+    ),
+    "trend": (
+        "gatemark.cli.advisory.compare",
+        "Show the numbers of every lane over the runs of a folder.",
+    ),
+    "diff": (
+        "gatemark.cli.advisory.compare",
+        "Show which inputs two runs answered differently.",
+    ),
     "lint": (
         "gatemark.cli.advisory.run",
         "Check fixtures: nothing private, no duplicates, all as pinned.",

@@ -20,22 +20,22 @@ from gatemark.exams.advisory.gateway.server import DeviceChoice, open_gateway
     type=click.IntRange(0, 65535),
     default=8719,
     show_default=True,
-    help="Port on 127.0.0.1; 0 takes any free one and prints it.",
+    help="Port on 127.0.0.1; 0 chooses a free port and prints it.",
 )
 @click.option(
     "--device",
     type=click.Choice(["AUTO", "NPU", "CPU"]),
     default="AUTO",
     show_default=True,
-    help="Device. AUTO takes the NPU when there is one, else the CPU; every reply names it.",
+    help="Device. AUTO uses the NPU if there is one, else the CPU; every reply names it.",
 )
 @busy_counter_option
 def gateway_command(port: int, device: DeviceChoice, busy_counter: str) -> int:
     """Serve the reference models on the loopback interface.
 
-    Six lanes: POST /v1/advise takes an envelope, GET /health says what is ready. Prints its address
-    first. Envelopes that are malformed or ask for authority are refused; nothing that is sent is
-    logged or kept. Ends cleanly on Ctrl-C and SIGTERM.
+    Six lanes: POST /v1/advise takes an envelope, GET /health reports readiness. Prints its address
+    first. Refuses envelopes that are malformed or ask for authority, and neither logs nor stores
+    what is sent. Stops cleanly on Ctrl-C and SIGTERM.
 
     \b
     Examples:

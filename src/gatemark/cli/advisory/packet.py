@@ -17,7 +17,10 @@ from gatemark.workspace import Workspace
 @click.command("packet")
 @click.argument("lane")
 @click.option(
-    "--result", required=True, metavar="RESULT", help="Sealed advisory result: its id or 8 digits."
+    "--result",
+    required=True,
+    metavar="RESULT",
+    help="Sealed advisory result: its id, or 8 digits of it.",
 )
 @click.option("--rollback", metavar="TEXT", help="Rollback plan (default: that of the policy).")
 @store_option
@@ -27,8 +30,8 @@ def packet_command(
 ) -> int:
     """Put together what people need to discuss a lane, from a sealed result.
 
-    Scope, rollback plan, reviewer, blockers, caveats, numbers with intervals, runs and models. A
-    packet grants nothing. Exit 0 when the lane is a candidate for discussion, 1 when not.
+    Contains scope, rollback plan, reviewer, blockers, caveats, numbers with intervals, runs and
+    models. A packet grants nothing. Exit 0 if the lane is a candidate for discussion, else 1.
 
     \b
     Examples:

@@ -20,11 +20,18 @@ from gatemark.report.outputs import write_text
     show_default=True,
     help="Fixtures that the services were asked about.",
 )
+@click.option("--shadow", metavar="FILE", help="Inputs of a shadow, in place of fixtures.")
 @click.option("--all", "with_decided", is_flag=True, help="Also inputs with an expected decision.")
 @click.option("-o", "--output", required=True, metavar="FILE", help="File of samples to write.")
 @json_option
 def queue_command(
-    files: tuple[str, ...], *, fixtures: str, with_decided: bool, output: str, json: bool
+    files: tuple[str, ...],
+    *,
+    fixtures: str,
+    shadow: str | None,
+    with_decided: bool,
+    output: str,
+    json: bool,
 ) -> int:
     """Write the inputs that need human review, as samples to label.
 
@@ -38,7 +45,9 @@ def queue_command(
       gatemark review labels create doubts queue.jsonl --field target \\
         --label escalate/high --label suppress/info --source "dry run of May"
     """
-    queue = review_queue(files, fixtures, with_decided=with_decided)
+    queue = review_queue(
+        files, shadow or fixtures, is_shadow=shadow is not None, with_decided=with_decided
+    )
     write_text(output, queue.samples().decode())
     document = {
         "items": len(queue.fixtures),

@@ -1,12 +1,14 @@
-"""``gatemark advisory run`` and ``lint``: fixtures, and what services answer about them."""
+"""``gatemark advisory run``, ``shadow`` and ``lint``: inputs, and what services answer."""
 
 from __future__ import annotations
 
 import secrets
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import click
 import msgspec
@@ -31,6 +33,43 @@ from gatemark.exams.advisory.journey import render_markdown
 from gatemark.report.outputs import check_formats, write_reports
 from gatemark.workspace import Workspace
 
+_shared_options = {
+    "services": click.option(
+        "--service",
+        multiple=True,
+        required=True,
+        metavar="LANE[/NAME]=TARGET",
+        help="Service of a lane, and its own name; 'all' is every lane without one. Repeatable.",
+    ),
+    "labels": click.option(
+        "--labels",
+        "--reference-labels",
+        metavar="FILE",
+        help="Decisions of people or Atlas, as JSON Lines; also rows of 'review labels export'.",
+    ),
+    "policy": click.option(
+        "--policy",
+        metavar="FILE",
+        help="Advisory policy, as YAML or JSON (default: built in).",
+    ),
+    "busy_counter": busy_counter_option,
+    "timeout_s": click.option(
+        "--timeout",
+        type=FiniteRange(0, 3600, min_open=True),
+        default=10.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Maximum time for one answer, in seconds.",
+    ),
+    "jobs": click.option(
+        "-j",
+        "--jobs",
+        type=click.IntRange(1, 64),
+        default=1,
+        show_default=True,
+        help="Maximum number of questions at once; more than one leaves out the NPU counter.",
+    ),
+}
 choice_options = OptionGroup(
     AdvisoryChoices,
     fixtures=click.option(
@@ -39,13 +78,6 @@ choice_options = OptionGroup(
         default="builtin",
         show_default=True,
         help="Fixtures: the built-in set, a JSON Lines file, or a folder with a manifest.",
-    ),
-    services=click.option(
-        "--service",
-        multiple=True,
-        required=True,
-        metavar="LANE=TARGET",
-        help="Service of a lane; 'all' is every lane without one. Repeatable.",
     ),
     runs=click.option(
         "--runs",
@@ -61,52 +93,89 @@ choice_options = OptionGroup(
         show_default=True,
         help="Mode that services are asked in.",
     ),
-    labels=click.option(
-        "--labels",
-        "--reference-labels",
-        metavar="FILE",
-        help="Decisions of people or Atlas, as JSON Lines.",
-    ),
-    policy=click.option(
-        "--policy",
-        metavar="FILE",
-        help="Advisory policy, as YAML or JSON (default: built in).",
-    ),
-    busy_counter=busy_counter_option,
-    timeout_s=click.option(
-        "--timeout",
-        type=FiniteRange(0, 3600, min_open=True),
-        default=10.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Maximum time for one answer, in seconds.",
-    ),
-    jobs=click.option(
-        "-j",
-        "--jobs",
-        type=click.IntRange(1, 64),
+    **_shared_options,
+)
+shadow_options = OptionGroup(
+    partial(AdvisoryChoices, mode="shadow", is_shadow=True),
+    fixtures=click.argument("inputs", metavar="INPUTS"),
+    runs=click.option(
+        "--runs",
+        type=click.IntRange(1, 100),
         default=1,
         show_default=True,
-        help="Maximum number of questions at once; more than one leaves out the NPU counter.",
+        help="Number of runs over all inputs.",
     ),
+    **_shared_options,
 )
+_RESULT_OPTIONS = (
+    click.option(
+        "--expect-fallback",
+        multiple=True,
+        type=click.Choice(get_args(FallbackKind)),
+        help="Fallback to expect in this run. Repeatable.",
+    ),
+    click.option("--out", required=True, metavar="DIR", help="Folder for records and summaries."),
+    click.option("--seal", is_flag=True, help="Keep the result of every run in the store."),
+    actor_option,
+    store_option,
+    json_option,
+    output_option,
+)
+
+
+def result_options(command: Callable[..., int]) -> Callable[..., int]:
+    """The options about what a run leaves behind."""
+    for option in reversed(_RESULT_OPTIONS):
+        command = option(command)
+    return command
 
 
 @click.command("run")
 @choice_options
-@click.option(
-    "--expect-fallback",
-    multiple=True,
-    type=click.Choice(get_args(FallbackKind)),
-    help="Fallback to expect in this run. Repeatable.",
-)
-@click.option("--out", required=True, metavar="DIR", help="Folder for records and summaries.")
-@click.option("--seal", is_flag=True, help="Keep the result of every run in the store.")
-@actor_option
-@store_option
-@json_option
-@output_option
-def run_command(
+@result_options
+def run_command(choices: AdvisoryChoices, **result: Any) -> int:
+    """Ask advisory services about fixtures and record every answer.
+
+    TARGET is http://127.0.0.1:PORT, gateway (the reference gateway, started for this run),
+    python:MODULE:FUNCTION, command:PROGRAM, script:PROGRAM or recorded:DECISIONS.jsonl.
+    Services that are down, slow or wrong become records; no answer is ever acted upon.
+
+    Exit 0 pass, 1 fail, 2 bad input and nothing asked, 3 could not be judged. A pass makes lanes
+    candidates for discussion and grants nothing. Ctrl-C while asking writes nothing.
+    With --mode health_only: exit 0 if every service is healthy, else 1.
+
+    \b
+    Examples:
+      gatemark advisory run --service all=gateway --out dry-run
+      gatemark advisory run --service all=gateway --out dry-run --seal -o report.html
+      gatemark advisory run --service cron_n8n_event=script:./advise.sh --runs 1 --out dry-run
+      gatemark advisory run --service kanban_hygiene/our_board=http://127.0.0.1:8080 --out board
+    """
+    return _carry_out(choices, **result)
+
+
+@click.command("shadow")
+@shadow_options
+@result_options
+def shadow_command(choices: AdvisoryChoices, **result: Any) -> int:
+    """Ask advisory services about real inputs, beside what people or Atlas decided.
+
+    INPUTS has one JSON object per line: input_class, privacy_class (public, non_private or
+    redacted), payload, and decision with source (human_label or atlas_shadow), label and severity.
+    An input that looks private is refused, and nothing is asked. Records name an input by the hash
+    of its content; its payload is written nowhere. The decision of a person is a reference, that of
+    Atlas a signal only. Services decide nothing.
+
+    \b
+    Examples:
+      gatemark advisory shadow inputs.jsonl --service all=gateway --out shadow
+      gatemark advisory shadow inputs.jsonl --service kanban_hygiene/our_board=script:./advise.sh \\
+        --labels accepted.jsonl --out shadow
+    """
+    return _carry_out(choices, **result)
+
+
+def _carry_out(
     choices: AdvisoryChoices,
     *,
     expect_fallback: tuple[FallbackKind, ...],
@@ -117,26 +186,11 @@ def run_command(
     json: bool,
     output: tuple[str, ...],
 ) -> int:
-    """Ask advisory services about fixtures and record every answer.
-
-    TARGET is http://127.0.0.1:PORT, gateway (the reference gateway, started for this run),
-    python:MODULE:FUNCTION, command:PROGRAM, script:PROGRAM or recorded:DECISIONS.jsonl.
-    Services that are down, slow or wrong become records; nothing is ever acted upon.
-
-    Exit 0 pass, 1 fail, 2 bad input and nothing asked, 3 could not be judged. A pass makes lanes
-    candidates for discussion and grants nothing. Ctrl-C while asking writes nothing.
-    With --mode health_only: exit 0 when every service is healthy, else 1.
-
-    \b
-    Examples:
-      gatemark advisory run --service all=gateway --out dry-run
-      gatemark advisory run --service all=gateway --out dry-run --seal -o report.html
-      gatemark advisory run --service cron_n8n_event=script:./advise.sh --runs 1 --out dry-run
-    """
+    """Ask, record and judge; print the summary."""
     choices = msgspec.structs.replace(choices, expected_fallbacks=frozenset(expect_fallback))
     check_formats(output, inputs=[choices.policy, choices.labels, choices.fixtures], folder=out)
     workspace = Workspace(store=store, jobs=1, actor=actor)
-    # What a Python service prints must not get between a script and the JSON document.
+    # Keep the prints of a Python service out of the JSON document on standard output.
     with logged_progress("asking") as progress, redirect_stdout(sys.stderr):
         judged = dry_run(
             workspace,
@@ -158,7 +212,7 @@ def run_command(
 
 
 def _show_health(judged: DryRunOutcome, *, json: bool) -> int:
-    """Print which services are healthy; a health check is no evidence, so there is no verdict."""
+    """Print which services are healthy; a health check is not evidence and has no verdict."""
     lines = [
         f"{lane}: {'healthy' if is_well else 'not healthy'}"
         for lane, is_well in judged.services.items()
@@ -172,8 +226,8 @@ def _show_health(judged: DryRunOutcome, *, json: bool) -> int:
 def lint_command(fixtures: str) -> int:
     """Check fixtures: nothing private, no duplicates, all as pinned.
 
-    PATH is a JSON Lines file or a folder with a manifest. Exit 0 when everything is in order, 2
-    with one line per problem when not. Nothing of a payload is printed.
+    PATH is a JSON Lines file or a folder with a manifest. Exit 0 if everything is in order, else 2
+    with one line per problem. No part of a payload is printed.
 
     \b
     Examples:

@@ -42,10 +42,9 @@ def policy_command(
 ) -> None:
     """Print a drift policy, or what it does to healthy assets.
 
-    With --explain, every watch judges simulated healthy series with the real code, and the false
-    warnings and demotions that it makes are counted; the watches of a number also judge series
-    that are correlated, seasonal or heavy-tailed, and series that shifted. The same seed gives the
-    same figures.
+    With --explain, every watch judges simulated healthy series with the real code, and its false
+    warnings and demotions are counted. Watches of a number also judge series that are correlated,
+    seasonal or heavy-tailed, and series with a shift. The same seed gives the same figures.
 
     \b
     Examples:

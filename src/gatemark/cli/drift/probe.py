@@ -30,7 +30,7 @@ def _workspace_at(now: datetime | None, store: str) -> Workspace:
 
 
 workspace_options = OptionGroup(_workspace_at, now=now_option, store=store_option)
-"""A workspace whose clock stands still at ``--now``."""
+"""A workspace whose clock is fixed at ``--now``."""
 policy_options = OptionGroup(
     drift_policy,
     path=click.option(
@@ -56,7 +56,7 @@ policy_options = OptionGroup(
 @click.option(
     "--exit-code",
     is_flag=True,
-    help="Exit with 1 when something drifts, with 3 when something could not be judged.",
+    help="Exit with 1 if something drifts, and with 3 if something could not be judged.",
 )
 @json_option
 def probe_command(
@@ -72,7 +72,7 @@ def probe_command(
 
     Each metric is compared with earlier windows of the same version. A warning moves an enabled
     version to shadow and a breach demotes it, if an earlier version can take over; a canary is
-    paused or rolled back. Every step is a ledger event that cites the signal and the baseline. A
+    paused or rolled back. Every action is a ledger event that cites the signal and the baseline. A
     second probe repeats nothing.
 
     \b

@@ -38,11 +38,10 @@ def push_command(
 ) -> None:
     """Store points of watched metrics, one per window.
 
-    FILE holds gatemark.point/1: lines of asset, metric, start, end and a value with n, or counts
-    that add up (sum and sum_squares, k, histogram, calibration, categories); plain, gzip or zstd,
-    '-' is standard input. A window that is already there is kept once; another content for it is
-    a correction, and what it replaces stays on record. Everything is kept or, when one line is
-    wrong, nothing.
+    FILE holds gatemark.point/1: lines of asset, metric, start, end and a value with n, or additive
+    counts (sum and sum_squares, k, histogram, calibration, categories); plain, gzip or zstd, '-' is
+    standard input. A repeated window is stored once. Different content for a stored window is a
+    correction, and the replaced content stays on record. If one line is wrong, nothing is stored.
 
     \b
     Examples:
@@ -92,11 +91,11 @@ def derive_command(
     """Push points counted from results, run logs and advisory decisions.
 
     Results give golden_accuracy and calibration_ece of their candidate, one point for each time
-    they were reached; of a registered asset, only those about the version that served then. Run
-    logs give verifier_block_ratio (buffer decisions that hold back) and rejection_ratio
-    (summaries that fail their schema), of the asset named or of the variant. Decisions give
-    confidence_kl, calibration_ece and tool_error_classes, of the asset named or of the service.
-    Windows that are not over wait. Without any of these, results are read.
+    they were reached; for a registered asset, only results about the version that was live then.
+    Run logs give verifier_block_ratio (buffer decisions that hold back) and rejection_ratio
+    (summaries that fail their schema), for the named asset or the variant. Decisions give
+    confidence_kl, calibration_ece and tool_error_classes, for the named asset or the service.
+    Windows that are not over wait. Without any source, results are read.
 
     \b
     Examples:
@@ -124,6 +123,6 @@ def _counts(received: int, added: int, repeated: int, corrected: int) -> str:
 def _derived_lines(derived: Derived) -> Iterator[str]:
     pushed = derived.pushed
     counts = _counts(pushed.received, pushed.added, pushed.repeated, pushed.corrected)
-    yield f"{counts}; {derived.open_windows} windows are not over"
+    yield f"{counts}; {derived.open_windows} windows are still open"
     if derived.not_served:
-        yield f"left out: {derived.not_served} results about versions that did not serve then"
+        yield f"left out: {derived.not_served} results about versions that were not live then"

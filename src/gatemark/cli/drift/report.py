@@ -38,7 +38,7 @@ def report_command(
 ) -> None:
     """Write a page about the drift of one asset.
 
-    Each watched metric with its values, mean and two bands, its episodes and the actions taken.
+    Shows each watched metric with its values, mean and two bands, its episodes and actions.
 
     \b
     Example:
@@ -107,8 +107,8 @@ def events_command(workspace: Workspace, policy: DriftPolicy, *, output: tuple[s
 
 @click.command("close")
 @click.argument("episode")
-@click.option("--reason", required=True, help="Reason why this is normal now.")
-@click.option("--cite", metavar="RESULT", help="Fresh result, which a breach needs.")
+@click.option("--reason", required=True, help="Why this is normal now.")
+@click.option("--cite", metavar="RESULT", help="Fresh result; required to close a breach.")
 @click.option("--actor", help="Name of the person who closes it (default: the login name).")
 @workspace_options
 @json_option
@@ -123,8 +123,8 @@ def close_command(
 ) -> None:
     """Close an episode and start a new baseline for its metric.
 
-    A warning is closed by a reason, a breach by a result about the asset that passed after the
-    breach showed. The asset stays in its stage; only a promotion brings it back.
+    A reason closes a warning; a breach needs a result about the asset that passed after it began.
+    The asset stays in its stage; only a promotion brings it back.
 
     \b
     Example:

@@ -29,19 +29,19 @@ def ledger_command() -> None:
     "keys",
     multiple=True,
     metavar="PUB",
-    help="Public key to trust, given itself or as a file (default: the keys of the ledger). "
+    help="Public key to trust: the key itself or a file (default: the keys of the ledger). "
     "Repeatable.",
 )
 @click.option(
     "--since",
     multiple=True,
     metavar="CHECKPOINT",
-    help="Checkpoint that was kept elsewhere. Repeatable.",
+    help="Checkpoint stored elsewhere. Repeatable.",
 )
 @click.option(
     "--require-checkpoint",
     is_flag=True,
-    help="End with 3 unless a checkpoint that you hold (--since), or one signed by a key that you "
+    help="Exit with 3 unless a checkpoint that you hold (--since), or one signed by a key that you "
     "hold (--key), was checked.",
 )
 @store_option
@@ -56,15 +56,15 @@ def verify_command(
     store: str,
     json: bool,
 ) -> int:
-    """Check everything the ledger says, offline.
+    """Verify the whole ledger, offline.
 
-    Blobs, chain, gaps, payloads, tree, checkpoints and their signatures, and what every decision
-    cites. With EXPORT, the folder that 'gatemark ledger export' wrote is checked, and no store is
-    needed. Ends with exit code 4 and the first bad sequence number when something does not
-    verify, with 3 when something could not be checked.
+    Checks blobs, chain, gaps, payloads, tree, checkpoints and their signatures, and what every
+    decision cites. With EXPORT, checks a folder written by 'gatemark ledger export' without a
+    store. Exit 4 with the first bad sequence number if something does not verify, 3 if something
+    could not be checked.
 
-    "PASS, unanchored" means that the ledger is consistent in itself, but nothing that you hold
-    was compared with it: somebody who can write the store could have rewritten all of it.
+    "PASS, unanchored" means that the ledger is consistent in itself, but was not compared with
+    anything that you hold: somebody who can write to the store could have rewritten all of it.
 
     \b
     Examples:
@@ -88,7 +88,7 @@ def verify_command(
 @click.command("export")
 @click.argument("folder", metavar="DIR")
 @click.option(
-    "--signing-key", metavar="FILE", help="Private key of the ledger; needed to export decisions."
+    "--signing-key", metavar="FILE", help="Private key of the ledger; required to export decisions."
 )
 @signer_option
 @store_option
@@ -98,8 +98,8 @@ def export_command(
 ) -> None:
     """Write the ledger into a folder that anyone can verify without the database.
 
-    Results leave as in-toto statements, decisions as signed envelopes. With a key, a fresh
-    checkpoint goes with them. DIR must not exist yet, or be empty.
+    Results are exported as in-toto statements, decisions as signed envelopes. With a key, a fresh
+    checkpoint is added. DIR must be empty or not exist yet.
 
     \b
     Example:
@@ -116,11 +116,11 @@ def export_command(
 @click.argument("seq", type=click.IntRange(1), required=False)
 @click.option("--since", metavar="FILE", help="Checkpoint that the ledger must continue.")
 @click.option(
-    "--checkpoint", metavar="FILE", help="Checkpoint to prove it by (default: the newest)."
+    "--checkpoint", metavar="FILE", help="Checkpoint to prove against (default: the newest)."
 )
 @click.option("--check", metavar="FILE", help="Proof to check; needs no store.")
 @click.option(
-    "--key", "keys", multiple=True, metavar="PUB", help="Public key to check by. Repeatable."
+    "--key", "keys", multiple=True, metavar="PUB", help="Public key to check with. Repeatable."
 )
 @store_option
 def prove_command(
@@ -134,8 +134,8 @@ def prove_command(
 ) -> None:
     """Prove something about the ledger, or check such a proof.
 
-    With SEQ, proves that an event is in it; with --since, that it continues an earlier checkpoint.
-    The proof is a JSON document, which can be checked with the public key alone.
+    With SEQ, proves that the ledger contains an event; with --since, that it continues an earlier
+    checkpoint. The proof is a JSON document that can be checked with the public key alone.
 
     \b
     Examples:
@@ -156,14 +156,14 @@ def prove_command(
 
 @click.command("erase")
 @click.argument("what", metavar="SEQ|DIGEST")
-@click.option("--reason", required=True, help="Reason, kept in the ledger forever.")
+@click.option("--reason", required=True, help="Reason; stays in the ledger.")
 @store_option
 def erase_command(what: str, reason: str, store: str) -> None:
     """Erase the payload of an event or a blob, and leave a tombstone.
 
-    The chain, the tree and every signature stay valid. Payloads that decisions rest on cannot be
+    The chain, the tree and every signature stay valid. Payloads that decisions depend on cannot be
     erased; neither can actors and subjects. Caches and the journals of interrupted runs in the
-    store's folder are deleted with it, and a result that would bring a blob back is refused.
+    store's folder are deleted as well, and a result that would restore a blob is refused.
 
     \b
     Example:
@@ -212,13 +212,13 @@ def log_command(
 
 
 @click.command("clock-back")
-@click.option("--reason", required=True, help="Reason, kept in the ledger forever.")
+@click.option("--reason", required=True, help="Reason; stays in the ledger.")
 @store_option
 def clock_back_command(reason: str, store: str) -> None:
-    """Let events continue at the current time after a clock that was ahead.
+    """Continue at the current time after a clock that was ahead.
 
-    The ledger refuses events that are dated before its last one. When a wrong clock dated that one
-    into the future, this records the mistake, and later events have the current time again.
+    The ledger refuses events dated before its last one. If a wrong clock dated that one into the
+    future, this records the mistake, and later events have the current time again.
 
     \b
     Example:

@@ -31,7 +31,7 @@ def _show(made: KeyMade, *, json: bool, is_in_file: bool) -> None:
         return
     say(made.key)
     if is_in_file:
-        say(f"private key in {made.private_file}; do not keep it with the store", err=True)
+        say(f"private key in {made.private_file}; keep it away from the store", err=True)
     say(f"public key in {made.public_file}; recorded in event {made.seq}", err=True)
 
 
@@ -139,10 +139,10 @@ def rotate(
     store: str,
     json: bool,
 ) -> None:
-    """Replace the signing key by a new one.
+    """Replace the signing key with a new one.
 
-    Both keys sign the change, so that whoever trusts the old key can trust the new one. A lost key
-    cannot sign: every later check reports that, and the new public key must be distributed again.
+    Both keys sign the change, so that anyone who trusts the old key can trust the new one. A lost
+    key cannot sign: every later check reports this, and the new public key must be distributed.
 
     \b
     Examples:
@@ -173,8 +173,8 @@ def checkpoint(
 ) -> None:
     """Sign a checkpoint of the ledger.
 
-    The note (C2SP tlog-checkpoint) is kept in the store and printed. Keep a copy where nobody with
-    access to the store can change it: with it, a history that was rewritten or cut is found.
+    The note (C2SP tlog-checkpoint) is stored and printed. Keep a copy where nobody with access to
+    the store can change it: it reveals a history that was rewritten or cut.
 
     \b
     Examples:

@@ -32,7 +32,7 @@ def asset_command() -> None:
 @click.option(
     "--kind",
     type=click.Choice(get_args(AssetKind)),
-    help="Kind of the asset; needed for a new one.",
+    help="Kind of the asset; required for a new one.",
 )
 @click.option(
     "--risk", type=click.Choice(get_args(Risk)), help="Risk; high risk needs more approvals."
@@ -46,7 +46,7 @@ def asset_command() -> None:
     help="Sealed result whose candidate it is.",
 )
 @click.option(
-    "--file", "files", multiple=True, help="File of its content, kept in the store. Repeatable."
+    "--file", "files", multiple=True, help="File of its content, stored with it. Repeatable."
 )
 @click.option(
     "--parent", metavar="VERSION", help="Version it was made from (default: the live one)."
@@ -111,8 +111,8 @@ def add(
 def pack(acting: Acting, *, asset: str, pack: str) -> None:
     """Set the full pack of an asset: the one that results must come from.
 
-    Whoever last set it cannot approve versions of the asset. A result counts when the name,
-    version, rules and data of its pack are the same; data of replay suites may be newer.
+    Whoever last set it cannot approve versions of the asset. A result counts if the name, version,
+    rules and data of its pack are the same; data of replay suites may be newer.
 
     \b
     Example:
@@ -120,7 +120,7 @@ def pack(acting: Acting, *, asset: str, pack: str) -> None:
     """
     workspace = acting.workspace()
     acted = set_exam(workspace, asset, pack, actor=workspace.actor, note=acting.note, file=pack)
-    acting.show(acted, unchanged="this is the full pack already")
+    acting.show(acted, unchanged="this is already the full pack")
 
 
 @asset_command.command("list")
@@ -137,7 +137,7 @@ def list_assets(store: str, json: bool) -> None:
     if rows or json:
         show(rows, list_text, json=json)
     else:
-        say("no assets yet; 'gatemark asset add' makes one", err=True)
+        say("no assets yet; create one with 'gatemark asset add'", err=True)
 
 
 @asset_command.command("show")
@@ -148,7 +148,7 @@ def list_assets(store: str, json: bool) -> None:
 def show_asset(asset: str, environment: str, store: str, json: bool) -> None:
     """Show the versions of an asset and their stages.
 
-    The revision is what --expect of other commands takes.
+    Other commands take the revision as --expect.
 
     \b
     Example:
@@ -159,7 +159,7 @@ def show_asset(asset: str, environment: str, store: str, json: bool) -> None:
 
 @asset_command.command("history")
 @click.argument("asset")
-@click.option("--at", type=MOMENT, metavar="MOMENT", help="Moment to look at (default: now).")
+@click.option("--at", type=MOMENT, metavar="MOMENT", help="Time to show (default: now).")
 @click.option(
     "--limit",
     type=click.IntRange(1, 100_000),
@@ -195,7 +195,7 @@ def _history_page(found: History) -> bytes:
     type=click.Choice(get_args(PauseReason)),
     default="operator",
     show_default=True,
-    help="Reason of the pause.",
+    help="Reason for the pause.",
 )
 @environment_option
 @acting_options
@@ -216,7 +216,7 @@ def pause(acting: Acting, *, version: str, reason: PauseReason, environment: str
         reason=reason,
         note=acting.note,
     )
-    acting.show(act(workspace, command), unchanged=f"{ref} is paused already")
+    acting.show(act(workspace, command), unchanged=f"{ref} is already paused")
 
 
 @asset_command.command("resume")
@@ -224,7 +224,7 @@ def pause(acting: Acting, *, version: str, reason: PauseReason, environment: str
 @environment_option
 @acting_options
 def resume(acting: Acting, *, version: str, environment: str) -> None:
-    """Resume a paused version; only a person can.
+    """Resume a paused version. Only a person can do this.
 
     \b
     Example:
@@ -259,8 +259,8 @@ def waive(
 ) -> None:
     """Override a gate for one version, for a time, with a note.
 
-    Only where the release policy allows it, and only by an operator who is not the author. Every
-    page shows it forever.
+    The release policy must allow it, and the caller must be an operator who is not the author.
+    Every page shows the waiver permanently.
 
     \b
     Example:
@@ -278,13 +278,13 @@ def waive(
         expires_at=expires_at,
         note=acting.note,
     )
-    acting.show(act(workspace, command), unchanged="it is waived already")
+    acting.show(act(workspace, command), unchanged="it is already waived")
 
 
 @asset_command.command("service")
 @click.argument("asset")
-@click.option("--start", type=MOMENT, required=True, help="Start of the span.")
-@click.option("--end", type=MOMENT, required=True, help="End of the span.")
+@click.option("--start", type=MOMENT, required=True, help="Start of the period.")
+@click.option("--end", type=MOMENT, required=True, help="End of the period.")
 @click.option("--good", type=click.IntRange(0), required=True, help="Number of good events.")
 @click.option("--total", type=click.IntRange(0), required=True, help="Number of all events.")
 @environment_option
@@ -299,7 +299,7 @@ def service(
     total: int,
     environment: str,
 ) -> None:
-    """Report good and total events of a span, for the error budget gate.
+    """Report good and total events of a period, for the error budget gate.
 
     \b
     Example:
@@ -316,4 +316,4 @@ def service(
         good=good,
         total=total,
     )
-    acting.show(act(workspace, command), unchanged="this span was reported before")
+    acting.show(act(workspace, command), unchanged="this period was already reported")

@@ -1,4 +1,4 @@
-"""``gatemark canary``: measurements in, decisions out."""
+"""``gatemark canary``: push measurements, judge windows, show canaries."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def canary_command() -> None:
 def push(acting: Acting, *, asset: str, file: str, environment: str) -> None:
     """Push measurements per arm and window (gatemark.canary/1, JSON Lines).
 
-    The same window again changes nothing. Other numbers for it, or a window that was judged
-    already, are refused together with the whole file.
+    Pushing a window again changes nothing. Different numbers for it, or a window that was already
+    judged, are refused together with the whole file.
 
     \b
     Example:
@@ -45,7 +45,7 @@ def push(acting: Acting, *, asset: str, file: str, environment: str) -> None:
     """
     workspace = acting.workspace()
     done = push_windows(workspace, asset, file, actor=workspace.actor, environment=environment)
-    acting.show(*done, unchanged="all of this was handed in before")
+    acting.show(*done, unchanged="all of this was already pushed")
 
 
 @canary_command.command("tick")
@@ -57,9 +57,9 @@ def push(acting: Acting, *, asset: str, file: str, environment: str) -> None:
 def tick(asset: str | None, now: datetime | None, environment: str, store: str, json: bool) -> None:
     """Run what is due: judge closed windows, ramp, pause, roll back, end a watch.
 
-    Acts as the system, for one asset or all. Run it from cron as often as windows close; it does
-    nothing twice. With --now, it does what is due at that moment and records that moment: one in
-    the future blocks every step up of the asset until then.
+    Acts as the system, for one asset or all. Run it from cron as often as windows close; it never
+    repeats a step. With --now, it does what is due at that time and records that time: one in the
+    future blocks every step up of the asset until then.
 
     \b
     Example:
@@ -74,7 +74,7 @@ def tick(asset: str | None, now: datetime | None, environment: str, store: str, 
         anchor(workspace)
     if done and now is not None and now > datetime.now(UTC):
         moment = f"{now:%Y-%m-%d %H:%M:%SZ}"
-        say(f"dated {moment}, which is yet to come: until then nothing steps up", err=True)
+        say(f"dated {moment}, which is in the future: nothing steps up until then", err=True)
 
 
 @canary_command.command("show")
@@ -102,7 +102,7 @@ def _canary_lines(asset: str, state: CanaryState) -> Iterator[str]:
         yield f"  until     {state.watch_until:%Y-%m-%d %H:%M:%SZ}"
     yield f"  clean     {state.clean_in_a_row} in a row, {state.clean_needed} needed"
     yield f"  windows   {state.clean_count} clean, {state.other_count} others"
-    yield f"  last      {state.last or 'no window was judged yet'}"
+    yield f"  last      {state.last or 'no window judged yet'}"
     yield f"  next      {state.next_window:%Y-%m-%d %H:%M:%SZ}"
     if state.paused is not None:
         yield f"  paused    {state.paused}"

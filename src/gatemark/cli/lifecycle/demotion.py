@@ -22,10 +22,10 @@ from gatemark.workspace import Workspace
 stop_option = click.option(
     "--stop",
     is_flag=True,
-    help="Do it even if no version serves afterwards.",
+    help="Demote even if no version serves afterwards.",
 )
 STOPPED = "(--stop)"
-"""Before the note of somebody who accepts that nothing serves afterwards."""
+"""Prefix of the note if the caller accepts that nothing serves afterwards."""
 
 
 def _asset_and_version(text: str) -> tuple[str, str | None]:
@@ -36,7 +36,7 @@ def _asset_and_version(text: str) -> tuple[str, str | None]:
 
 
 def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
-    """Print what serves now, because nobody may overlook that nothing does."""
+    """Print what serves now, so that nobody overlooks that nothing does."""
     now = route(workspace, asset, environment)
     if now.primary is None:
         say(f"no version may serve in {now.environment} now: {now.reason}", err=True)
@@ -46,7 +46,7 @@ def _print_live(workspace: Workspace, asset: str, environment: str) -> None:
 
 @click.command("demote")
 @click.argument("asset", metavar="ASSET[@VERSION]")
-@click.option("--reason", required=True, help="Reason, kept in the ledger.")
+@click.option("--reason", required=True, help="Reason, recorded in the ledger.")
 @click.option(
     "--to",
     type=click.Choice(["shadow", "demoted"]),
@@ -71,9 +71,9 @@ def demote_command(
 ) -> None:
     """Take a version out of service (default: the enabled one).
 
-    One person is enough, and no approval is needed. An earlier version whose results still verify
-    takes over; if there is none, the last version stays live unless you say --stop. A second
-    demotion changes nothing.
+    One person is enough; no approval is needed. An earlier version whose results still verify takes
+    over; if there is none, the last version stays live unless you pass --stop. A second demotion
+    changes nothing.
 
     \b
     Example:
@@ -81,9 +81,9 @@ def demote_command(
     """
     asset, version = _asset_and_version(asset)
     if acting.note:
-        raise UsageError("say why with --reason")
+        raise UsageError("give a reason with --reason")
     if not reason.strip():
-        raise UsageError("--reason must say why")
+        raise UsageError("--reason must not be blank")
     workspace = acting.workspace()
     command = Demote(
         actor=workspace.actor,
@@ -94,7 +94,7 @@ def demote_command(
         note=f"{STOPPED} {reason}" if stop else reason,
         needs_fallback=not stop,
     )
-    unchanged = "it is out of service already"
+    unchanged = "it is already out of service"
     if acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run):
         _print_live(workspace, asset, environment)
 
@@ -116,9 +116,9 @@ def rollback_command(
 ) -> None:
     """Roll back at once: end the canary, or return to the previous version.
 
-    Restores the whole pin set of the earlier version, citing the results it was enabled by. No
+    Restores the whole pin set of the earlier version and cites the results it was enabled by. No
     approval is needed. If no earlier version can take over, the last one stays live unless you
-    say --stop. A second rollback changes nothing: to go back further, name the version to leave.
+    pass --stop. A second rollback changes nothing: to go back further, name the version to leave.
 
     \b
     Examples:
@@ -136,6 +136,6 @@ def rollback_command(
         note=f"{STOPPED} {acting.note}".strip() if stop else acting.note,
         needs_fallback=not stop,
     )
-    unchanged = "already rolled back, and nothing was promoted since; name ASSET@VERSION to go on"
+    unchanged = "already rolled back, nothing promoted since; name ASSET@VERSION to go further back"
     if acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run):
         _print_live(workspace, asset, environment)

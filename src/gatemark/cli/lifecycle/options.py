@@ -69,7 +69,7 @@ caller_options = OptionGroup(Caller, actor=actor_option, store=store_option, jso
 acting_options = OptionGroup(
     Acting,
     actor=actor_option,
-    note=click.option("--note", default="", metavar="TEXT", help="Reason, kept in the ledger."),
+    note=click.option("--note", default="", metavar="TEXT", help="Reason, recorded in the ledger."),
     store=store_option,
     json=json_option,
 )
@@ -84,10 +84,10 @@ expect_option = click.option(
     "--expect",
     type=click.IntRange(0),
     metavar="EVENT",
-    help="Revision of the asset that you looked at; refused when it has changed since.",
+    help="Revision of the asset that you looked at; refused if it has changed since.",
 )
 dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Show what would be recorded, or refused; write nothing."
+    "--dry-run", is_flag=True, help="Show what would be recorded or refused; write nothing."
 )
 cite_option = click.option(
     "--cite",
@@ -100,7 +100,9 @@ cite_option = click.option(
 def acting_workspace(store: str, actor: str | None, *, must_exist: bool = True) -> Workspace:
     """Open a store for a person who changes something."""
     if actor == SYSTEM:
-        raise UsageError(f"nobody can act as {SYSTEM!r}: that is what Gatemark does by itself")
+        raise UsageError(
+            f"nobody can act as {SYSTEM!r}: the name is reserved for automatic actions"
+        )
     workspace = Workspace(store=store, actor=actor)
     if must_exist:
         workspace.existing_store()

@@ -27,8 +27,8 @@ def policy_command() -> None:
 def show_policy(store: str, asset: str | None, json: bool) -> None:
     """Print the release policy in force, with every default written out.
 
-    A store without a policy of its own has the default one. With --asset, the first entry of the
-    section assets that fits the asset is applied.
+    A store without its own policy uses the default one. With --asset, the first matching entry of
+    the section assets is applied.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def check(file: str) -> None:
 def adopt(acting: Acting, *, file: str) -> None:
     """Put a release policy into force; approvals under the old one are void.
 
-    Only an admin can adopt a policy, and admins cannot approve. The ledger keeps the whole policy.
+    Only an admin can adopt a policy, and admins cannot approve. The ledger stores the whole policy.
 
     \b
     Example:
@@ -75,4 +75,4 @@ def adopt(acting: Acting, *, file: str) -> None:
     policy = read_release_policy(file)
     workspace = acting.workspace()
     command = AdoptPolicy(actor=workspace.actor, policy=policy, note=acting.note)
-    acting.show(act(workspace, command), unchanged="this policy is in force already")
+    acting.show(act(workspace, command), unchanged="this policy is already in force")

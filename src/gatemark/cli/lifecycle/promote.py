@@ -67,7 +67,7 @@ def promote_command(
     """
     ref = parse_version_ref(version)
     if break_glass is not None and to != "enabled":
-        raise UsageError("--break-glass only goes with --to enabled")
+        raise UsageError("--break-glass needs --to enabled")
     workspace = acting.workspace()
     command = Promote(
         actor=workspace.actor,
@@ -115,8 +115,8 @@ def approve_command(
 ) -> None:
     """Approve one step of one version, bound to its current results and policy.
 
-    An approval holds for this candidate, these results, this policy and this stage; it is void as
-    soon as one of them changes, and expires. Authors cannot approve their own versions, nor can
+    An approval applies to this candidate, these results, this policy and this stage; it is void as
+    soon as one of them changes, and it expires. Authors cannot approve their own versions, nor can
     whoever last edited the full pack.
 
     \b
@@ -126,7 +126,7 @@ def approve_command(
     """
     ref = parse_version_ref(version)
     if review_glass == (to is not None):
-        raise UsageError("say either --to STAGE or --review-glass")
+        raise UsageError("give either --to STAGE or --review-glass")
     workspace = acting.workspace()
     command: Approve | ReviewGlass
     if to is None:
@@ -150,5 +150,5 @@ def approve_command(
             expected_revision=expect,
             note=acting.note,
         )
-    unchanged = f"{ref} was reviewed already"
+    unchanged = f"{ref} was already reviewed"
     acting.carry_out(workspace, command, unchanged=unchanged, dry_run=dry_run)

@@ -45,9 +45,9 @@ def release_command(
 ) -> int:
     """Take a version as far as it may go now.
 
-    Every step is an ordinary promotion: evaluating, eligible, shadow, canary, enabled. Results
-    that fit are cited. It stops where something is missing, and says what, and who can go on.
-    Exit 0 when it got further or is enabled, 1 when it could not move.
+    Every step is an ordinary promotion: evaluating, eligible, shadow, canary, enabled. Matching
+    results are cited. It stops where something is missing, and says what, and who can continue.
+    Exit 0 if it moved or is enabled, 1 if it could not move.
 
     \b
     Examples:

@@ -28,10 +28,10 @@ def role_command() -> None:
 @click.argument("roles", nargs=-1, type=click.Choice(ROLES))
 @acting_options
 def grant(acting: Acting, *, person: str, roles: tuple[Role, ...]) -> None:
-    """Give a person exactly these roles; none takes all away.
+    """Give a person exactly these roles; without roles, remove all.
 
-    The first admin of a store is whoever takes the role first; from then on only admins grant. An
-    admin cannot be author, evaluator, operator or approver as well, unless the release policy says
+    The first person to take the admin role of a store gets it; from then on only admins grant. An
+    admin cannot also be author, evaluator, operator or approver, unless the release policy has
     one_person: true. The ledger records who granted what, but without a server nothing proves that
     an actor is who the name says.
 
@@ -42,7 +42,7 @@ def grant(acting: Acting, *, person: str, roles: tuple[Role, ...]) -> None:
     """
     workspace = acting.workspace(must_exist=False)
     command = GrantRoles(actor=workspace.actor, person=person, roles=roles, note=acting.note)
-    acting.show(act(workspace, command), unchanged=f"{person} has these roles already")
+    acting.show(act(workspace, command), unchanged=f"{person} already has these roles")
 
 
 @role_command.command("list")
@@ -64,4 +64,4 @@ def list_roles(store: str, json: bool) -> None:
         json=json,
     )
     if not roles and not json:
-        say("nobody holds a role yet; 'gatemark role grant' makes a start", err=True)
+        say("nobody has a role yet; start with 'gatemark role grant'", err=True)

@@ -22,10 +22,10 @@ def shadow_command() -> None:
 def push(acting: Acting, *, version: str, file: str, environment: str) -> None:
     """Push paired measurements (JSON Lines): both versions on the same inputs.
 
-    A line is a span: start, end, n (pairs), agreed, errors, and means of latency_ms and cost per
-    input, each for candidate and live. A release policy with shadow: asks for them before a
-    canary. The same span again changes nothing; a span that overlaps another is refused together
-    with the whole file.
+    A line is a period: start, end, n (pairs), agreed, errors, and means of latency_ms and cost per
+    input, each for candidate and live. A release policy with shadow: requires them before a canary.
+    Pushing a period again changes nothing; a period that overlaps another is refused together with
+    the whole file.
 
     \b
     Example:
@@ -35,4 +35,4 @@ def push(acting: Acting, *, version: str, file: str, environment: str) -> None:
     workspace = acting.workspace()
     spans = read_pairs(file)
     done = push_pairs(workspace, ref, spans, actor=workspace.actor, environment=environment)
-    acting.show(*done, unchanged="all of this was handed in before")
+    acting.show(*done, unchanged="all of this was already pushed")

@@ -26,8 +26,8 @@ from gatemark.workspace import Workspace
 def why_command(outputs: Outputs, *, version: str, environment: str, store: str) -> int:
     """Show why a version is where it is: results, votes, gates.
 
-    Every citation is verified again, and each legal step says what is missing for it. Exit 4
-    when a citation no longer verifies.
+    Every citation is verified again, and each possible step lists what is missing for it. Exit 4 if
+    a citation no longer verifies.
 
     \b
     Examples:

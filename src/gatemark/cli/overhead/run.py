@@ -55,12 +55,11 @@ def run(
 ) -> int:
     """Run a target bare, guarded, guarded, bare, and judge the cost of the guards.
 
-    CONFIG is YAML: the target (a built-in example, or a function of your own), its options,
-    the seeds and the folder to write to. Before every pass the state is restored, its hash is
-    compared and every seed is set again. The first bare pass runs
-    before any guard is switched on. Writes bare.jsonl, guarded.jsonl, noise.jsonl and
-    repeat.jsonl (the second bare and guarded pass), costs.json with time and memory, and
-    report.json.
+    CONFIG is YAML: the target (a built-in example, or your own function), its options, the seeds
+    and the output folder. Before every pass, the state is restored, its hash is compared and every
+    seed is set again. The first bare pass runs before any guard is switched on. Writes bare.jsonl,
+    guarded.jsonl, noise.jsonl and repeat.jsonl (the second bare and guarded pass), costs.json with
+    time and memory, and report.json.
 
     Exit 0 pass, 1 fail, 2 bad input or a target that raises, 3 inconclusive.
 

@@ -28,8 +28,8 @@ from gatemark.workspace import Workspace
 @click.option(
     "--repeat", metavar="FILE", help="Windows of the second guarded run, if the report uses one."
 )
-@click.option("--costs", metavar="FILE", help="Recorded time and memory, if the report has them.")
-@click.option("--policy", metavar="FILE", help="Policy to judge by (default: that of the report).")
+@click.option("--costs", metavar="FILE", help="Recorded time and memory, if the report has any.")
+@click.option("--policy", metavar="FILE", help="Policy to judge by (default: the report's).")
 @click.option(
     "--profile",
     type=click.Choice(["release", "ci", "dev"]),
@@ -58,12 +58,12 @@ def verify(
 ) -> int:
     """Recompute a report from the windows and list every disagreement.
 
-    REPORT is the JSON that 'gatemark score overhead -o report.json' writes. Stored verdicts,
-    ratios and flags are not trusted. Overrides that loosen a profile are refused unless you
-    accept them or judge by your own --policy.
+    REPORT is the JSON that 'gatemark score overhead -o report.json' writes. Stored verdicts, ratios
+    and flags are not trusted. Overrides that loosen a profile are refused unless you accept them or
+    judge by your own --policy.
 
-    Both arms are needed, unless the report says that one was missing. The second runs and the
-    costs are found beside the report if they keep their names.
+    Both arms are needed, unless the report says that one was missing. The second runs and the costs
+    are found beside the report if they keep their names.
 
     Exit 0 the report is true and passes, 1 true and fails, 3 true and inconclusive, 4 it
     disagrees, 2 bad input or a missing file.

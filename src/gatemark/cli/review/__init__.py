@@ -24,7 +24,7 @@ from gatemark.workspace import Workspace
 
 
 class PlanSettings(msgspec.Struct, frozen=True):
-    """The fields of a review plan that have an option of their own."""
+    """The fields of a review plan that are options."""
 
     gold_min_rate: float
     votes_per_pair: int
@@ -45,7 +45,7 @@ plan_options = OptionGroup(
         type=click.FloatRange(0, 1),
         default=0.7,
         show_default=True,
-        help="Minimum share of gold pairs that a reviewer must get right to count.",
+        help="Minimum share of gold pairs that a reviewer must get right to be counted.",
     ),
     votes_per_pair=click.option(
         "--votes-per-pair",
@@ -75,7 +75,7 @@ plan_options = OptionGroup(
     peeking=click.option(
         "--peeking",
         is_flag=True,
-        help="Allow looking at the numbers before the end; decided by an anytime-valid e-value.",
+        help="Allow reading the numbers before the end; decided by an anytime-valid e-value.",
     ),
     min_decisive=click.option(
         "--min-decisive",
@@ -91,7 +91,9 @@ plan_options = OptionGroup(
         show_default=True,
         help="Minimum share of items with votes.",
     ),
-    trim=click.option("--trim", is_flag=True, help="Cut blanks off the ends of all answers."),
+    trim=click.option(
+        "--trim", is_flag=True, help="Trim whitespace from both ends of all answers."
+    ),
     question=click.option(
         "--question",
         metavar="TEXT",
@@ -118,14 +120,14 @@ def review_command() -> None:
 @click.option("--baseline", metavar="[NAME=]FILE", help="Samples of the baseline.")
 @click.option("--result", metavar="RESULT", help="Sealed pack run to take both arms from.")
 @click.option("--pack", metavar="NAME", help="Pack whose newest run to take both arms from.")
-@click.option("--suite", metavar="ID", help="Suite of the run; needed when it has several.")
+@click.option("--suite", metavar="ID", help="Suite of the run; required if it has several.")
 @click.option(
     "--asset",
     multiple=True,
     metavar="[ARM=]ASSET@VERSION",
     help="Registered version that an arm is, so that a promotion can cite the outcome. Repeatable.",
 )
-@click.option("--gold", metavar="FILE", help="Pairs whose right choice is known, to mix in.")
+@click.option("--gold", metavar="FILE", help="Pairs with a known right choice, to mix in.")
 @plan_options
 @click.option(
     "--on-unpaired",
@@ -152,8 +154,8 @@ def create(
     """Pair answers by item, and seal who sees which of them first.
 
     Files hold gatemark.sample/1 or another tool's log; gold files hold lines of id, input and
-    either better and worse, or same. The positions come from a random key. Its commitment goes
-    into the ledger now, the key itself when the review is closed.
+    either better and worse, or same. A random key decides the positions. Its commitment goes into
+    the ledger now, the key itself when the review is closed.
 
     \b
     Examples:
@@ -201,8 +203,8 @@ def create(
 def status(caller: Caller, *, name: str, look: bool) -> None:
     """Show the progress of a review.
 
-    Numbers are hidden until the review is closed. A review made with --peeking shows them to
-    people who do not vote in it and ask with --look; whoever looked cannot vote any more.
+    Numbers are hidden until the review is closed. A review created with --peeking shows them to
+    people who do not vote in it and ask with --look; whoever looked can no longer vote.
 
     \b
     Examples:

@@ -29,7 +29,7 @@ KIND: Final = click.Choice(list(JUDGES))
 @click.argument("attribution")
 @click.option("--accept", multiple=True, type=KIND, help="Proposal to accept. Repeatable.")
 @click.option("--reject", multiple=True, type=KIND, help="Proposal to reject. Repeatable.")
-@click.option("--note", default="", metavar="TEXT", help="Reason, kept in the ledger.")
+@click.option("--note", default="", metavar="TEXT", help="Reason, recorded in the ledger.")
 @click.option(
     "--dataset", metavar="FILE", help="Data set (.jsonl) to add the accepted golden item to."
 )
@@ -53,10 +53,10 @@ def attribution_command(
 ) -> None:
     """Show a sealed attribution, and accept or reject what it proposes.
 
-    ATTRIBUTION is the id that 'gatemark attribute --seal' printed, or the beginning of it. Items
-    and rule gaps are judged by a pack_owner, routing notes by an operator too, and never by the
-    reviewer who judged the decision. A proposal is judged once. --dataset and --rule-backlog add
-    what was accepted to a file, with the id of the attribution as its citation, once.
+    ATTRIBUTION is the id that 'gatemark attribute --seal' printed, or its beginning. A pack_owner
+    judges items and rule gaps; routing notes can also be judged by an operator. The reviewer who
+    judged the decision can judge none. A proposal is judged once. --dataset and --rule-backlog add
+    accepted proposals to a file once, with the id of the attribution as the citation.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``gatemark review labels``: labels of people for golden sets and judges."""
+"""``gatemark review labels``: people label samples for golden sets and judges."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _sample_lines(item: LabelItem | None) -> Iterator[str]:
 @click.argument("label")
 @acting_options
 def give(acting: Acting, *, name: str, item: str, label: str) -> None:
-    """Give a sample a label; every version is kept.
+    """Label a sample; every version is stored.
 
     \b
     Example:
@@ -191,9 +191,9 @@ def _status_lines(found: LabelStatus) -> Iterator[str]:
 )
 @caller_options
 def accept(caller: Caller, *, name: str, choose: tuple[str, ...]) -> None:
-    """Accept agreed labels; only a pack_owner may.
+    """Accept agreed labels. Only a pack_owner can do this.
 
-    Nobody can accept a label that only they gave. The ledger keeps the digest of the data set.
+    Nobody can accept a label that only they gave. The ledger stores the digest of the data set.
 
     \b
     Example:

@@ -25,18 +25,18 @@ from gatemark.workspace import Workspace
 @click.command("close")
 @click.argument("name")
 @click.option(
-    "--early", metavar="WHY", help="Reason to end it with votes missing, which prevents a pass."
+    "--early", metavar="WHY", help="Reason to end it while votes are missing; this prevents a pass."
 )
 @caller_options
 def close(caller: Caller, *, name: str, early: str | None) -> int:
     """End the voting, reveal the key, and judge.
 
-    The key goes into the ledger and is checked against its commitment. Each candidate gets a
-    sealed result by the pairwise exam, which gatemark score preference shares. Closing again only
-    prints the outcome again.
+    The key goes into the ledger and is checked against its commitment. Each candidate gets a sealed
+    result by the pairwise exam, the same as for gatemark score preference. Closing again only
+    prints the outcome.
 
-    Exit 0 when a candidate is preferred, 1 when the baseline is, 3 when neither is shown, 4 when
-    the key does not fit what was sealed.
+    Exit 0 if a candidate is preferred, 1 if the baseline is, 3 if neither is, 4 if the key does not
+    match its commitment.
 
     \b
     Examples:
@@ -53,7 +53,7 @@ def close(caller: Caller, *, name: str, early: str | None) -> int:
 @click.option(
     "--candidate",
     metavar="NAME",
-    help="Candidate whose votes to write; needed when there are several.",
+    help="Candidate whose votes to write; required if there are several.",
 )
 @click.option("-o", "--output", metavar="FILE", help="File to write (default: standard output).")
 @store_option

@@ -39,7 +39,7 @@ QUIT: Final = "q"
 def next_command(caller: Caller, *, name: str) -> None:
     """Show the next pair of a reviewer.
 
-    The same pair comes again until it is answered. Nothing in it shows which answer is whose.
+    The same pair is shown until it is answered. Nothing in it reveals which answer is whose.
 
     \b
     Example:
@@ -60,9 +60,9 @@ def vote(
 ) -> None:
     """Vote on the open pair, or on one pair after the other.
 
-    With an ANSWER one vote is saved: a, b, both_good, both_bad or skip. Without, pairs are shown
-    one after the other and answered by 1, 2, 3, 4 or s; every answer is saved at once. A vote can
-    be changed by its --token until the review is closed; all versions are kept.
+    With an ANSWER, saves one vote: a, b, both_good, both_bad or skip. Without, shows pairs one
+    after the other, answered with 1, 2, 3, 4 or s; every answer is saved immediately. A vote can be
+    changed by its --token until the review is closed; all versions are stored.
 
     \b
     Examples:
@@ -119,7 +119,7 @@ def _pair_lines(pair: ShownPair | None) -> Iterator[str]:
     for label, content in (("input", pair.input), ("A", pair.a), ("B", pair.b)):
         yield f"--- {label}\n{shown_text(content)}"
     if pair.answered is not None:
-        yield f"you said: {WORDS[pair.answered]}"
+        yield f"you answered: {WORDS[pair.answered]}"
 
 
 def shown_text(content: object) -> str:

@@ -21,7 +21,7 @@ RUNLOG_VERBS: Verbs = {
     ),
     "migrate": (
         "gatemark.cli.runlog.migrate",
-        "Write run logs of the source again, without their known faults.",
+        "Rewrite run logs of the source without their known faults.",
     ),
     "replay": ("gatemark.cli.runlog.replay", "Replay one trace in virtual time."),
     "run": ("gatemark.cli.runlog.run", "Replay traces through variants and write their run logs."),
@@ -31,7 +31,7 @@ RUNLOG_VERBS: Verbs = {
     ),
     "stoplists": (
         "gatemark.cli.runlog.stoplists",
-        "List the concepts that nearly every trace holds.",
+        "List the concepts that nearly every trace contains.",
     ),
     "errors": ("gatemark.cli.runlog.errors", "Show the cases that stand out."),
     "calibrate": (

@@ -72,9 +72,9 @@ def calibrate_command(
 ) -> int:
     """Choose the token gate's settings, or V3's chunk size, from evidence.
 
-    With --traces, a grid of settings is replayed over every trace; of those that hold all
-    constraints, the one nearest to the best in everything is chosen. With --v0-run-log, V3's chunk
-    size becomes the median of what V0's gate let through. Ends with 1 when nothing can be chosen.
+    With --traces, replays a grid of settings over every trace and chooses, among those that meet
+    all constraints, the one nearest to the best in every metric. With --v0-run-log, sets V3's chunk
+    size to the median of what V0's gate passed on. Exit 1 if nothing can be chosen.
 
     \b
     Examples:
@@ -83,7 +83,7 @@ def calibrate_command(
     """
     if v0_run_logs and not traces:
         if not case_list:
-            raise UsageError("--v0-run-log needs --case-list, because the order of cases decides")
+            raise UsageError("--v0-run-log needs --case-list: the order of cases matters")
         target, report = write_chunk_report(
             read_case_list(case_list),
             v0_run_logs,
@@ -126,7 +126,7 @@ def _sweep_lines(found: CalibrationReport, place: str) -> Iterator[str]:
         f"{len(found.survivors)} hold every constraint"
     )
     if found.choice is None:
-        yield "none was chosen"
+        yield "no policy was chosen"
     else:
         chosen = found.choice.chosen.policy
         settings = chosen.settings

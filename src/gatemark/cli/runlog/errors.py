@@ -64,7 +64,7 @@ request_options = OptionGroup(
 @click.option(
     "--concepts",
     is_flag=True,
-    help="Name missed and unsupported concepts too (needs the extractor).",
+    help="Also name missed and unsupported concepts (needs the extractor).",
 )
 @extractor_options
 @stoplists_option
@@ -80,8 +80,8 @@ def errors_command(
 ) -> int:
     """Show the cases that stand out.
 
-    For each case that the metrics flag: excerpts of the trace by window, what gate and buffer
-    agent decided, and what the summaries said.
+    Writes, for each case that the metrics flag, excerpts of the trace by window, the decisions of
+    gate and buffer agent, and the summaries.
 
     \b
     Examples:

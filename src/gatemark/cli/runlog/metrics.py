@@ -40,7 +40,7 @@ class Gate(click.ParamType[tuple[str, float]]):
 
 
 def _gates(given: Sequence[tuple[str, float]], option: str = "--gate") -> dict[str, float]:
-    """Return the bounds by metric; refuse two bounds of one metric."""
+    """Return the bounds by metric; raise if a metric has two."""
     gates = dict(given)
     if len(gates) < len(given):
         names = [metric for metric, _ in given]
@@ -93,7 +93,7 @@ request_options = OptionGroup(
         type=click.Choice(["value", "interval"]),
         default="value",
         show_default=True,
-        help="What gates compare: the value, or its whole interval, which may leave them open.",
+        help="What gates compare: the value, or its whole interval, which can be inconclusive.",
     ),
     reference=click.option(
         "--reference", metavar="V", help="Variant that paired gates compare the judged one with."
@@ -155,7 +155,7 @@ request_options = OptionGroup(
     "paired_gates",
     multiple=True,
     type=Gate(),
-    help="By how much a metric of the judged variant may be worse than that of --reference, case "
+    help="How much worse a metric of the judged variant may be than that of --reference, case "
     "by case. Repeatable.",
 )
 @extractor_options
@@ -167,7 +167,7 @@ request_options = OptionGroup(
     show_default=True,
     help="Folder for per-case, aggregate, paired and provenance files.",
 )
-@click.option("--seal", is_flag=True, help="Keep the result and its evidence in the store.")
+@click.option("--seal", is_flag=True, help="Store the result and its evidence.")
 @cases_option
 @store_option
 @report_options
@@ -187,10 +187,10 @@ def metrics_command(
 ) -> int:
     """Measure run logs against their traces, variant by variant.
 
-    M1 to M10 per case and per variant with seeded intervals, and each variant against the judged
-    one, case by case. A log whose hashes do not fit its trace, manifest or variant is refused.
-    M5, M6a and M6b are shares without support: lower is better. Exit 0 pass, 1 a gate fails, 2
-    bad input, 3 could not be judged.
+    Computes M1 to M10 per case and per variant with seeded intervals, and compares each variant
+    with the judged one, case by case. A log whose hashes do not match its trace, manifest or
+    variant is refused. M5, M6a and M6b are shares without support: lower is better. Exit 0 pass, 1
+    a gate fails, 2 bad input, 3 could not be judged.
 
     \b
     Examples:

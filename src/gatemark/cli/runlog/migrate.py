@@ -1,4 +1,4 @@
-"""``gatemark runlog migrate``: write run logs of the source again, without their known faults."""
+"""``gatemark runlog migrate``: rewrite run logs of the source without their known faults."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from gatemark.exams.runlog.migrate import migrate_logs, report_lines
 @click.option("--out", metavar="DIR", required=True, help="Folder to write the logs to.")
 @json_option
 def migrate_command(*, paths: tuple[str, ...], out: str, json: bool) -> int:
-    """Write run logs of the source again, without their known faults.
+    """Rewrite run logs of the source without their known faults.
 
-    PATHs are run logs, or folders of them; folders below are kept. Removes .trace from ids and
-    null from filters, gives older runs names with underscores, and writes one record per line with
-    sorted keys. Nothing is made up: a log that lacks what its version requires is refused, and the
-    others are written. Exit 0 all written, 1 some refused.
+    PATHs are run logs or folders of them; subfolders are kept. Removes .trace from ids and null
+    from filters, gives older runs names with underscores, and writes one record per line with
+    sorted keys. No data is invented: a log without what its version requires is refused, and the
+    others are written. Exit 0 if all were written, 1 if some were refused.
 
     \b
     Examples:

@@ -56,7 +56,7 @@ extractor_options = OptionGroup(
         "--lexicon",
         multiple=True,
         metavar="FILE",
-        help="JSON Lines of id, name and aliases, in place of the built-in list. Repeatable.",
+        help="JSON Lines of id, name and aliases, instead of the built-in list. Repeatable.",
     ),
     model=click.option(
         "--model", "--extractor-model", metavar="NAME", help="Model of the scispacy extractor."

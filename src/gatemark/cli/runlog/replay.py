@@ -62,8 +62,8 @@ def replay_command(
 ) -> None:
     """Replay one trace in virtual time.
 
-    Nothing waits: events carry the milliseconds since the first delta, and gaps keep their
-    length, also where the control plane is left out.
+    Nothing waits: events carry the milliseconds since the first delta. Gaps keep their length, even
+    where the control plane is left out.
 
     \b
     Examples:

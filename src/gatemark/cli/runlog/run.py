@@ -1,4 +1,4 @@
-"""``gatemark runlog run``: traces in, run logs out."""
+"""``gatemark runlog run``: replay traces and write run logs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ request_options = OptionGroup(
     variants=click.option(
         "--variant", "variants", multiple=True, help="Variant to run. Repeatable."
     ),
-    case=click.option("--case", default="", help="Text that the name of a case must hold."),
+    case=click.option("--case", default="", help="Text that the name of a case must contain."),
     manifest=click.option(
         "--manifest",
         metavar="FILE",
@@ -115,11 +115,11 @@ def run_command(
 ) -> int:
     """Replay traces through variants and write their run logs.
 
-    Writes DIR/V0/CASE.jsonl.gz and so on, and DIR/run_summaries. The manifest says which cases
-    there are; one that cannot be replayed is listed with its reason, leaves no log, and makes the
-    command end with 1. So does a language model that gives no answer. With more unreadable
-    answers than --max-unparsable allows, or a variant without any summary, it ends with 3. The
-    same inputs give the same bytes, whatever -j says.
+    Writes DIR/V0/CASE.jsonl.gz and so on, and DIR/run_summaries. The manifest lists the cases; one
+    that cannot be replayed is listed with its reason, has no log, and makes the command exit with
+    1. So does a language model that does not answer. With more unreadable answers than
+    --max-unparsable allows, or a variant without any summary, the exit code is 3. The same inputs
+    give the same bytes for any -j.
 
     \b
     Examples:
@@ -142,7 +142,7 @@ def run_command(
 
 
 def _checked(request: RunRequest) -> RunRequest:
-    """Return the request with a valid name and time, or refuse it."""
+    """Return the request; raise UsageError for a wrong name or time."""
     run_id, created_at = request.eval_run_id, request.created_at or source_date()
     if run_id is not None and not fits(EVAL_RUN_PATTERN, run_id):
         raise UsageError(f"--eval-run-id must match {EVAL_RUN_PATTERN}, got {run_id!r}")

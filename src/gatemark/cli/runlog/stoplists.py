@@ -68,9 +68,9 @@ def stoplists_command(
     jobs: int | None,
     json: bool,
 ) -> int:
-    """List the concepts that nearly every trace holds.
+    """List the concepts that nearly every trace contains.
 
-    Presence counts per trace, with stoplists off. Writes stop_cuis.txt, stop_entities.txt, a
+    Presence is counted per trace, with stoplists off. Writes stop_cuis.txt, stop_entities.txt, a
     report with every concept's share of traces, and metadata.
 
     \b

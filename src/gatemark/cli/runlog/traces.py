@@ -24,7 +24,7 @@ from gatemark.workspace import Workspace
 
 
 class GeneratorOptions(msgspec.Struct, frozen=True):
-    """Settings of the generator: a file, and what overrules it."""
+    """Settings of the generator: a file, and options that override it."""
 
     config: str | None
     cases: int | None
@@ -48,7 +48,7 @@ generator_options = OptionGroup(
 
 
 class SelectionOptions(msgspec.Struct, frozen=True):
-    """Which of the cases to write."""
+    """Which cases to write."""
 
     dataset_config: str | None
     case_list: str | None
@@ -56,7 +56,7 @@ class SelectionOptions(msgspec.Struct, frozen=True):
     subset_seed: int
 
     def choice(self) -> CaseChoice:
-        """Return the selection; only one way to select may be given."""
+        """Return the selection; raise if more than one way to select is given."""
         if sum(map(bool, (self.dataset_config, self.case_list, self.subset))) > 1:
             raise UsageError("--case-list, --subset and --dataset-config exclude each other")
         if self.case_list:
@@ -124,7 +124,7 @@ def traces_command(
 ) -> None:
     """Make synthetic multi-agent traces and the manifest that pins them.
 
-    The same settings and seed give the same bytes, however many processes write them.
+    The same settings and seed give the same bytes, for any number of processes.
 
     \b
     Examples:

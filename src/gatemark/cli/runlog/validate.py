@@ -36,10 +36,10 @@ def validate_command(
 ) -> int:
     """Check traces, manifests and run logs, each alone and against each other.
 
-    PATHs are files or folders; without any, the folder of --traces is checked. A manifest among
-    them, or named, pins which traces there are and what they hold. With --traces, windows,
-    timestamps and texts of run logs must come from them. Files are recognised by their records,
-    whatever they are called, and a file that cannot be read does not stop the others.
+    PATHs are files or folders; without any, the folder of --traces is checked. A manifest, among
+    them or named, pins the traces and their content. With --traces, windows, timestamps and texts
+    of run logs must come from them. Files are recognised by their records, not their names, and a
+    file that cannot be read does not stop the others.
 
     \b
     Examples:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Any, Final, NamedTuple, cast
+from types import GenericAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 
 import msgspec
 import numpy as np
@@ -30,6 +31,7 @@ from gatemark.core.policy import Policy, Rule, Setting, Verdict
 from gatemark.core.record import Problem, RecordSchema
 from gatemark.core.registry import Registry
 from gatemark.evidence.exam import (
+    DocumentType,
     EvidenceRole,
     Exam,
     ExamOutcome,
@@ -56,6 +58,8 @@ from gatemark.exams.advisory.findings import (
     broken_rules,
     find,
 )
+from gatemark.exams.advisory.fixtures.fixture import Fixture, FixtureManifest
+from gatemark.exams.advisory.fixtures.references import FixtureLabel, ShadowInput
 from gatemark.exams.advisory.inputs import PinnedFixtures
 from gatemark.exams.advisory.measure import (
     AdvisoryExamState,
@@ -63,16 +67,19 @@ from gatemark.exams.advisory.measure import (
     merged,
     needs_strict_pass,
 )
+from gatemark.exams.advisory.metrics import COUNTS
 from gatemark.exams.advisory.policy import (
     FIRST_RULES,
     LANES_MAX,
     RULES,
     AdvisoryPolicy,
+    LaneBounds,
     RulesVersion,
     all_rules,
     lane_name,
 )
 from gatemark.exams.advisory.views import (
+    SUMMARY_SCHEMA,
     facts_document,
     figures,
     promotion_closing,
@@ -435,6 +442,109 @@ def _build(options: AdvisoryOptions, _measures: Registry[Measure[Any]]) -> Advis
     return AdvisoryExam(options)
 
 
+class LatencySummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Percentiles of the total time, in milliseconds; null without a timed record."""
+
+    n: int
+    p50: float | None
+    p95: float | None
+    method: str
+    untimed: int | msgspec.UnsetType = msgspec.UNSET
+
+
+class LanePromotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether a lane is a candidate for discussion, and what stands against it."""
+
+    status: str
+    blockers: list[str]
+    waivers: list[str] | msgspec.UnsetType = msgspec.UNSET
+    scope: str | msgspec.UnsetType = msgspec.UNSET
+    approved_by: str | msgspec.UnsetType = msgspec.UNSET
+    rollback_plan: str | msgspec.UnsetType = msgspec.UNSET
+    reviewer: str | msgspec.UnsetType = msgspec.UNSET
+    smaller_scope: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class PromotionSummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Candidates for discussion; no authority is granted."""
+
+    statement: str
+    blockers: list[str]
+    caveats: list[str]
+    candidate_lanes: list[str]
+    lanes: dict[str, LanePromotion]
+
+
+_GROUP_FIELDS: Final[list[tuple[str, Any]]] = [
+    *((metric.name, int) for metric in COUNTS),
+    ("confidence_bucket_counts", dict[str, int]),
+    ("fallback_counts_by_kind", dict[str, int]),
+    ("categories", dict[str, int]),
+    ("rates", dict[str, float | None]),
+    ("reasons", dict[str, str]),
+    ("intervals", dict[str, tuple[float, float]]),
+    ("recommendation_counts", dict[str, int]),
+    ("atlas_shadow", dict[str, Any]),
+]
+LaneSummary = msgspec.defstruct(
+    "LaneSummary",
+    [
+        *_GROUP_FIELDS,
+        ("latency", LatencySummary),
+        ("buckets", dict[str, dict[str, int]]),
+        ("cases", dict[str, int]),
+        ("missing_cases", list[str]),
+        ("comparable_inputs", int | None),
+        ("bucket_shift", float | None),
+        ("bucket_shift_reason", str | None),
+        ("bounds", LaneBounds),
+        ("named_in_policy", bool),
+        ("held_by", dict[str, list[str]]),
+    ],
+    frozen=True,
+    forbid_unknown_fields=True,
+)
+AdvisorySummary = msgspec.defstruct(
+    "AdvisorySummary",
+    [
+        ("schema", Literal["gatemark.advisory_summary/1"]),
+        ("fixture_sets", list[str]),
+        ("run_ids", list[str]),
+        *_GROUP_FIELDS,
+        ("records_by_input_class", dict[str, int]),
+        ("records_by_service", dict[str, int]),
+        ("records_by_lane", dict[str, int]),
+        ("unexplained_blockers", dict[str, int]),
+        ("latency", dict[str, Any]),
+        ("lanes", GenericAlias(dict, (str, LaneSummary))),
+        ("buckets", dict[str, dict[str, float | None]]),
+        ("violations", list[dict[str, Any]]),
+        ("violation_fields", list[dict[str, Any]]),
+        ("wrong_records", dict[str, Any]),
+        ("runs", dict[str, dict[str, dict[str, int]]]),
+        ("past_runs", list[Any]),
+        ("past_runs_left_out", int),
+        ("other_lanes", dict[str, dict[str, list[str]]]),
+        ("lost_records", int),
+        ("promotion", PromotionSummary),
+        ("verdict", Literal["pass", "fail", "inconclusive"]),
+        ("pass", bool),
+        ("advisory_policy", str),
+        ("advisory_policy_digest", str),
+        ("resolved_policy", AdvisoryPolicy),
+        ("received", int),
+        ("rejected", int),
+        ("missing", int),
+        ("duplicates", int),
+        ("expected", int | None),
+        ("checks", dict[str, str]),
+        ("evidence_digests", list[str]),
+        ("evidence", list[dict[str, Any]]),
+    ],
+)
+"""The type of the summary, for ``gatemark schema``; commands may add keys."""
+
+
 SUITE = ExamSuite(
     kind="advisory",
     summary="Do advisory recommendations agree with their references, and did nothing else happen?",
@@ -446,4 +556,22 @@ SUITE = ExamSuite(
     ),
     examine=examine_decisions,
     newest_rules={"rules": RULES},
+    documents=(
+        DocumentType(
+            "gatemark.advisory_policy/1", "A policy file of the advisory exam.", AdvisoryPolicy
+        ),
+        DocumentType("gatemark.advisory_fixture/1", "One line of a fixture file.", Fixture),
+        DocumentType(
+            "gatemark.advisory_manifest/1", "The manifest that pins fixtures.", FixtureManifest
+        ),
+        DocumentType(
+            "gatemark.advisory_label/1",
+            "One line of a labels file: what a person or Atlas decided about a fixture.",
+            FixtureLabel,
+        ),
+        DocumentType(
+            "gatemark.advisory_input/1", "One line of the inputs of a shadow.", ShadowInput
+        ),
+        DocumentType(SUMMARY_SCHEMA, "The summary of an advisory run.", AdvisorySummary),
+    ),
 )

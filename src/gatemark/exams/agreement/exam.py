@@ -72,10 +72,10 @@ PANEL_MEASURE = "krippendorff"
 ECHO = "both files say the same word for word, reasons included: were they judged independently?"
 COPIED = "the two reasons of these rows are the same text: were they judged independently?"
 MIN_COPIED_WORDS: Final = 4
-"""Shorter reasons, such as codes, are the same by chance."""
+"""Shorter reasons, such as codes, are often equal by chance."""
 MAX_SEEDS: Final = 100
 SLACK_CHARS: Final = 16
-"""A claim that is longer than the token by more is not the token with other marks."""
+"""A claim with more characters beyond the token is not a variant of it."""
 
 K = TypeVar("K")
 
@@ -98,10 +98,10 @@ class AgreementExam(RowExam):
         self._refused = self.space.both("refuse")
         self._accepted = self.space.both("accept")
         self._token_words = _plain_words(options.refusal_token)
-        # Most claims do not have this word, and need no closer look.
+        # Most claims lack this word and need no closer check.
         self._rarest = max(self._token_words.split(), key=len, default="")
         if options.labels or options.extra_keys:
-            # Loaded late: most files have the labels and keys of the source.
+            # Imported late: most files use the built-in labels and keys.
             from gatemark.exams.agreement.labels import schema_with  # noqa: PLC0415
 
             self._own_schema = schema_with(self.space.labels, options.extra_keys)
@@ -183,7 +183,7 @@ class AgreementExam(RowExam):
     def _check_refusals(
         self, state: AgreementExamState, rows: RowColumns, codes: Sequence[int]
     ) -> None:
-        """Note refusals in other words than the token, and refusals that both sides accept."""
+        """Record refusals that are not the exact token, and refusals that both sides accept."""
         token = self.options.refusal_token
         refused = [place for place, code in enumerate(codes) if code in self._refused]
         found = {place for place in refused if (claim := rows.claims[place]) and claim != token}
@@ -199,7 +199,7 @@ class AgreementExam(RowExam):
             _note(state, "inexact_refusal", rows.names[place])
 
     def _is_refusal(self, claim: str) -> bool:
-        """Tell whether a claim is the token but for case and marks."""
+        """Return whether a claim is the token apart from case and punctuation."""
         return self._rarest in claim.casefold() and _plain_words(claim) == self._token_words
 
     def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:
@@ -346,7 +346,7 @@ class AgreementExam(RowExam):
     def _counted_for(
         self, name: str, pairs: Mapping[tuple[str, str], int]
     ) -> Mapping[tuple[str, str], int]:
-        """Return the pairs for a measure; two of them know abstentions by the source's label."""
+        """Return the pairs for a measure; some measures know only the built-in ABSTAIN label."""
         abstaining = self.space.having("abstain")
         if name == "agreement" or abstaining <= {ABSTAIN}:
             return pairs
@@ -376,14 +376,14 @@ class AgreementExam(RowExam):
         return summary_document(self.options, report, evidence, verdict)
 
     def _measured(self, name: str, counted_items: Mapping[K, int]) -> tuple[Measurement, ...]:
-        """A measure over counted items; one that is not installed leaves its rules unjudged."""
+        """Measure counted items; if the measure is not installed, its rules are not judged."""
         measure = self._measures.find(name, near="agreement")
         if measure is None:
             return ()
         return measure.finish(measure.step(measure.zero(), counted_items))
 
     def _without_worst(self, number: Measurement) -> Measurement:
-        """Return the number; which label is worst matters only below the bound."""
+        """Return the number; its worst label is named only below the bound."""
         if number.name not in LABEL_MINS or (number.value or 0.0) < self.options.label_gate:
             return number
         return msgspec.structs.replace(number, caveats=())
@@ -395,7 +395,7 @@ COUNTS: Final = ("flagged_valid", "different_evidence", *CHECKED)
 
 
 def _count_measured(name: str, facts: Mapping[str, Any], n: int) -> Measurement:
-    """Return how many rows a check found, with the first of them."""
+    """Return how many rows a check found, with the first ids."""
     key = name if name == "flagged_not_rejected" else f"{name}_count"
     rows = facts[name] if name in {"flagged_valid", "inexact_refusal", "vote_mismatch"} else ()
     return measured(
@@ -420,12 +420,12 @@ def _ships(ruling: Ruling, space: LabelSpace) -> bool:
 
 
 def is_copy(reason: str | UnsetType) -> bool:
-    """Tell whether a reason that both sides give is too long to be the same by chance."""
+    """Return whether a shared reason is too long to be equal by chance."""
     return bool(reason) and len(str(reason).split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
 
 
 def _plain_words(text: str) -> str:
-    """Return a text in small letters, without marks, for comparing."""
+    """Return a text in lower case and without punctuation, for comparison."""
     return " ".join("".join(s if s.isalnum() else " " for s in text.casefold()).split())
 
 
@@ -438,7 +438,7 @@ def _in_order(found: Mapping[int, Iterable[str]]) -> list[str]:
 
 
 def _doubted(number: Measurement) -> Measurement:
-    """Add a caveat to the agreement of opinions that are word for word the same."""
+    """Add a caveat to the agreement of opinions with identical wording."""
     if number.name != "percent_agreement":
         return number
     return msgspec.structs.replace(number, caveats=(*number.caveats, ECHO))
@@ -485,14 +485,14 @@ def examine_agreement(run: ExamRun) -> ExamOutcome:
     if not isinstance(exam, AgreementExam):
         raise UsageError(f"suite {job.kind} does not read one-sided records")
     if run.roles == (TABLE,):
-        # Loaded late: the other forms need none of it.
+        # Imported late: only tables need it.
         from gatemark.exams.agreement.tables import examine_table  # noqa: PLC0415
 
         return examine_table(run, exam.options)
     refuse_unused(exam.options, TABLE_OPTIONS, "pairs and judgements")
     if run.roles == (PAIRS,):
         return examine_files(run)
-    # Loaded late: a file of pairs needs no joining.
+    # Imported late: a file of pairs needs no join.
     from gatemark.exams.agreement.two_files import examine_joined  # noqa: PLC0415
 
     report, evidence = examine_joined(run, job, exam)
@@ -506,7 +506,7 @@ def _is_known_form(roles: Sequence[str]) -> bool:
 
 
 def _options_of(policy: Policy) -> dict[str, object]:
-    """The options that the rules of a sealed result show."""
+    """Return the options that the rules of a sealed result imply."""
     bounds = {rule.id: rule.bound for rule in policy.rules}
     gates = {
         f"{name}_gate": bounds[f"agreement.{name}"]

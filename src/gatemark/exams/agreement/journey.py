@@ -1,4 +1,4 @@
-"""``gatemark score agreement``: whether two independent validators say the same."""
+"""``gatemark score agreement``: whether two independent validators give the same labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatemark.exams.score import EVERY_EXAM, score_verb
 
 
 class AgreementParameters(AgreementGates, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """The options of the command."""
 
     labels: Annotated[
         str | None, file_option("Your own labels: YAML with the role of each, and further keys.")
@@ -27,7 +27,7 @@ def to_options(parameters: AgreementParameters, _now: datetime) -> dict[str, obj
     path = options.pop("labels")
     if path is None:
         return options
-    # Loaded late: most files have the labels of the source.
+    # Imported late: most files use the built-in labels.
     from gatemark.exams.agreement.labels import read_label_spec  # noqa: PLC0415
 
     return {**options, **read_label_spec(str(path))}

@@ -74,7 +74,7 @@ def _typed(
     extra_keys: Sequence[str],
     fields: Sequence[tuple[str, object]] = (),
 ) -> type[msgspec.Struct]:
-    """Return a record type with other labels and further keys, whose values are not looked at."""
+    """Return a record type with other labels and further keys; their values are not checked."""
     found: list[Any] = list(fields)
     if label is not None:
         votes = list[label] | UnsetType  # type: ignore[valid-type]

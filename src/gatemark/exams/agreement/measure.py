@@ -50,7 +50,7 @@ class AgreementState(msgspec.Struct):
 
 
 def _count_pairs(state: AgreementState, batch: Batch) -> AgreementState:
-    """Count a batch into ``state`` itself: a copy would cost more than the counting."""
+    """Count a batch into ``state`` itself; copying would cost more than counting."""
     cells = state.cells
     has_new_cells = False
     for (first, second), count in Counter(batch).items():
@@ -123,7 +123,7 @@ def _kappa(table: Counts, n: int) -> Measurement:
 
 
 def _ac1(table: Counts, n: int) -> Measurement:
-    # The table holds the labels that occur, and a redraw keeps that label space.
+    # The table has the labels that occur; resampling keeps this label space.
     ac1 = gwet_ac1(table, label_space="table")
     if ac1.value is None:
         return unmeasured("ac1", str(ac1.reason), n=n, direction="higher_is_better")
@@ -207,7 +207,7 @@ AGREEMENT: Measure[AgreementState] = Measure(
 
 
 def _label_agreement(state: AgreementState) -> tuple[Measurement, ...]:
-    """Find the worst label. Abstentions are not judgements, and have a rate of their own."""
+    """Find the worst label. Abstentions are not judgements and have their own rate."""
     cells = {(one, other): n for one, row in state.cells.items() for other, n in row.items()}
     uses = {label: use for label, use in label_uses(cells).items() if label != ABSTAIN}
     if not uses:
@@ -369,7 +369,7 @@ ABSTENTION: Measure[AbstentionState] = Measure(
 ALPHA_SEED = 20_261_102
 """Fixed, so that the same counts give the same interval on every run."""
 MAX_PATTERNS = 2**16
-"""A bound on memory: a pattern is kept once, however many items share it."""
+"""A memory limit; a pattern is stored once, however many items share it."""
 
 _Pattern = tuple[tuple[str, int], ...]
 _Item = tuple[str | None, ...]
@@ -387,7 +387,7 @@ def _pattern_of(item: _Item) -> _Pattern:
 
 
 def _count_patterns(state: KrippendorffState, batch: Batch) -> KrippendorffState:
-    """Count a batch into ``state`` itself: a copy would cost more than the counting."""
+    """Count a batch into ``state`` itself; copying would cost more than counting."""
     patterns = state.patterns
     known_count = len(patterns)
     for item, count in Counter(batch).items():
@@ -457,7 +457,7 @@ def _alpha(state: KrippendorffState) -> tuple[Measurement, ...]:
 
 
 def _matrix(patterns: dict[_Pattern, int]) -> tuple[Counts, Counts]:
-    """Patterns by categories, and the number of items behind each pattern."""
+    """Return patterns by category, and the number of items with each pattern."""
     position = {label: index for index, label in enumerate(sorted(_labels(patterns)))}
     units = np.zeros((len(patterns), len(position)), dtype=np.int64)
     for row, pattern in enumerate(patterns):

@@ -25,7 +25,7 @@ QuestionId = Annotated[str, Meta(min_length=1, max_length=512)]
 
 
 class JudgedAnswer(Struct, frozen=True, gc=False):
-    """The answer that was judged. Keys besides these are the answer's own business."""
+    """The answer that was judged. Further keys are allowed and not checked."""
 
     claim: str | UnsetType | None = UNSET
     citations: list[str] | UnsetType | None = UNSET
@@ -40,14 +40,14 @@ def _answer_properties() -> dict[str, object]:
     }
 
 
-# Two judgements are about the same answer only if all of it is equal, its own keys included.
+# Two judgements are about the same answer only if all keys are equal, further ones included.
 WholeAnswer = Annotated[
     dict[str, Any], Meta(extra_json_schema={"properties": _answer_properties()})
 ]
 
 
 class RedFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Hard red flags; one that is true forces a rejection."""
+    """Hard red flags; a true flag forces a rejection."""
 
     provenance_violation: bool | UnsetType = UNSET
     constraints_mismatch: bool | UnsetType = UNSET
@@ -93,14 +93,14 @@ class Judgement(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class JoinedAnswer(msgspec.Struct, frozen=True, gc=False):
-    """What arbitration asks of an answer."""
+    """The keys of an answer that arbitration reads."""
 
     claim: str | UnsetType | None = UNSET
     citations: list[str] | UnsetType | None = UNSET
 
 
 class JoinedRow(msgspec.Struct, frozen=True, gc=False):
-    """The answer, passages and flags of a question, from all sides together."""
+    """The answer, passages and flags of a question, combined from all sides."""
 
     answer_json: JoinedAnswer | UnsetType | None
     retrieved_ids: list[str] | UnsetType | None
@@ -112,12 +112,12 @@ _answer_of = attrgetter("answer_json")
 
 
 def no_answers(records: Sequence[Judgement]) -> bool:
-    """Tell whether no record holds an answer, so that there is none to check."""
+    """Return whether no record has an answer to check."""
     return not any(map(_answer_of, records))
 
 
 def answer_is_one(record: Judgement) -> Sequence[Problem]:
-    """The answer's known keys hold what an answer holds."""
+    """Check the types of the answer's known keys."""
     if not record.answer_json:
         return ()
     try:
@@ -245,22 +245,22 @@ class LabelUse(NamedTuple):
 
     @property
     def n(self) -> int:
-        """The items that at least one rater gave the label."""
+        """The number of items that at least one rater gave the label."""
         return self.first + self.second - self.agreed
 
     @property
     def agreement(self) -> float:
-        """The specific agreement: the share of the label's uses that the other rater shares."""
+        """The specific agreement: the share of the label's uses that both raters share."""
         return 2 * self.agreed / (self.first + self.second)
 
     @property
     def interval(self) -> Interval:
-        """The specific agreement's interval.
+        """Return the interval of the specific agreement.
 
         Among the ``n`` items, the agreed ones are a share ``s``, and the specific agreement is
         ``2 s / (1 + s)``. The ends are those of Wilson's interval of ``s``.
         """
-        # Loaded late: its libraries take longer to load than most files to read.
+        # Imported late: the library takes longer to load than most files take to read.
         from gatemark.statistics.proportion import wilson  # noqa: PLC0415
 
         low, high = (2 * end / (1 + end) for end in wilson(self.agreed, self.n, LABEL_LEVEL))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 SCHOLAR, AUDITOR = "scholar", "auditor"
 NicPolicy = Literal["strict", "accept_agreed"]
 Role = Literal["accept", "refuse", "reject", "abstain"]
-"""What a label means for shipping: a good answer, a good refusal, a bad answer, no judgement."""
+"""The meaning of a label for shipping: accept, refuse, reject or abstain."""
 
 CLEAR = "clear"
 HARD_FLAG = "hard_flag"
@@ -102,7 +102,7 @@ SOURCE_SPACE: Final = LabelSpace()
 
 
 def red_flag(row: JudgementPair | JoinedRow) -> str:
-    """The first hard reason to reject a row, or ``clear``."""
+    """Return the first hard reason to reject a row, or ``clear``."""
     if (flags := row.flags) and (flags.provenance_violation or flags.constraints_mismatch):
         return HARD_FLAG
     if not (answer := row.answer_json) or not (cited := answer.citations):
@@ -172,13 +172,13 @@ RULES: Final = 3
 RulesVersion = Literal[1, 2, 3]
 """The version of the rules.
 
-1 had no rule on single labels and no minimum number of items. 2 had a rule on flagged rows that
-could not fail, and looked neither at copied reasons nor at refusals, votes and long reasons.
+Version 1 had no rule on single labels and no minimum number of items. Version 2 had a rule on
+flagged rows that could not fail, and did not check copied reasons, refusals, votes or long reasons.
 """
 
 
 class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The bounds that a user may set."""
+    """The bounds that a user can set."""
 
     pa_gate: Annotated[float, option("Minimum percent agreement.", low=0, high=1)] = 0.90
     kappa_gate: Annotated[
@@ -241,7 +241,7 @@ class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgreementOptions(AgreementGates, frozen=True, forbid_unknown_fields=True):
-    """The bounds, the label space, and the version of the rules; scoring takes the newest."""
+    """The bounds, the label space, and the version of the rules; scoring uses the newest."""
 
     labels: Annotated[
         dict[str, Role] | None, option("Role of each label (default: the four of the source).")
@@ -304,14 +304,15 @@ def _check_labels(roles: Mapping[str, Role]) -> None:
 
 
 def agreement_policy(gates: AgreementOptions) -> Policy:
-    """Return the rules of the exam, those of the version that the options name."""
+    """Return the rules of the exam in the version that the options name."""
     is_first, is_newest = gates.rules == FIRST_RULES, gates.rules >= RULES
     in_place_of_kappa = (
         Rule("agreement.kappa/pa", "percent_agreement", ">=", gates.pa_gate, against="interval"),
         Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate),
     )
     label_rules = (
-        # Fails when even the upper end of a label's interval is short; holds for few uses.
+        # Fails if even the upper end of a label's interval is below the bound; passes with few
+        # uses.
         Rule("agreement.label_fails", "label_agreement_upper_min", ">=", gates.label_gate),
         Rule("agreement.label", "label_agreement_min", ">=", gates.label_gate, severity="hold"),
         Rule("agreement.items", "pair_count", ">=", gates.min_items, severity="hold"),
@@ -382,8 +383,8 @@ def _in_words(roles: Mapping[str, Role]) -> str:
 class AgreementExamState(msgspec.Struct):
     """The id and the code of every row, and what the exam found in reasons and answers.
 
-    ``names`` has a line per row, ``codes`` two bytes per row. What must keep its order is stored by
-    shard; ``hits`` is also by the kind of the check.
+    ``names`` has a line per row, ``codes`` two bytes per row. Ordered data is stored by shard, and
+    ``hits`` also by check.
     """
 
     shard: int

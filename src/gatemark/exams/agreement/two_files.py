@@ -67,13 +67,13 @@ def _first_told(values: Sequence[T | UnsetType]) -> T | UnsetType:
 
 
 def _all_same(values: Sequence[object]) -> bool:
-    """Tell whether the sides that say something say the same."""
+    """Return whether all sides that have a value have the same."""
     told = [value for value in values if value is not UNSET]
     return all(value == told[0] for value in told)
 
 
 def _raised(values: Sequence[RedFlags | UnsetType]) -> RedFlags | UnsetType:
-    """Return the flags of all sides together; a flag that one side raised stays raised."""
+    """Combine the flags of all sides; a flag that one side raised stays raised."""
     told = [value for value in values if value is not UNSET]
     raised = (one for one in told if True in (one.provenance_violation, one.constraints_mismatch))
     return next(raised, told[0] if told else UNSET)
@@ -83,7 +83,7 @@ JOIN_BATCH = 1024
 
 
 def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
-    """A file agrees with itself: two validators cannot share one."""
+    """Raise if two validators share one file: a file agrees with itself."""
     for (name, path), (other, other_path) in combinations(judgements.items(), 2):
         both_exist = Path(path).exists() and Path(other_path).exists()
         if both_exist and Path(path).samefile(other_path):
@@ -91,10 +91,10 @@ def _refuse_one_file_twice(judgements: Mapping[str, str]) -> None:
 
 
 class _Side:
-    """One file, read whole: its records by name, and how many were refused or set aside.
+    """One file, read completely: its records by id, and how many were refused or set aside.
 
-    Lines are stored beside the records, and by name only once a name is repeated. ``is_plain`` says
-    that no record has more than a label and a reason.
+    Lines are stored beside the records, and by id only if an id is repeated. ``is_plain`` is true
+    if no record has more than a label and a reason.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ def _rows_with_evidence(
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Switch the garbage collector off: records form no cycles, and looking for some takes long."""
+    """Turn the garbage collector off: records form no cycles, and searching for some is slow."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -292,7 +292,7 @@ def _no_collection() -> Iterator[None]:
 def _lonely_words(
     unmatched: Mapping[str, Sequence[tuple[str, int]]], files: Mapping[str, str]
 ) -> list[str]:
-    """Return a message per id that only one side has; it names an id that looks alike."""
+    """Return a message per id that only one side has, with a similar id if there is one."""
     items = [(side, line, name) for side, found in unmatched.items() for name, line in found]
     alike: dict[str, list[tuple[str, int, str]]] = {}
     for item in items:
@@ -309,5 +309,5 @@ def _lonely_words(
 
 
 def _plain(name: str) -> str:
-    """A name without what the eye may miss: case, spaces around it, how letters are composed."""
+    """Normalise an id: case, surrounding spaces and Unicode composition."""
     return unicodedata.normalize("NFKC", name).casefold().strip()

@@ -1,4 +1,4 @@
-"""What reports and scripts show of an agreement exam: the summary, figures and tables of rows."""
+"""Views of an agreement exam for reports and scripts: summary, figures and row tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ABSTAIN_SIDES: Final = {"scholar": "first", "auditor": "second", "either": "eith
 def summary_document(
     options: AgreementOptions, report: ExamReport, evidence: Evidence, verdict: Verdict
 ) -> dict[str, object]:
-    """Return the JSON summary: rounded where the source rounds, exact beside it."""
+    """Return the JSON summary, with rounded and exact numbers."""
     by_name = {number.name: number for number in report.measurements}
     facts = report.facts
     kappa = by_name.get("kappa")
@@ -181,7 +181,7 @@ _NEEDS_ESCAPE: Final = re.compile(r"\\|^[=+\-@\uff1d\uff0b\uff0d\uff20]", re.MUL
 class RowTable:
     """The ids and codes of all rows in order, by shard.
 
-    A code stands for both labels of a row and its flag, so that a row takes two bytes and its id.
+    A code stands for both labels of a row and its flag, so a row takes two bytes and its id.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class RowTable:
     def write(self, line_ends: Sequence[str], header: Sequence[str], codes: Sequence[int]) -> bytes:
         """Return a table with one line for each row that has one of the codes.
 
-        A line is the id and what ``line_ends`` has for its code.
+        A line is the id followed by the text of its code in ``line_ends``.
         """
         stream = BytesIO()
         stream.write("\t".join(header).encode() + b"\n")
@@ -241,7 +241,7 @@ class _Names(list[str]):
 
 
 def _escaped(ids: list[str]) -> list[str]:
-    """Return ids as cells that a spreadsheet does not run; most need no change."""
+    """Escape ids that a spreadsheet would run as formulas; most need no change."""
     if _NEEDS_ESCAPE.search("\n".join(ids)) is None:
         return ids
     return [inert_cell(name.replace("\\", "\\\\")) for name in ids]

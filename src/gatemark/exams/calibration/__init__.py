@@ -1,1 +1,1 @@
-"""The calibration exam: whether stated confidences come true."""
+"""The calibration exam: whether stated confidences match observed accuracy."""

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark score calibration``: whether stated confidences come true."""
+"""``gatemark score calibration``: whether stated confidences match observed accuracy."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ MIN_ITEMS: Final = 100
 NO_CONFIDENCE, NO_SCORE, ERRORED = "no_confidence", "no_score", "errored"
 
 Item = tuple[float | None, bool | None]
-"""A confidence and whether it came true, as the calibration measure takes them."""
+"""A confidence and whether the answer was correct, as the measure takes them."""
 
 
 class ConfidenceLine(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """One answer: how sure it was, and whether it was right."""
+    """One answer: its stated confidence, and whether it was correct."""
 
     id: Annotated[str, Meta(pattern=r"\S", max_length=512)]
     confidence: Annotated[float, Meta(ge=0, le=1)]
@@ -61,7 +61,7 @@ CONFIDENCE_FORM: Final = Form(
 
 
 class CalibrationParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """What to score, how finely, and the gates when there are any."""
+    """The options of the command: which score to use, the number of bins, and the gates."""
 
     score: Annotated[
         str | None,
@@ -78,10 +78,10 @@ class CalibrationParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CalibrationScore(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything calibration found; the fields are the keys of the JSON document.
+    """The outcome of calibration; the fields are the keys of the JSON document.
 
-    Numbers are null when no item could be judged. ``verdict`` is null when there was something to
-    judge and nobody named a gate.
+    Numbers are null if no item could be judged. ``verdict`` is null if items were measured and no
+    gate was set.
     """
 
     n: int
@@ -113,9 +113,9 @@ def score_calibration(
     choices: ReadingChoices,
     on_progress: Progress | None = None,
 ) -> CalibrationScore:
-    """Read confidences, measure them, and judge them when gates are named."""
+    """Read confidences, measure them, and judge them if gates are set."""
     measure = measures().get("calibration")
-    # Loaded here, so that every other command lives on without this plugin.
+    # Imported here, so that other commands work without this plugin.
     from gatemark.exams.calibration import measure as calibration  # noqa: PLC0415
 
     state = measure.zero()
@@ -155,7 +155,7 @@ def score_calibration(
 
 
 class Confidences(msgspec.Struct, frozen=True):
-    """The confidences of a file, whether each came true, and what could not be used."""
+    """The confidences of a file, whether each answer was correct, and what could not be used."""
 
     confidence: list[float]
     correct: list[bool]
@@ -166,7 +166,7 @@ class Confidences(msgspec.Struct, frozen=True):
 def read_confidences(
     path: str, choices: ReadingChoices, *, score: str | None = None
 ) -> Confidences:
-    """Every item of a file that has a confidence and an outcome."""
+    """Read every item of a file that has a confidence and an outcome."""
     excluded: Counter[str] = Counter()
     found: list[Item] = []
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
@@ -185,7 +185,7 @@ def read_confidences(
 
 
 class _Reading:
-    """One file as items: lines of confidences, or samples with a score of 0 or 1."""
+    """A file read as items: confidence lines, or samples with a score of 0 or 1."""
 
     def __init__(
         self, source: Source, request: CalibrationParameters, choices: ReadingChoices
@@ -293,7 +293,7 @@ def _judged(
 
 
 def calibration_text(scored: CalibrationScore) -> str:
-    """The numbers for people."""
+    """Format the numbers for the terminal."""
     lines = []
     if scored.verdict is not None:
         lines.append(f"{VERDICT_WORDS[scored.verdict]}  calibration")
@@ -346,14 +346,15 @@ def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
 SCORE = ScoreVerb(
     name="calibration",
     kind="calibration",
-    summary="Measure how far stated confidences are from how often they come true.",
+    summary="Measure how far stated confidences are from observed accuracy.",
     help="""\
 FILE holds lines of id, confidence (0 to 1) and correct (true or false), or gatemark.sample/1
 with a confidence and a score of 0 or 1; plain, gzip or zstd, '-' is standard input. Gives ECE,
 MCE, the deviation of an isotonic fit and the Brier score with its parts.
 
-Without gates exit 0. With them: 0 pass, 1 fail, 3 when fewer than 100 items or items without a
-confidence or an outcome leave it open. 3 also when nothing could be measured. 2 bad input.
+Without gates, exit 0. With gates: 0 pass, 1 fail, 3 if there are fewer than 100 items, or if items
+without a confidence or an outcome leave the verdict open. Exit 3 also if nothing could be
+measured, and 2 for bad input.
 
 \b
 Examples:

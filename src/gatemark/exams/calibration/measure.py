@@ -48,7 +48,7 @@ class CalibrationState(msgspec.Struct, frozen=True):
 
 
 def step(state: CalibrationState, batch: Batch) -> CalibrationState:
-    """Add a batch of items."""
+    """Count a batch of items into the state."""
     rows = []
     no_confidence = no_outcome = 0
     for (confidence, correct), count in Counter(batch).items():
@@ -68,7 +68,7 @@ def step(state: CalibrationState, batch: Batch) -> CalibrationState:
 
 
 def merge(left: CalibrationState, right: CalibrationState) -> CalibrationState:
-    """Both states as one."""
+    """Merge two states."""
     return CalibrationState(
         runs=merge_runs(left.runs, right.runs, _ROW),
         no_confidence_count=left.no_confidence_count + right.no_confidence_count,
@@ -83,7 +83,7 @@ def summary(
     seed: int = DEFAULT_SEED,
     twins: int = DEFAULT_TWINS,
 ) -> Calibration | None:
-    """Every number and every bin, or None when there was no item to judge."""
+    """Return every number and bin, or None if there is no item to judge."""
     rows = union_rows(state.runs, _ROW)
     if rows.size == 0:
         return None
@@ -92,7 +92,7 @@ def summary(
 
 
 def finish(state: CalibrationState) -> tuple[Measurement, ...]:
-    """The measurements, with 15 bins and the default seed for the simulated twins."""
+    """Return the measurements, with 15 bins and the default seed of the simulated twins."""
     excluded = {
         name: count
         for name, count in (
@@ -153,7 +153,7 @@ def _direction(name: str) -> Direction:
 
 MEASURE = Measure(
     name="calibration",
-    summary="How far stated confidences are from how often they come true.",
+    summary="How far stated confidences are from observed accuracy.",
     state=CalibrationState,
     zero=CalibrationState,
     step=step,

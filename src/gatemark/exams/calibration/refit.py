@@ -1,7 +1,7 @@
-"""The journeys of ``gatemark calibration``: a mended map of confidences is a new version.
+"""The journeys of ``gatemark calibration``: refit a map of confidences as a new version.
 
-A refit never touches a live asset. It makes a map, a draft of a new version that pins it, and
-samples with mended confidences; the gate judges those like any other candidate.
+A refit never touches a live asset. It writes a map, a draft of a new version that pins it, and
+samples with recalibrated confidences; the gate judges those like any other candidate.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DEFAULT_SEED: Final = 23
 
 
 class CalibrationMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A mended map with where it came from; its digest is the calibrator that versions pin."""
+    """A recalibration map and its origin; versions pin the map by its digest."""
 
     schema: Literal["gatemark.calibration_map/1"] = "gatemark.calibration_map/1"
     mending: TemperatureMap | IsotonicMap
@@ -50,12 +50,12 @@ class CalibrationMap(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
 
     @property
     def digest(self) -> str:
-        """Names the map."""
+        """Digest of the map."""
         return digest(self)
 
 
 class RefitRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which confidences to mend, and how."""
+    """Which confidences to recalibrate, and how."""
 
     path: str
     kind: Kind = "temperature"
@@ -66,7 +66,7 @@ class RefitRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refitted(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a refit; the fields are the keys of the JSON document."""
+    """The outcome of a refit; the fields are the keys of the JSON document."""
 
     kind: Kind
     is_accepted: bool
@@ -86,9 +86,9 @@ class Refitted(msgspec.Struct, frozen=True, kw_only=True):
 def refit_calibration(
     request: RefitRequest, choices: ReadingChoices, draft: Callable[[bytes], str] | None = None
 ) -> Refitted:
-    """Fit on one half, check on the other; only what helps becomes a map and a version.
+    """Fit on one half and check on the other; write a map and a version only if the fit helps.
 
-    ``draft`` makes the version that pins a map, given its bytes, and returns its name.
+    ``draft`` creates the version that pins a map, given its bytes, and returns its name.
     """
     read = read_confidences(request.path, choices, score=request.score)
     found = judge_refit(
@@ -119,7 +119,7 @@ def refit_calibration(
 
 
 def apply_map(map_path: str, samples: str, out: str, choices: ReadingChoices) -> int:
-    """Write samples with mended confidences; says how many confidences there were."""
+    """Write samples with recalibrated confidences; return how many confidences there were."""
     mending = read_map(map_path).mending
     lines: list[bytes] = []
     count = 0
@@ -140,17 +140,17 @@ def apply_map(map_path: str, samples: str, out: str, choices: ReadingChoices) ->
 
 
 def read_map(path: str) -> CalibrationMap:
-    """The map of a file."""
+    """Read the map of a file."""
     try:
         data = Path(path).read_bytes()
     except OSError as error:
         raise BadInputError(f"{path}: {error.strerror or error}") from error
     if len(data) > MAX_MAP_BYTES:
-        raise BadInputError(f"{path}: is larger than {MAX_MAP_BYTES} bytes")
+        raise BadInputError(f"{path}: larger than {MAX_MAP_BYTES} bytes")
     try:
         return msgspec.json.decode(data, type=CalibrationMap)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInputError(f"{path}: is no {MAP_SCHEMA}: {error}") from error
+        raise BadInputError(f"{path}: not a {MAP_SCHEMA}: {error}") from error
 
 
 def _map_of(found: Refit, read: Confidences, request: RefitRequest) -> CalibrationMap:

@@ -20,8 +20,14 @@ from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.measurement import Measurement, measured, unmeasured
 from gatemark.evidence.source import inspect_source, parse_strictly
 from gatemark.exams.overhead.arms import ArmFile, Defect, defect
-from gatemark.exams.overhead.measure import Resampling, smallest_reaching, time_overhead
-from gatemark.exams.overhead.policy import LATENCY, MEMORY
+from gatemark.exams.overhead.measure import (
+    Resampling,
+    side_by_side_overhead,
+    smallest_reaching,
+    time_overhead,
+)
+from gatemark.exams.overhead.policy import INSTALL, LATENCY, MEMORY
+from gatemark.exams.overhead.records import MemorySource
 
 NAME: Final = "gatemark.overhead-costs/1"
 NOT_MEASURED: Final = "no costs were recorded"
@@ -39,12 +45,16 @@ class ArmCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``peak_memory_bytes`` is null where memory could not be measured; ``memory_reason`` says why.
     ``repeat_shift_max`` is the largest difference of a window between two passes of the arm.
+    ``memory_source`` says where the peak was read; ``peak_rss_bytes`` is that of the process.
     """
 
     latency_ms: tuple[tuple[Milliseconds, ...], ...]
     peak_memory_bytes: Bytes | None
     memory_reason: str | None
     repeat_shift_max: float | None
+    memory_source: MemorySource | None = None
+    peak_rss_bytes: Bytes | None = None
+    rss_reason: str | None = None
 
     def __post_init__(self) -> None:
         if (self.peak_memory_bytes is None) == (self.memory_reason is None):
@@ -60,13 +70,53 @@ class Restored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     restored: str
 
 
+class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Times of both arms side by side, by group of windows in the order in which they ran.
+
+    Each group has the number of its windows, and two times in milliseconds for each arm.
+    ``reason`` says why the arms could not be timed so; then there are no groups.
+    """
+
+    windows: tuple[Annotated[int, Meta(ge=1)], ...] = ()
+    bare_ms: tuple[tuple[Milliseconds, Milliseconds], ...] = ()
+    guarded_ms: tuple[tuple[Milliseconds, Milliseconds], ...] = ()
+    reason: str | None = None
+
+    def __post_init__(self) -> None:
+        if not len(self.windows) == len(self.bare_ms) == len(self.guarded_ms):
+            raise InvalidValueError("timing needs equally many windows, bare_ms and guarded_ms")
+        if bool(self.windows) == (self.reason is not None):
+            raise InvalidValueError("timing needs either groups or a reason")
+
+
+class GuardCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One guard alone against none: total times in milliseconds, and the mean shift.
+
+    ``shift`` is in nats per token, or the drop of accuracy.
+    """
+
+    name: str
+    windows: Annotated[int, Meta(ge=1)]
+    bare_ms: Milliseconds
+    alone_ms: Milliseconds
+    shift: float | None
+
+    @property
+    def latency_overhead(self) -> float:
+        """The relative rise of time."""
+        return self.alone_ms / self.bare_ms - 1
+
+
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The costs file."""
+    """The costs file; ``install_ms`` has the time of each time the guards were switched on."""
 
     schema: Literal["gatemark.overhead-costs/1"] = NAME
     schedule_digest: str
     passes: tuple[Restored, ...]
     arms: dict[Literal["bare", "guarded"], ArmCosts]
+    timing: Timing | None = None
+    install_ms: tuple[Milliseconds, ...] | None = None
+    guards: tuple[GuardCosts, ...] | None = None
 
 
 class ArmCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -76,14 +126,17 @@ class ArmCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latency_ms_p95: float | None = None
     latency_ms_total: float | None = None
     peak_memory_bytes: int | None = None
+    memory_source: MemorySource | None = None
+    peak_rss_bytes: int | None = None
 
 
 class OverheadCosts(msgspec.Struct, frozen=True):
-    """Latency and memory overhead, and the summary of each arm."""
+    """Latency and memory overhead, install time, the summary of each arm, and each guard alone."""
 
     measurements: tuple[Measurement, ...]
     bare: ArmCost = ArmCost()
     guarded: ArmCost = ArmCost()
+    guards: tuple[GuardCosts, ...] = ()
 
 
 def schedule_digest(arm: ArmFile) -> str | None:
@@ -104,10 +157,15 @@ def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> Overhea
         return unknown_costs("the recorded costs lack an arm")
     before, after = (_fastest(costs.arms[side], len(bare.ids)) for side in ("bare", "guarded"))
     sides = (costs.arms["bare"], costs.arms["guarded"])
+    if costs.timing is None:
+        latency = _latency(before, after, resampling)
+    else:
+        latency = _side_by_side(costs.timing, before, after, resampling.level)
     return OverheadCosts(
-        measurements=(_latency(before, after, resampling), _memory(*sides)),
+        measurements=(latency, _memory(*sides), *_install(costs)),
         bare=_arm_cost(before, sides[0]),
         guarded=_arm_cost(after, sides[1]),
+        guards=costs.guards or (),
     )
 
 
@@ -155,8 +213,47 @@ def _latency(before: Floats | None, after: Floats | None, resampling: Resampling
     )
 
 
+def _side_by_side(
+    timing: Timing, before: Floats | None, after: Floats | None, level: float
+) -> Measurement:
+    """Return the latency of arms that took turns; without turns there is a value, no interval."""
+    if timing.reason is None:
+        found, interval, reason = side_by_side_overhead(timing.bare_ms, timing.guarded_ms, level)
+        n = sum(timing.windows)
+    elif before is None or after is None:
+        return unmeasured(LATENCY, timing.reason, direction="lower_is_better")
+    else:
+        found, interval, reason = float(after.sum() / before.sum() - 1), None, timing.reason
+        n = before.size
+    return measured(
+        LATENCY,
+        found,
+        n=n,
+        direction="lower_is_better",
+        interval=interval,
+        caveats=() if reason is None else (reason,),
+    )
+
+
+def _install(costs: Costs) -> tuple[Measurement, ...]:
+    """Return the slowest install; older files have none."""
+    if not costs.install_ms:
+        return ()
+    return (
+        measured(
+            INSTALL,
+            max(costs.install_ms),
+            n=len(costs.install_ms),
+            direction="lower_is_better",
+            unit="ms",
+        ),
+    )
+
+
 def _memory(bare: ArmCosts, guarded: ArmCosts) -> Measurement:
     reason = bare.memory_reason or guarded.memory_reason
+    if reason is None and bare.memory_source != guarded.memory_source:
+        reason = "the arms read their memory in different places"
     before, after = bare.peak_memory_bytes, guarded.peak_memory_bytes
     if reason is None and not before:
         reason = "the bare arm used no memory that could be seen"
@@ -166,13 +263,18 @@ def _memory(bare: ArmCosts, guarded: ArmCosts) -> Measurement:
 
 
 def _arm_cost(times: Floats | None, costs: ArmCosts) -> ArmCost:
+    memory = ArmCost(
+        peak_memory_bytes=costs.peak_memory_bytes,
+        memory_source=costs.memory_source,
+        peak_rss_bytes=costs.peak_rss_bytes,
+    )
     if times is None:
-        return ArmCost(peak_memory_bytes=costs.peak_memory_bytes)
-    return ArmCost(
+        return memory
+    return msgspec.structs.replace(
+        memory,
         latency_ms_p50=smallest_reaching(times, 0.5),
         latency_ms_p95=smallest_reaching(times, 0.95),
         latency_ms_total=float(times.sum()),
-        peak_memory_bytes=costs.peak_memory_bytes,
     )
 
 

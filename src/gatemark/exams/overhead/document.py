@@ -29,6 +29,7 @@ from gatemark.exams.overhead.measure import (
     Resampling,
 )
 from gatemark.exams.overhead.policy import (
+    INSTALL,
     LATENCY,
     MEMORY,
     MISSING_TOKENS,
@@ -137,11 +138,21 @@ class Axis(_Closed, frozen=True):
 
 
 class Axes(_Closed, frozen=True):
-    """The three axes."""
+    """The axes; ``install`` is in milliseconds, and only there when it was measured or gated."""
 
     quality: Axis
     latency: Axis
     memory: Axis
+    install: Axis | None = None
+
+
+class GuardPart(_Closed, frozen=True):
+    """One guard alone: the relative rise of time, and the shift in nats or drop of accuracy."""
+
+    name: str
+    windows: int
+    latency_overhead: float
+    shift: float | None
 
 
 class Validation(_Closed, frozen=True):
@@ -248,6 +259,7 @@ class OverheadReport(_Closed, frozen=True):
     checks: dict[str, str]
     result_id: str | None = None
     remedies: tuple[str, ...] = ()
+    guards: tuple[GuardPart, ...] = ()
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -329,14 +341,28 @@ def summary_document(
         caveats=verdict.caveats,
         checks=evidence.checks,
         remedies=remedies(options, facts, numbers, verdict),
+        guards=msgspec.convert(facts.spent.guards, tuple[GuardPart, ...], from_attributes=True),
     )
     report_fields: dict[str, dict[str, object]] = msgspec.to_builtins(document)
-    if not document.remedies:
-        del report_fields["remedies"]
-    if facts.repeat is None:
-        # Reports without a second guarded run stay as they always were.
-        del report_fields["guard_overhead"]["repeat"], report_fields["meta"]["repeat"]
+    _leave_out_unused(report_fields)
     return dict(report_fields)
+
+
+def _leave_out_unused(fields: dict[str, dict[str, object]]) -> None:
+    """Drop keys that came later and say nothing, so that older reports stay as they were."""
+    for name in ("remedies", "guards"):
+        if not fields[name]:
+            del fields[name]
+    if fields["meta"]["repeat"] is None:
+        del fields["guard_overhead"]["repeat"], fields["meta"]["repeat"]
+    axes: dict[str, Any] = fields["axes"]
+    if axes["install"] is None:
+        del axes["install"]
+    for axis in (axes["latency"], axes["memory"]):
+        for arm in (axis["bare"], axis["guarded"]):
+            for name in ("memory_source", "peak_rss_bytes"):
+                if arm[name] is None:
+                    del arm[name]
 
 
 def remedies(
@@ -359,8 +385,9 @@ def remedies(
         worst = ", ".join(f"{one.window_id} ({one.shift:+.3g})" for one in facts.worst[:3])
         found.append(f"Look at the windows that lost most: {worst}.")
         guards = facts.arms["guarded"].guards
-        if guards and len(guards) > 1:
+        if guards and len(guards) > 1 and not facts.spent.guards:
             found.append(f"Find the guard that costs most: run {', '.join(guards)} one by one.")
+    found.extend(_about_guards(facts, failed))
     if facts.noise is None and failed & {"overhead.quality", "overhead.plausible"}:
         found.append(
             "Check that the bare arm is free of guards: give a second bare run with --noise."
@@ -369,6 +396,25 @@ def remedies(
         if rule in failed:
             found.append(text)
     return tuple(found)
+
+
+def _about_guards(facts: Facts, failed: set[str]) -> Iterator[str]:
+    """Yield the guard that costs most of what was too much."""
+    guards = facts.spent.guards
+    if not guards:
+        return
+    harmed = [(one.shift, one) for one in guards if one.shift is not None]
+    if harmed and failed & {"overhead.quality", "overhead.tail_p95", "overhead.tail_worst"}:
+        shift, one = max(harmed, key=lambda pair: pair[0])
+        unit = "points of accuracy" if facts.basis == "count" else "nats per token"
+        shown = 100 * shift if facts.basis == "count" else shift
+        yield f"Look at guard {one.name} first: alone it costs {shown:.3g} {unit}, the most of all."
+    if "overhead.latency" in failed:
+        one = max(guards, key=lambda found: found.latency_overhead)
+        yield (
+            f"Look at guard {one.name} first: alone it adds {one.latency_overhead:+.1%} to the "
+            "time, the most of all."
+        )
 
 
 _REMEDIES: Final = {
@@ -388,6 +434,7 @@ _REMEDIES: Final = {
         "Time on a machine without other load, or time more windows; then look at what the "
         "guards compute per window."
     ),
+    "overhead.install": "Prepare what the guards need once, before they are switched on.",
     "overhead.memory": "Look for activations or copies of weights that the guards keep.",
 }
 
@@ -507,10 +554,15 @@ def _axes(
     quality = _axis(numbers[OVERHEAD], settings.budget, findings.get("overhead.quality"))
     latency = _axis(numbers[LATENCY], settings.latency_budget, findings.get("overhead.latency"))
     memory = _axis(numbers[MEMORY], settings.memory_budget, findings.get("overhead.memory"))
+    install = None
+    if INSTALL in numbers:
+        found = findings.get("overhead.install")
+        install = _axis(numbers[INSTALL], settings.install_budget, found)
     return Axes(
         quality=quality,
         latency=msgspec.structs.replace(latency, bare=bare, guarded=guarded),
         memory=msgspec.structs.replace(memory, bare=bare, guarded=guarded),
+        install=install,
     )
 
 

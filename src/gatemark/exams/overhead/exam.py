@@ -68,6 +68,7 @@ from gatemark.exams.overhead.policy import (
     CHANGED,
     DEFECTS,
     FIRST_RULES,
+    INSTALL,
     MISSING_TOKENS,
     NOISE,
     PROFILE,
@@ -235,6 +236,9 @@ class OverheadExam(Exam[OverheadExamState]):
             _defect_count(header, len(rows)),
             *(header.spent if header else unknown_costs(NOT_MEASURED)).measurements,
         ]
+        if self.settings.install_budget is not None and numbers[-1].name != INSTALL:
+            reason = "no install time was recorded"
+            numbers.append(unmeasured(INSTALL, reason, direction="lower_is_better", unit="ms"))
         if self.options.rules != FIRST_RULES:
             numbers.extend(_second_numbers(rows, self.settings))
         if self.options.rules >= RULES:

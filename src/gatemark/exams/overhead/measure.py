@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -167,6 +168,35 @@ def time_overhead(
         detectable=detectable_effect(error, alpha=1 - level) if error else None,
         shifts=after - before,
     )
+
+
+TIME_BLOCKS: Final = 20
+MIN_TIME_BLOCKS: Final = 4
+"""Fewer blocks of time give no interval."""
+
+
+def side_by_side_overhead(
+    bare: Sequence[Sequence[float]], guarded: Sequence[Sequence[float]], level: float
+) -> tuple[float, Interval | None, str | None]:
+    """Return the relative rise of time, its interval, and why there is none.
+
+    Each group of windows was timed twice in each arm, in order of time; its fastest time counts,
+    because other load only adds time. Load lasts, so neighbouring groups are not independent:
+    the interval is a t interval over blocks of time. Blocks hold an even number of groups, because
+    the order of the arms alternates from group to group.
+    """
+    before = np.array(bare, dtype=np.float64).min(axis=1)
+    after = np.array(guarded, dtype=np.float64).min(axis=1)
+    overhead = math.fsum(after - before) / math.fsum(before)
+    blocks = min(TIME_BLOCKS, before.size // 2)
+    if blocks < MIN_TIME_BLOCKS:
+        return overhead, None, f"{before.size} timed groups of windows are too few for an interval"
+    starts = [2 * int(pairs[0]) for pairs in np.array_split(np.arange(before.size // 2), blocks)]
+    above = np.add.reduceat(after - before, starts)
+    below = np.add.reduceat(before, starts)
+    half = -float(stdtrit(blocks - 1, (1 - level) / 2)) * _ratio_error(above, below)
+    method = f"t over {blocks} blocks of time"
+    return overhead, Interval(overhead - half, overhead + half, level, method), None
 
 
 def _mean_loss(weights: Floats, losses: Floats, total: float) -> float:

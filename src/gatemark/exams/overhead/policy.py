@@ -43,6 +43,7 @@ RELEASE_TOKENS: Final = 10_000
 
 MAX_BUDGET: Final = 0.5
 MAX_COST_BUDGET: Final = 10.0
+MAX_INSTALL_MS: Final = 1e9
 MAX_TOLERANCE: Final = 1e-6
 INTERVAL_WINDOWS: Final = 8
 """Minimum number of windows for a verdict by interval."""
@@ -53,6 +54,7 @@ PROFILE: Final = "profile"
 DEFECTS: Final = "pairing_defect_count"
 LATENCY: Final = "latency_overhead"
 MEMORY: Final = "memory_overhead"
+INSTALL: Final = "install_ms"
 CHANGED: Final = "changed_window_count"
 UNSEEN: Final = "unseen_overhead"
 WINDOWS: Final = "window_count"
@@ -76,7 +78,8 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     accuracy. Bounds of the tail are nats of a window's loss, or its drop of accuracy, and so is
     ``unseen_damage``: the damage to allow for in kinds of windows that are too rare to be among
     the measured ones. ``observer_guards`` declares guards that are meant to change nothing.
-    ``min_tokens`` applies to perplexity kinds only.
+    ``min_tokens`` applies to perplexity kinds only. ``install_budget`` is the maximum time to
+    switch the guards on, in milliseconds.
     """
 
     budget: float
@@ -94,6 +97,7 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     observer_guards: bool = False
     unseen_damage: float = 1.5
     min_tokens: int = 1
+    install_budget: float | None = None
 
     def __post_init__(self) -> None:
         _within("budget", self.budget, 0, MAX_BUDGET)
@@ -106,6 +110,7 @@ class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
         _within("unseen_damage", self.unseen_damage, 0, 1000)
         for name in ("latency_budget", "memory_budget"):
             _within(name, getattr(self, name), 0, MAX_COST_BUDGET)
+        _within("install_budget", self.install_budget, 0, MAX_INSTALL_MS)
         for name in ("tail_p95_max", "tail_worst_max"):
             _within(name, getattr(self, name), 0, 1000)
 
@@ -128,6 +133,7 @@ _LOWER_IS_STRICTER: Final = frozenset(
         "tail_worst_max",
         "latency_budget",
         "memory_budget",
+        "install_budget",
     }
 )
 _HIGHER_IS_STRICTER: Final = frozenset({"resamples", "min_windows", "min_tokens", "unseen_damage"})
@@ -300,6 +306,8 @@ def _stated_settings(settings: OverheadSettings, rules: RulesVersion) -> dict[st
         name: value
         for name, value in msgspec.to_builtins(settings).items()
         if SETTINGS_SINCE.get(name, FIRST_RULES) <= rules
+        # Policies from before this setting keep their digest.
+        and not (name == "install_budget" and value is None)
     }
     return stated if rules == FIRST_RULES else {**stated, "overhead_rules": rules}
 
@@ -351,6 +359,7 @@ def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
         ("overhead.tail_p95", P95, settings.tail_p95_max),
         ("overhead.tail_worst", WORST, settings.tail_worst_max),
         ("overhead.memory", MEMORY, settings.memory_budget),
+        ("overhead.install", INSTALL, settings.install_budget),
     ):
         if bound is not None:
             rules.append(Rule(rule_id, metric, "<=", bound))

@@ -22,6 +22,8 @@ Seed = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 Positive = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
 Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 MetricKind = Literal["ppl_causal", "ppl_mlm", "ppl_seq2seq", "accuracy"]
+MemorySource = Literal["device", "process", "python"]
+"""Where a peak was read: the device of the target, the process, or Python's allocator."""
 
 
 class RunSeeds(Struct, frozen=True, gc=False, forbid_unknown_fields=True):

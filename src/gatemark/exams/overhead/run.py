@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -22,16 +23,25 @@ from gatemark.evidence.exam import Scored
 from gatemark.evidence.settings_file import read_settings
 from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.overhead.arms import read_arm
-from gatemark.exams.overhead.costs import ArmCosts, Costs, Restored, schedule_digest
+from gatemark.exams.overhead.costs import (
+    ArmCosts,
+    Costs,
+    GuardCosts,
+    Restored,
+    Timing,
+    schedule_digest,
+)
 from gatemark.exams.overhead.policy import PolicyRequest, overhead_options
 from gatemark.exams.overhead.targets.loading import build_target
 from gatemark.exams.overhead.targets.port import AccuracyCounts, ArmName, Loss, PassSeeds
 from gatemark.exams.overhead.targets.runner import (
     OverheadRun,
     PassRun,
+    Reloading,
     largest_repeat_shift,
     run_arms,
 )
+from gatemark.exams.overhead.targets.timing import TimedGroup
 from gatemark.exams.score import ScoreRequest, score_exam
 from gatemark.workspace import Workspace
 
@@ -50,7 +60,9 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The configuration of a run.
 
     ``target`` is ``{example: numpy_lm}`` or ``{python: "module:function"}``, looked up in the
-    folder of the configuration. ``policy`` names a file beside it.
+    folder of the configuration. ``policy`` names a file beside it. With ``reload`` the target is
+    built again for each pass instead of restored from a snapshot. ``batch_size`` windows are
+    evaluated together.
     """
 
     gatemark_overhead: Literal[1]
@@ -59,6 +71,8 @@ class RunConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seeds: PassSeeds = PassSeeds()
     out: str = "overhead"
     policy: str | None = None
+    reload: bool = False
+    batch_size: Annotated[int, msgspec.Meta(ge=1, le=100_000)] = 1
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -89,8 +103,21 @@ def run_overhead(
     overhead_options(policy, workspace.clock())
     if place.exists() and not place.is_dir():
         raise UsageError(f"{place} is a file; give a folder with --out")
-    target = build_target(config.target, config.options, config.seeds, folder)
-    run = run_arms(target, config.seeds, clock=clock, on_progress=on_progress)
+    build = partial(
+        build_target,
+        config.target,
+        config.options,
+        config.seeds,
+        folder,
+        needs_restore=not config.reload,
+    )
+    run = run_arms(
+        Reloading(build) if config.reload else build(),
+        config.seeds,
+        clock=clock,
+        batch_size=config.batch_size,
+        on_progress=on_progress,
+    )
     written = write_run(run, place)
     paths = {role: str(place / name) for role, name in FILES.items()}
     started_at = workspace.clock()
@@ -160,20 +187,38 @@ def _values(outcome: Loss | AccuracyCounts) -> dict[str, float | int | None]:
 
 
 def _costs(run: OverheadRun, bare_file: Path) -> Costs:
-    def arm_costs(arm: ArmName) -> ArmCosts:
-        memory = run.memory[arm]
-        return ArmCosts(
-            latency_ms=tuple(found.latency_ms for found in run.passes if found.arm == arm),
-            peak_memory_bytes=memory if isinstance(memory, int) else None,
-            memory_reason=memory if isinstance(memory, str) else None,
-            repeat_shift_max=largest_repeat_shift(run, arm),
-        )
-
     arm = read_arm("bare", str(bare_file), ReadingChoices())
     return Costs(
         schedule_digest=schedule_digest(arm) or "",
         passes=tuple(
             Restored(found.arm, found.before, found.after, found.restored) for found in run.passes
         ),
-        arms={"bare": arm_costs("bare"), "guarded": arm_costs("guarded")},
+        arms={"bare": _arm_costs(run, "bare"), "guarded": _arm_costs(run, "guarded")},
+        timing=_timing(run.timing),
+        install_ms=run.installs_ms,
+        guards=msgspec.convert(run.guard_runs, tuple[GuardCosts, ...], from_attributes=True),
+    )
+
+
+def _arm_costs(run: OverheadRun, arm: ArmName) -> ArmCosts:
+    memory = run.memory[arm]
+    peak, rss = memory.peak, memory.rss
+    return ArmCosts(
+        latency_ms=tuple(found.latency_ms for found in run.passes if found.arm == arm),
+        peak_memory_bytes=peak if isinstance(peak, int) else None,
+        memory_reason=peak if isinstance(peak, str) else None,
+        repeat_shift_max=largest_repeat_shift(run, arm),
+        memory_source=memory.source,
+        peak_rss_bytes=rss if isinstance(rss, int) else None,
+        rss_reason=rss if isinstance(rss, str) else None,
+    )
+
+
+def _timing(found: tuple[TimedGroup, ...] | str) -> Timing:
+    if isinstance(found, str):
+        return Timing(reason=found)
+    return Timing(
+        windows=tuple(group.windows for group in found),
+        bare_ms=tuple(group.times_ms["bare"] for group in found),
+        guarded_ms=tuple(group.times_ms["guarded"] for group in found),
     )

@@ -76,6 +76,8 @@ PREFIXES: Final[tuple[tuple[str, str], ...]] = (
     ("axes.quality", "axis.quality"),
     ("axes.latency", "axis.latency"),
     ("axes.memory", "axis.memory"),
+    ("axes.install", "axis.install"),
+    ("guards", "value.guards"),
     ("meta.bare", "arm.bare"),
     ("meta.guarded", "arm.guarded"),
     ("meta.noise", "arm.noise"),

@@ -14,6 +14,7 @@ from gatemark.exams.overhead.arms import LISTED_IDS, SHOWN_IDS
 from gatemark.exams.overhead.document import ArmPart, Facts
 from gatemark.exams.overhead.measure import BARE, GUARDED, OVERHEAD, PairedOverhead
 from gatemark.exams.overhead.policy import (
+    INSTALL,
     LATENCY,
     MEMORY,
     OverheadOptions,
@@ -38,6 +39,7 @@ def figures_of(
         _bad_windows(facts),
         _arms(facts, by_name),
         _axes(facts, by_name, options),
+        _single_guards(facts),
         _overrides(options),
         None if found is None else _shifts(facts, found, options),
         _worst(facts),
@@ -87,12 +89,20 @@ def _arms(facts: Facts, numbers: dict[str, Measurement]) -> Table | None:
         "snapshot": [_cut(side.snapshot_hash) for side in sides],
         "latency p50, ms": [cost.latency_ms_p50 for cost in costs],
         "latency p95, ms": [cost.latency_ms_p95 for cost in costs],
-        "peak memory, bytes": [cost.peak_memory_bytes for cost in costs],
+        _MEMORY_ROWS[costs[0].memory_source]: [cost.peak_memory_bytes for cost in costs],
         "file": [side.file for side in sides],
         "digest": [_cut(side.digest) for side in sides],
     }
     shown = tuple((name, *map(_cell, pair), _apart(*pair)) for name, pair in rows.items())
     return Table("Arms side by side", ("", "bare", "guarded", "difference"), shown, len(shown))
+
+
+_MEMORY_ROWS: Final = {
+    None: "peak memory, bytes",
+    "device": "peak memory of the device, bytes",
+    "process": "peak memory of the process, bytes",
+    "python": "peak memory of Python's allocator, bytes",
+}
 
 
 def _cell(value: Cell) -> str:
@@ -152,11 +162,40 @@ def _axes(facts: Facts, numbers: dict[str, Measurement], options: OverheadOption
         )
         shown = "not measured" if number.value is None else f"{number.value:+.3%}"
         limit = "not gated" if budget is None else f"{budget:.2%}"
-        cells.append((axis, shown, interval, limit, number.reason or "measured"))
+        note = number.reason or (
+            ", ".join(number.caveats) if name == LATENCY and number.interval is None else ""
+        )
+        cells.append((axis, shown, interval, limit, note or "measured"))
+    if (install := numbers.get(INSTALL)) is not None:
+        shown = "not measured" if install.value is None else f"{install.value:,.3g} ms"
+        budget = settings.install_budget
+        limit = "not gated" if budget is None else f"{budget:,g} ms"
+        note = install.reason or f"slowest of {install.n}"
+        cells.append(("install", shown, "none", limit, note))
     unit = "points of accuracy" if facts.basis == "count" else "of perplexity"
-    title = f"Three axes (quality in percent {unit})"
+    count = {3: "Three", 4: "Four"}[len(cells)]
+    title = f"{count} axes (quality in percent {unit})"
     columns = ("axis", "overhead", "interval", "budget", "note")
     return Table(title, columns, tuple(cells), len(cells))
+
+
+def _single_guards(facts: Facts) -> Table | None:
+    """Return each guard alone, the slowest first."""
+    guards = sorted(facts.spent.guards, key=lambda one: one.latency_overhead, reverse=True)
+    if not guards:
+        return None
+    shift = "drop of accuracy" if facts.basis == "count" else "shift, nats"
+    rows = tuple(
+        (
+            one.name,
+            f"{one.latency_overhead:+.1%}",
+            "not measured" if one.shift is None else f"{one.shift:+.4g}",
+            one.windows,
+        )
+        for one in guards
+    )
+    columns = ("guard", "time against bare", shift, "windows")
+    return Table("Each guard alone", columns, rows, len(rows))
 
 
 def _overrides(options: OverheadOptions) -> Table | None:

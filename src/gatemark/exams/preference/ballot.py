@@ -1,4 +1,4 @@
-"""Counting blind votes: a foldable state of one 42-byte row per vote, and one choice per item."""
+"""Count blind votes: a foldable state of 42 bytes per vote, and one choice per item."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class PreferenceState(msgspec.Struct, frozen=True):
 
 
 class Ballot(NamedTuple):
-    """The votes after counting: one choice per item, and what the counting noticed."""
+    """The counted votes: one choice per item, and what was noticed while counting."""
 
     wins: int
     losses: int
@@ -59,7 +59,7 @@ class Ballot(NamedTuple):
 
 
 def step(state: PreferenceState, batch: Iterable[Any] | Mapping[Any, int]) -> PreferenceState:
-    """Add a batch of votes."""
+    """Count a batch of votes into the state."""
     rows = [
         (*text_key(item), *text_key(reviewer), _choice_code(choice), _first_code(first), count)
         for (item, reviewer, choice, first), count in Counter(batch).items()
@@ -68,12 +68,12 @@ def step(state: PreferenceState, batch: Iterable[Any] | Mapping[Any, int]) -> Pr
 
 
 def merge(left: PreferenceState, right: PreferenceState) -> PreferenceState:
-    """Both states as one."""
+    """Merge two states."""
     return PreferenceState(merge_runs(left.runs, right.runs, _ROW))
 
 
 def count_votes(state: PreferenceState) -> Ballot:
-    """Collapse votes to one choice per item; the position test is over single votes."""
+    """Reduce votes to one choice per item; the position test uses single votes."""
     rows = union_rows(state.runs, _ROW)
     items: Counter[Choice] = Counter()
     repeated = first_wins = positioned = 0
@@ -105,7 +105,7 @@ def judge(
     peeking: bool = False,
     min_decisive: int = MIN_DECISIVE,
 ) -> Preference:
-    """The three-way outcome over items."""
+    """Judge the votes over items: pass, fail or inconclusive."""
     ballot = count_votes(state)
     return judge_preference(
         ballot.wins,

@@ -1,4 +1,4 @@
-"""``pairwise``: blind votes between two answers, judged over items and not over votes."""
+"""``pairwise``: blind votes between two answers, judged over items, not votes."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ MEASURE = "preference"
 PREFERRED = "preferred"
 _SIGNS = {"pass": 1.0, "fail": -1.0}
 _CHANCE = 3.3
-"""Standard deviations that fair coins stay within, 999 times of 1,000."""
+"""Standard deviations that a fair coin stays within in 999 of 1,000 cases."""
 
 
 @original_fields("alpha peeking min_decisive coverage_min")
 class PreferenceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The level of each one-sided claim, and whether somebody may look before the end.
+    """The significance level of each one-sided claim, and whether results may be read early.
 
     ``coverage_min`` is the share of pinned items that must have votes. ``drawn_positions`` says
-    that a coin decided for each vote what was shown first, so that counts differ by chance.
+    that a coin decided for each vote which answer was shown first, so the counts differ by chance.
     """
 
     alpha: Annotated[float, option("Significance level of each one-sided claim.")] = 0.05
@@ -75,7 +75,7 @@ class PreferenceExamState(msgspec.Struct):
 
 
 class PairwiseExam(Exam[PreferenceExamState]):
-    """Whether reviewers prefer the candidate's answers."""
+    """Judge whether reviewers prefer the candidate's answers."""
 
     schema = "gatemark.vote/1"
     form = "vote"
@@ -159,7 +159,7 @@ class PairwiseExam(Exam[PreferenceExamState]):
 
 
 def _preferred(found: Preference) -> Measurement:
-    """1 when the candidate is preferred, -1 when the baseline is, a reason when neither is."""
+    """Return 1 if the candidate is preferred, -1 if the baseline is, else a reason."""
     decisive = found.wins + found.losses
     if found.outcome not in _SIGNS:
         return unmeasured(
@@ -207,13 +207,13 @@ def _table(found: Preference, facts: dict[str, Any]) -> Table:
 
 
 def examine_votes(run: ExamRun) -> ExamOutcome:
-    """Run the exam over votes. Pinned items say how many were to be judged.
+    """Run the exam over votes. Pinned items say how many items were to be judged.
 
-    Where peeking is allowed, stopping is too; otherwise items without votes are missing.
+    If peeking is allowed, so is stopping early; otherwise items without votes are missing.
     """
     if len(run.files) != 1:
         raise UsageError(f"{run.kind} reads one file of votes")
-    # Items are pinned, not votes.
+    # The pins name items, not votes.
     found = examine_files(replace(run, expected_ids=None))
     if run.expected_ids is None:
         return found

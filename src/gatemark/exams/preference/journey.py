@@ -1,4 +1,4 @@
-"""``gatemark score preference``: whether reviewers prefer the candidate, or a ranking of models."""
+"""``gatemark score preference``: which side reviewers prefer, or how models rank."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MIN_DECISIVE: Final = 20
 
 
 class PreferenceParameters(msgspec.Struct, frozen=True, kw_only=True):
-    """How sure the votes must be."""
+    """The options of the command."""
 
     alpha: Annotated[
         float, option("Significance level of each one-sided claim.", low=0, high=0.5, is_open=True)
@@ -52,10 +52,10 @@ class PreferenceParameters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreferenceScore(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the votes say; the fields are the keys of the JSON document.
+    """The outcome of the votes; the fields are the keys of the JSON document.
 
-    Rates, interval and p-value are null when no item was decisive. ``first`` counts how often
-    each side was shown first, ``position`` tells whether that mattered.
+    Rates, interval and p-value are null if no item was decisive. ``first`` counts how often each
+    side was shown first; ``position`` says whether that mattered.
     """
 
     wins: int
@@ -122,7 +122,7 @@ def score_preference(
 
 
 def preference_text(scored: PreferenceScore) -> str:
-    """The outcome for people."""
+    """Format the outcome for the terminal."""
     lines = []
     lines.append(f"{VERDICT_WORDS[scored.verdict]}  {scored.reason}\n")
     shown = NOT_MEASURED

@@ -32,7 +32,7 @@ _POSITION = ("first_win_rate", "position_p_value")
 
 
 def finish(state: PreferenceState) -> tuple[Measurement, ...]:
-    """The measurements, at the default alpha."""
+    """Return the measurements at the default alpha."""
     ballot = count_votes(state)
     found = judge_preference(ballot.wins, ballot.losses, ballot.ties, alpha=DEFAULT_ALPHA)
     decisive = ballot.wins + ballot.losses

@@ -1,8 +1,8 @@
-"""Ranking of several models by votes between two of them: Bradley and Terry's model.
+"""Rank several models by votes between two of them, with the Bradley-Terry model.
 
 A tie counts half for each side. Votes on one item are not independent, so intervals come from
-drawing whole items again. Models that never met, even through others, have no ranking. Where one
-model or group won every comparison with the rest, no finite strengths fit: the order stands, the
+resampling whole items. Models that never met, even through others, have no ranking. If one model or
+group won every comparison with the rest, no finite strengths fit: the order still holds, the
 intervals are missing, and the direct votes decide.
 """
 
@@ -42,7 +42,7 @@ NEVER_MET: Final = "some models never met, not even through others, so they have
 
 
 class RankingRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How sure to be, and which model to judge, if any."""
+    """The significance level, and which model to judge, if any."""
 
     alpha: float = 0.05
     min_decisive: int = 20
@@ -54,8 +54,8 @@ class RankingRequest(msgspec.Struct, frozen=True, kw_only=True):
 class RankedModel(msgspec.Struct, frozen=True, kw_only=True):
     """One model; strengths are on the log scale with mean zero over all models.
 
-    ``beats_average`` is the chance to be preferred to a model of strength zero. ``interval`` is
-    null where the model won or lost everything against a group of others.
+    ``beats_average`` is the probability of being preferred to a model of strength zero.
+    ``interval`` is null if the model won or lost everything against a group of others.
     """
 
     name: str
@@ -68,7 +68,7 @@ class RankedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidate against one other model; a positive difference is in its favour."""
+    """The candidate against one other model; a positive difference favours the candidate."""
 
     model: str
     difference: float
@@ -79,9 +79,9 @@ class ModelComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreferenceRanking(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that votes between several models say; the fields are keys of the document.
+    """The outcome of votes between several models; the fields are the keys of the document.
 
-    ``verdict`` is null when no candidate was named and a ranking exists.
+    ``verdict`` is null if a ranking exists and no candidate was named.
     """
 
     models: tuple[RankedModel, ...]
@@ -104,7 +104,7 @@ class PreferenceRanking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Counted(NamedTuple):
-    """Votes by item and pair: how often each side of the pair won, a tie half each."""
+    """Votes by item and pair: how often each side of the pair won; a tie counts half."""
 
     names: tuple[str, ...]
     pairs: dict[tuple[str, int, int], list[float]]
@@ -115,7 +115,7 @@ class _Counted(NamedTuple):
 
 
 def compares_models(path: str, choices: ReadingChoices) -> bool:
-    """Whether the first line of a file is a vote between two models."""
+    """Return whether the first line of a file is a vote between two models."""
     first = next(read_blocks(whole_file(inspect_source(path)), choices.limits), None)
     if first is None:
         return False
@@ -128,7 +128,7 @@ def compares_models(path: str, choices: ReadingChoices) -> bool:
 
 
 def rank_models(path: str, request: RankingRequest, choices: ReadingChoices) -> PreferenceRanking:
-    """Count the votes, rank the models, and judge the candidate where one is named."""
+    """Count the votes, rank the models, and judge the candidate if one is named."""
     if not 0 < request.alpha < 0.5:
         raise InvalidValueError(f"alpha must be inside (0, 0.5), got {request.alpha}")
     source = inspect_source(path)
@@ -142,7 +142,7 @@ def rank_models(path: str, request: RankingRequest, choices: ReadingChoices) -> 
         for (item, first, second), won in counted.pairs.items()
     ]
     rivals = _rivals(counted.names, request)
-    # Enough draws that the smallest tail that is asked for holds some.
+    # Enough draws for the smallest tail to contain some.
     tail = request.alpha / max(1, len(rivals))
     resamples = max(MIN_RESAMPLES, math.ceil(DRAWS_PER_TAIL / tail))
     draws = draw_strengths(
@@ -262,7 +262,7 @@ def _models(names: Sequence[str], draws: RedrawnStrengths, alpha: float) -> tupl
 def _compared(
     request: RankingRequest, counted: _Counted, draws: RedrawnStrengths, rival: str, tail: float
 ) -> ModelComparison:
-    """The candidate against a rival, each claim at a share of alpha, so that all hold at once."""
+    """Compare the candidate with a rival, at a share of alpha so that all claims hold at once."""
     at, other = counted.names.index(request.candidate or ""), counted.names.index(rival)
     difference = float(draws.best[at] - draws.best[other])
     wins, losses, ties = _direct(counted.pairs, at, other)
@@ -306,7 +306,7 @@ def _compared(
 def _direct(
     pairs: Mapping[tuple[str, int, int], Sequence[float]], at: int, other: int
 ) -> tuple[int, int, int]:
-    """Items that a side won, lost and tied against another, each item once by majority."""
+    """Return how many items a side won, lost and tied against another, by majority."""
     wins = losses = ties = 0
     for (_, first, second), (for_first, for_second) in pairs.items():
         if {first, second} == {at, other}:
@@ -322,7 +322,7 @@ def _decisive_items(pairs: Mapping[tuple[str, int, int], Sequence[float]], at: i
 def _verdict(
     request: RankingRequest, draws: RedrawnStrengths | None, comparisons: Sequence[ModelComparison]
 ) -> tuple[Outcome | None, str]:
-    """Pass when every comparison passes, fail when one fails, else inconclusive."""
+    """Return pass if every comparison passes, fail if one fails, else inconclusive."""
     if draws is None:
         return "inconclusive", NEVER_MET
     if request.candidate is None:
@@ -349,7 +349,7 @@ def _caveats(counted: _Counted, draws: RedrawnStrengths | None) -> Iterator[str]
 
 
 def ranking_text(found: PreferenceRanking) -> str:
-    """The ranking for people."""
+    """Format the ranking for the terminal."""
     word = "RANKING" if found.verdict is None else VERDICT_WORDS[found.verdict]
     lines = [clean(f"{word}  {found.reason}"), ""]
     lines.append(f"{'':>3} {'model':<24}{'log strength':>13}  {'interval':<20}{'won, lost'}")

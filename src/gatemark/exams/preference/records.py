@@ -15,7 +15,7 @@ Name = Annotated[str, Meta(pattern=r"\S", max_length=512)]
 
 
 class Vote(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What one reviewer preferred for one item, and which answer was shown first."""
+    """One reviewer's preference for one item, and which answer was shown first."""
 
     item: Name
     reviewer: Name
@@ -25,7 +25,7 @@ class Vote(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class ModelVote(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What one reviewer preferred between two of several models; ``model_a`` was shown first."""
+    """One reviewer's preference between two of several models; ``model_a`` was shown first."""
 
     item: Name
     reviewer: Name
@@ -36,14 +36,14 @@ class ModelVote(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 def models_differ(vote: ModelVote) -> list[Problem]:
-    """A vote compares two models."""
+    """Check that a vote compares two different models."""
     if vote.model_a != vote.model_b:
         return []
     return [Problem("$.model_b", f"a vote compares two models, got {vote.model_b!r} twice")]
 
 
 def reviewer_is_one_line(vote: Vote | ModelVote) -> list[Problem]:
-    """A reviewer is named like an item: in one line."""
+    """Check that a reviewer's name is a single line."""
     if is_one_line(vote.reviewer):
         return []
     return [Problem("$.reviewer", f"{vote.reviewer!r} has a control character")]

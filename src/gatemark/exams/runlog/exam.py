@@ -73,7 +73,7 @@ class RunlogOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: Annotated[int, Meta(ge=0, lt=2**32, description="Random seed.")] = 42
     gates_on: Annotated[
         Literal["value", "interval"],
-        about("What gates compare: the value, or its whole interval, which may leave them open."),
+        about("What gates compare: the value, or its whole interval, which can be inconclusive."),
     ] = "value"
     reference: Annotated[
         str | None, about("Variant that paired gates compare the judged one with.")

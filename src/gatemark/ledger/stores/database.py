@@ -161,8 +161,13 @@ class SqlDatabase:
                 raise ConflictError(
                     f"{self.place}: the database is locked by another process; nothing was written"
                 ) from error
-            kind = OutageError if _is_outage(error) else BadInputError
-            raise kind(f"{self.place}: {trouble}: {reason}") from error
+            kind = BadInputError
+            if _is_outage(error):
+                # A connection that met a full disk may hold a lock; what comes next gets a new one.
+                kind = OutageError
+                self.close()
+            advice = "; make room on the disk and try again" if "is full" in reason else ""
+            raise kind(f"{self.place}: {trouble}: {reason}{advice}") from error
         except UnicodeDecodeError as error:
             # The driver meets damaged bytes where it tells of damage.
             raise BadInputError(f"{self.place}: {trouble}: it holds invalid text") from error

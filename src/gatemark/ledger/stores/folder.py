@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -121,6 +122,11 @@ WAIT_S: Final = 10
 """How long a writer waits for the one before it."""
 PATIENT_S: Final = 600
 """How long an upgrade waits for a writer, which may be another upgrade that makes its backup."""
+RESERVE: Final = "reserve"
+RESERVE_BYTES: Final = 512 * 1024
+"""Room for the index of SQLite's log (32 KB) and for the pages of one act."""
+NO_ROOM: Final = ("disk is full", "disk I/O error", "unable to open database file")
+logger = logging.getLogger(__name__)
 _HAS_LOG: Final = "gatemark_write_ahead_log"
 
 
@@ -177,11 +183,57 @@ def _connect(path: Path) -> sqlite3.Connection:
     except OSError as error:
         raise BadInputError(f"{path.parent}: cannot be made: {error.strerror}") from error
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
-        return sqlite3.connect(path, check_same_thread=False)
+        connection = sqlite3.connect(path, check_same_thread=False)
+        if _has_room(connection):
+            return connection
+        connection.close()
+        return _connect_without_room(path)
     # Without its log, SQLite could only open the file by making one.
     has_log = path.with_name(path.name + "-wal").exists()
     only = "mode=ro" if has_log else "mode=ro&immutable=1"
     return sqlite3.connect(f"{path.absolute().as_uri()}?{only}", uri=True, check_same_thread=False)
+
+
+def _has_room(connection: sqlite3.Connection) -> bool:
+    """Whether SQLite finds room for the index of its log; other troubles show where they matter."""
+    try:
+        connection.execute("PRAGMA schema_version").fetchone()
+    except sqlite3.Error as error:
+        return not any(words in str(error) for words in NO_ROOM)
+    return True
+
+
+def _connect_without_room(path: Path) -> sqlite3.Connection:
+    """Open a database on a full disk, alone: the index of its log is then in memory."""
+    connection = sqlite3.connect(path, check_same_thread=False)
+    connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+    connection.execute("PRAGMA temp_store=MEMORY")
+    return connection
+
+
+def keep_reserve(folder: Path) -> None:
+    """Keep room for one more act in a store's folder, for the day when its disk is full."""
+    path = folder / RESERVE
+    if path.exists():
+        return
+    try:
+        descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        try:
+            os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        logger.debug("no room is kept", extra={"reason": error.strerror})
+
+
+def release_reserve(folder: Path) -> bool:
+    """Give the kept room back; say whether there was any."""
+    path = folder / RESERVE
+    if not path.exists():
+        return False
+    path.unlink(missing_ok=True)
+    return True
 
 
 def _begin(connection: sa.Connection) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from gatemark.core.measurement import Measurement
 from gatemark.core.policy import COVERAGE, Rule
 from gatemark.packs.answers import METRICS as LATENCY_AND_COST
-from gatemark.packs.answers import PART_MARK, Answer, sample_of
+from gatemark.packs.answers import PART_MARK, Answer, asked_rows, sample_of
 from gatemark.packs.grading import METRIC as LICENCE
 from gatemark.packs.lint.report import LintWarning
 from gatemark.packs.pack import ScorerSpec, SuiteSpec
@@ -114,7 +114,8 @@ def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
         tried = [score(Scorable(r.id, r.input, r.target, TRIAL, sample_of(r))) for r in rows]
         bad = [(row, found.reason) for row, found in zip(rows, tried, strict=True) if found.reason]
     elif scorers().get(name).needs_target:
-        bad = [(row, f"{name} needs a target") for row in rows if row.target is None]
+        asked = asked_rows(suite.kind, rows)
+        bad = [(row, f"{name} needs a target") for row in asked if row.target is None]
     else:
         bad = []
     if bad:

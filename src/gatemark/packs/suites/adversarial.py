@@ -136,15 +136,22 @@ def _newly_broken(lane: str, outcomes: Mapping[str, str], count: int) -> Measure
     )
 
 
+def _attacks(evidence: ArmsEvidence) -> dict[str, str]:
+    """The class of attack that each probe names, as a field of its own or as a tag."""
+    named = {row.id: row.extra.get("class", row.tags.get("class")) for row in evidence.rows}
+    return {name: attack for name, attack in named.items() if isinstance(attack, str)}
+
+
 def _by_class(
     evidence: ArmsEvidence,
     candidate: Mapping[str, ItemScore],
     now: Mapping[str, str],
     before: Mapping[str, str],
 ) -> Figure:
+    attacks = _attacks(evidence)
     classes: dict[str, list[str]] = {}
-    for name, item in candidate.items():
-        classes.setdefault(item.tags.get("class", "(none)"), []).append(name)
+    for name in candidate:
+        classes.setdefault(attacks.get(name, "(none)"), []).append(name)
     rows = tuple(
         (
             attack,
@@ -165,10 +172,11 @@ def _broken(
     if not newly:
         return ()
     failed = {a.id: a for a in reversed(evidence.candidate) if a.score is not None and a.score < 1}
+    attacks = _attacks(evidence)
     rows = tuple(
         (
             name,
-            candidate[name].tags.get("class"),
+            attacks.get(name),
             candidate[name].repeats - candidate[name].right,
             said(failed[name]),
         )

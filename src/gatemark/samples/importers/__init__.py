@@ -1,1 +1,1 @@
-"""One file per foreign log format; each holds an `IMPORTER`."""
+"""One file per log format of another tool; each defines an `IMPORTER`."""

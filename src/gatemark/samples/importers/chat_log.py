@@ -1,8 +1,8 @@
-"""Chat logs of agents: one conversation per file or per line, its messages the steps.
+"""Chat logs of agents: one conversation per file or per line; its messages are the steps.
 
-Two shapes are read. Logs of group chats hold a ``question`` and a ``history`` of messages with the
-name of the agent that wrote each. Logs in the shape of chat APIs hold ``messages`` with roles; the
-first message of the user is the question.
+Two shapes are read. Group chats have a ``question`` and a ``history`` of messages with the name of
+the agent that wrote each. Logs in the shape of chat APIs have ``messages`` with roles; the first
+user message is the question.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from gatemark.samples.trace_samples import trace_importer
 
 NAME: Final = "chat-log"
 CORRECT: Final = "correct"
-"""The score of a conversation whose log says whether the answer was right."""
+"""The score of a conversation whose log says whether the answer was correct."""
 MAX_MESSAGES: Final = 10_000
 _TOOL_ROLES: Final = frozenset({"tool", "function", "ipython", "environment"})
 _EXECUTOR: Final = re.compile(r"terminal|executor|interpreter", re.IGNORECASE)
 _RAN: Final = re.compile(r"\s*exitcode:\s*(-?\d+)")
 _RAISED: Final = re.compile(r"\s*(?:error\b|traceback \(most recent call last\))", re.IGNORECASE)
 _FAREWELL: Final = re.compile(r"\bTERMINATE\b|\s+")
-"""What is left out when it is asked whether a message says anything."""
+"""Text to ignore when checking whether a message says anything."""
 _MIN_ANSWER: Final = 20
 
 
@@ -60,7 +60,7 @@ class _Chat(msgspec.Struct, frozen=True):
 
 
 def read_spans(file: ForeignFile) -> Iterator[tuple[str, TraceSpan | Refusal]]:
-    """Every conversation of a file as a root span and one span per message."""
+    """Yield every conversation of a file as a root span and one span per message."""
     for place, chat in _chats(file):
         if isinstance(chat, Refusal):
             yield place, chat
@@ -92,15 +92,15 @@ def _spans(chat: _Chat, place: str) -> Iterator[TraceSpan]:
     if not messages:
         raise _OddChatError("a chat log needs messages in 'history' or 'messages'")
     if len(messages) > MAX_MESSAGES:
-        raise _OddChatError(f"has {len(messages)} messages, must have at most {MAX_MESSAGES}")
+        raise _OddChatError(f"has {len(messages)} messages, at most {MAX_MESSAGES} are allowed")
     asked = next((n for n, one in enumerate(messages) if one.role == "user"), None)
     question = chat.question
-    # With a question of its own, the first message is a step like any other.
+    # If there is a question, the first message is an ordinary step.
     skipped = None if question is not None else asked
     if question is None and asked is not None:
         question = _text(messages[asked])
     if question is None:
-        raise _OddChatError("a chat log needs a 'question' or a message of the role user")
+        raise _OddChatError("a chat log needs a 'question' or a message with the role user")
     trace = usable_id(chat.id) or usable_id(chat.question_id) or PurePath(place).name
     executors = _executors(messages)
     steps = [
@@ -138,7 +138,7 @@ def _spans(chat: _Chat, place: str) -> Iterator[TraceSpan]:
 
 
 def _executors(messages: Sequence[_Message]) -> frozenset[str]:
-    """Agents that run what others wrote: named so, or seen reporting an exit code."""
+    """Return agents that run code of others: by name, or because they report an exit code."""
     return frozenset(
         one.name
         for one in messages
@@ -176,7 +176,7 @@ def _step(
 
 
 def _text(message: _Message) -> str:
-    """What a message says, and which tools it calls."""
+    """Return the text of a message and the tools it calls."""
     content = message.content
     if isinstance(content, list):
         parts = [one.get("text") for one in content if isinstance(one, dict)]
@@ -192,14 +192,14 @@ def _text(message: _Message) -> str:
 
 
 def _answer(steps: Sequence[TraceSpan]) -> object:
-    """The last message of a model that says more than goodbye."""
+    """Return the last model message that is more than a goodbye."""
     models = [str(one.output) for one in steps if one.kind == "model"]
     said = [text for text in models if len(_FAREWELL.sub("", text)) >= _MIN_ANSWER]
     return next(reversed(said or models), None)
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """A history of messages, or messages with roles, and neither a run nor a report around it."""
+    """Recognise a history, or messages with roles, that is not part of a run or report."""
     paths = {path.removeprefix("[].") for path in key_paths(head)}
     if {"history[].content", "question"} <= paths:
         return True

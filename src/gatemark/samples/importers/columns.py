@@ -1,4 +1,4 @@
-"""Any table, by a map from fields of a sample to columns: CSV, TSV and JSON Lines."""
+"""Any table (CSV, TSV or JSON Lines), with a map from sample fields to columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PLAIN_FIELDS: Final = (
     *("id", "epoch", "input", "target", "output", "score"),
     *("confidence", "error", "latency_ms", "cluster"),
 )
-"""What may stand before the = of a map, besides ``score.NAME`` and ``tag.NAME``."""
+"""Field names of a map, besides ``score.NAME`` and ``tag.NAME``."""
 _NAMED: Final = ("score.", "tag.")
 _WORDS: Final = {
     **dict.fromkeys(("true", "yes", "pass", "passed", "correct"), 1.0),
@@ -46,11 +46,11 @@ _SHOWN: Final = 30
 
 
 class _BadCellError(ValueError):
-    """A cell that does not fit its field."""
+    """A cell with a value that its field does not allow."""
 
 
 def parse_map(texts: Sequence[str]) -> dict[str, str]:
-    """Fields and their columns from ``--map id=question,score=correct``."""
+    """Return columns by field, from ``--map id=question,score=correct``."""
     found: dict[str, str] = {}
     for pair in (part for text in texts for part in text.split(",")):
         field, equals, column = (part.strip() for part in pair.partition("="))
@@ -71,17 +71,17 @@ def parse_map(texts: Sequence[str]) -> dict[str, str]:
 
 
 def sniff(_head: bytes, _filename: str) -> bool:
-    """A table says nothing about its columns, so it is read only when asked for."""
+    """Return False: a table cannot be recognised, so it is read only on request."""
     return False
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """A table is one run."""
+    """Return the only experiment of a table."""
     return (LogExperiment("table", len(read_table(only(files, NAME)).rows)),)
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per row; a column of the same name as a field needs no map."""
+    """Read one sample per row; a column with the name of a field needs no map."""
     file = only(files, NAME)
     table = read_table(file)
     choose_arm((LogExperiment("table", len(table.rows)),), options.arm, file.name)
@@ -90,10 +90,10 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     if "id" not in mapped and options.id_path is None:
         if "input" not in mapped:
             raise BadInputError(
-                f"{file.name}: which column is the id? Name it with --map id=COLUMN "
+                f"{file.name}: no column for the id; name one with --map id=COLUMN "
                 f"(columns: {_listed(table.columns)})"
             )
-        gathering.note("no column is the id: the digest of the input is used")
+        gathering.note("no id column: the digest of the input is the id")
     seen: Counter[tuple[str, bytes]] = Counter()
     for place, row in table.rows:
         if isinstance(row, Refusal):
@@ -109,7 +109,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
 
 
 def _mapped(table: ForeignTable, given: Mapping[str, str], place: str) -> dict[str, str]:
-    """The column of every field; names of columns that do not exist are refused."""
+    """Return the column of every field; raise for a column that does not exist."""
     for field, column in given.items():
         if column in table.columns or any(
             column.startswith(f"{known}.") for known in table.columns
@@ -176,7 +176,7 @@ def _add(
 
 
 def _cell(row: Mapping[str, object], column: str) -> object:
-    """What a row has in a column; a blank cell has nothing in it."""
+    """Return the value of a row in a column; None if the cell is blank."""
     value = value_at(dict(row), column)
     return None if isinstance(value, str) and not value.strip() else value
 
@@ -224,7 +224,7 @@ def _epoch(
     mapped: Mapping[str, str],
     seen: Counter[tuple[str, bytes]],
 ) -> int:
-    """The epoch of its column, or the number of the row among those that ask the same."""
+    """Return the epoch of its column, or the row's number among rows with the same input."""
     value = cells.get("epoch")
     if value is not None:
         text = str(value).strip()

@@ -1,8 +1,8 @@
 """DeepEval runs: a file of the results folder, `.deepeval/.latest_test_run.json`, or a dump.
 
 The dump is what `evaluate()` returns, written with `model_dump_json()`; it is the same data in
-snake case. `.latest_test_run.json` holds the run below the key `testRunData`, and
-`.latest_run_full.json` holds it as a results folder does. The shapes are those of DeepEval 4.3
+snake case. `.latest_test_run.json` has the run under the key `testRunData`, and
+`.latest_run_full.json` has it as a results folder does. The shapes are those of DeepEval 4.3
 (`deepeval/test_run/api.py`, `test_run.py`) and of the older versions that the tests name.
 """
 
@@ -71,7 +71,7 @@ class _Metric(msgspec.Struct):
 
     @property
     def called(self) -> str:
-        """Its name; before version 1 it stood under ``metric``."""
+        """The name of the metric; before version 1 the key was ``metric``."""
         return self.name or self.metric
 
 
@@ -95,12 +95,12 @@ class _Camel(msgspec.Struct, rename="camel"):
 
     @property
     def metrics(self) -> list[_Metric]:
-        """Every metric, whatever the version calls the list."""
+        """All metrics, under whichever key the version uses."""
         return self.metrics_data or self.metrics_metadata or []
 
     @property
     def undecided(self) -> bool:
-        """Whether only crashed metrics speak against it; flaky metrics decide nothing."""
+        """Whether all failed metrics crashed; flaky metrics do not count."""
         deciding = [metric for metric in self.metrics if not metric.flaky]
         failed = any(metric.success is False and not metric.error for metric in deciding)
         return not failed and any(metric.error for metric in deciding)
@@ -126,7 +126,7 @@ class _Log(msgspec.Struct, rename="camel"):
 
     @property
     def count(self) -> int:
-        """How many test cases it holds."""
+        """The number of test cases."""
         return len(self.test_cases + self.conversational_test_cases + self.test_results)
 
 
@@ -138,7 +138,7 @@ _Placed = tuple[str, msgspec.Raw, _Camel]
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """A run with test cases whose metrics carry DeepEval's names."""
+    """Recognise a run with test cases whose metrics have DeepEval's keys."""
     paths = key_paths(head)
     if "conversationalTestCases" in paths and "testCases" in paths:
         return True
@@ -147,13 +147,13 @@ def sniff(head: bytes, _filename: str) -> bool:
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """A file is one run."""
+    """Return the only run of a file."""
     log = _load(only(files, NAME))
     return (LogExperiment(log.identifier or "run", log.count),)
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """Every test case with a score per metric and the verdict as the score `success`."""
+    """Read every test case, with a score per metric and the verdict as the score `success`."""
     file = only(files, NAME)
     log = _load(file)
     arm = choose_arm(arms(files, options), options.arm, file.name)
@@ -163,7 +163,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     for (place, raw, case), (item, epoch) in zip(cases, keys, strict=True):
         _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, case)
     _check(gathering, log, [case for _, _, case in cases])
-    gathering.note("the file holds neither a time nor a DeepEval version: lineage is incomplete")
+    gathering.note("the file has neither a time nor a DeepEval version: lineage is incomplete")
     gathering.lineage |= {
         "identifier": log.identifier or "",
         "dataset": log.dataset_alias or "",
@@ -194,7 +194,7 @@ def _cases(log: _Log, file: ForeignFile, gathering: Gathering) -> list[_Placed]:
 
 
 def _camel(raw: msgspec.Raw) -> msgspec.Raw:
-    """A result of ``evaluate()`` with the names that a test run has for the same fields."""
+    """Return a result of ``evaluate()`` with the keys of a test run."""
     try:
         fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
@@ -204,11 +204,11 @@ def _camel(raw: msgspec.Raw) -> msgspec.Raw:
 
 
 def _keys(cases: list[_Placed], gathering: Gathering) -> list[tuple[str | None, int]]:
-    """The id and epoch of every case. Default names are positions, and repeats are epochs."""
+    """Return id and epoch of every case; default names are positions, repeats are epochs."""
     names = [case.name for _, _, case in cases]
     if names and all(name is None or _DEFAULT_NAME.fullmatch(name) for name in names):
         gathering.by_position = True
-        gathering.note("test cases have default names: their position is their id")
+        gathering.note("test cases have default names: their position is the id")
         same = repeats_of({n: _content(case) for n, (_, _, case) in enumerate(cases)})
         return [
             (names[same[n][0]] or f"test_case_{same[n][0]}", same[n][1]) for n in range(len(cases))
@@ -222,7 +222,7 @@ def _keys(cases: list[_Placed], gathering: Gathering) -> list[tuple[str | None, 
 def _shared_keys(
     cases: list[_Placed], shared: set[str | None], gathering: Gathering
 ) -> list[tuple[str | None, int]]:
-    """Cases that share a name and ask the same are epochs; others are told apart by order."""
+    """Number cases that share a name: the same input is an epoch, others are numbered in order."""
     same = repeats_of({n: [c.name, _content(c)] for n, (_, _, c) in enumerate(cases)})
     firsts = {first for first, _ in same.values()}
     distinct = Counter(cases[first][2].name for first in firsts)
@@ -256,9 +256,7 @@ def _add(gathering: Gathering, place: str, item: object, epoch: int, case: _Came
             tags[f"error.{name}"] = error_of(metric.error, "metric_error").message
     if case.undecided:
         scores[_PASSED] = None
-        gathering.note(
-            "where only crashed metrics speak against a case, its verdict is null, not a failure"
-        )
+        gathering.note("if only crashed metrics fail a case, its verdict is null, not a failure")
     gathering.add(
         place,
         item=item,
@@ -296,7 +294,7 @@ def _check(gathering: Gathering, log: _Log, cases: list[_Camel]) -> None:
         decided = [m.success for m in case.metrics if not m.flaky and m.success is not None]
         if decided and case.success is not None and case.success != all(decided):
             gathering.contradiction(
-                f"test case {case.name!r}: its verdict does not follow from its metrics"
+                f"test case {case.name!r}: its verdict does not match its metrics"
             )
         for metric in case.metrics:
             outcome = "errors" if metric.error else "passes" if metric.success else "fails"
@@ -313,7 +311,7 @@ def _check(gathering: Gathering, log: _Log, cases: list[_Camel]) -> None:
 
 
 def in_folder(names: Sequence[str]) -> list[str]:
-    """The test runs in a results folder, or in `.deepeval`, which holds the latest one twice."""
+    """Return the test runs in a results folder, or in `.deepeval`, which has the latest twice."""
     twice = {_FULL_COPY} if _LATEST_FILE in names else set()
     return sorted(name for name in names if _FILES.fullmatch(name) and name not in twice)
 

@@ -1,7 +1,7 @@
 """HELM runs: `per_instance_stats.json`, with `scenario_state.json` and `run_spec.json` beside it.
 
-The statistics say how each instance was scored; what was asked and answered is in the state. The
-shapes are those of HELM 0.2 to 0.5 (`PerInstanceStats`, `RequestState`, `RequestResult`).
+The statistics have the scores of each instance; questions and answers are in the state. The shapes
+are those of HELM 0.2 to 0.5 (`PerInstanceStats`, `RequestState`, `RequestResult`).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Stat(msgspec.Struct):
 
     @property
     def value(self) -> object:
-        """The mean, which older versions leave to the reader."""
+        """The mean; older versions store only sum and count."""
         if self.mean is not None:
             return self.mean
         total = score_number(self.sum)
@@ -122,25 +122,25 @@ class _Item(msgspec.Struct):
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """A list of statistics per instance."""
+    """Recognise a list of statistics per instance."""
     return key_paths(head) >= {"[].instance_id", "[].train_trial_index", "[].stats"}
 
 
 def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """A folder is one run."""
+    """Return the only run of a folder."""
     items = _items(only(files, NAME), Gathering(NAME, files[0].name, options))
     return (LogExperiment("run", len(items)),)
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per instance and perturbation; training trials are epochs."""
+    """Read one sample per instance and perturbation; training trials are epochs."""
     file = only(files, NAME)
     gathering = Gathering(NAME, file.name, options)
     items = _items(file, gathering)
     choose_arm((LogExperiment("run", len(items)),), options.arm, file.name)
     state = file.sibling("scenario_state.json", options.limits)
     if state is None:
-        gathering.note("scenario_state.json is not beside it: questions and answers are unknown")
+        gathering.note("no scenario_state.json beside it: questions and answers are unknown")
     else:
         _add_states(state, items, gathering)
     for (name, epoch), item in sorted(items.items()):
@@ -237,7 +237,7 @@ def _text(value: _Text | str | None) -> object:
 
 
 def in_folder(names: Sequence[str]) -> list[str]:
-    """The statistics of a run, which name everything else beside them."""
+    """Return the statistics file of a run; the other files are beside it."""
     return [name for name in names if name == STATS_FILE]
 
 

@@ -51,7 +51,7 @@ _MEANS: Final = frozenset({"accuracy", "mean"})
 
 
 def sniff(head: bytes, filename: str) -> bool:
-    """An `.eval` archive, or a JSON object with a status and an eval spec."""
+    """Recognise an `.eval` archive, or a JSON object with a status and an eval spec."""
     if head.startswith(ZIP):
         first_member = head[30:60].decode("utf-8", "replace")
         return filename.endswith(".eval") or first_member.startswith(_MEMBERS)
@@ -59,7 +59,7 @@ def sniff(head: bytes, filename: str) -> bool:
 
 
 def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """One arm per epoch; a log read without naming one keeps them all, told apart by epoch."""
+    """Return one arm per epoch; without a chosen arm, all epochs are read."""
     _, rows_read = load(only(files, NAME), options)
     counts: dict[int, int] = defaultdict(int)
     for _, _, row in rows_read:
@@ -69,17 +69,17 @@ def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperim
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """Every sample and epoch; edited scores as edited, errors as errors."""
+    """Read every sample and epoch, with edited scores and errors."""
     file = only(files, NAME)
     log, rows_read = load(file, options)
     gathering = Gathering(NAME, file.name, options)
     gathering.version = text_tags(log.eval.packages).get("inspect_ai")
     taken = list(rows_read)
     if not taken:
-        raise BadInputError(f"{file.name}: the log holds no samples")
+        raise BadInputError(f"{file.name}: the log contains no samples")
     scored = any(isinstance(row, InspectSample) and row.scores for _, _, row in taken)
     if not scored:
-        gathering.note("the log holds no scores at all")
+        gathering.note("the log contains no scores")
     arm = None
     if options.arm is not None:
         arm = choose_arm(arms(files, options), options.arm, file.name)
@@ -104,7 +104,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
 
 
 def _note_partial(log: Log, gathering: Gathering, ids: set[str | int]) -> None:
-    """Mark a run that did not finish, or that was asked for a part of its data set."""
+    """Mark a run that did not finish, or that ran only part of its data set."""
     config, size = log.eval.config, log.eval.dataset.samples
     if log.status != "success":
         gathering.partial(f"the run ended with status {log.status!r}, not 'success'")
@@ -116,7 +116,7 @@ def _note_partial(log: Log, gathering: Gathering, ids: set[str | int]) -> None:
 
 
 def _covers(limit: object, size: int | None, present: int) -> bool:
-    """Whether a limit leaves the data set whole: it is not smaller, and every item is there."""
+    """Return whether the whole data set ran in spite of a limit."""
     if size is None or present < size:
         return False
     if isinstance(limit, list):
@@ -141,7 +141,7 @@ def _add(
                 raw_scores[part] = value
             elif scores[part] is None and isinstance(value, str):
                 tags[f"label.{part}"] = value
-                gathering.note(f"score {part} holds labels that are no numbers; they became tags")
+                gathering.note(f"score {part} has labels that are not numbers; they became tags")
         tags |= _edit_tags(gathering, name, score, place)
     if row.limit is not None and row.limit.type:
         tags["limit"] = row.limit.type
@@ -149,7 +149,7 @@ def _add(
         tags["retries"] = str(len(row.error_retries))
     error = _error(row, scores, scored=scored)
     if error is not None and any(score is not None for score in scores.values()):
-        gathering.note("scores of errored or invalidated samples are set aside")
+        gathering.note("scores of errored or invalidated samples are ignored")
     gathering.add(
         place,
         item=gathering.chosen_id(place, raw, row.id),
@@ -220,7 +220,7 @@ def _edit_tags(gathering: Gathering, name: str, score: InspectScore, place: str)
 
 
 def _cut(limit: object) -> str:
-    """One number, or the range from one to another."""
+    """Return a limit as one number, or as a range."""
     return "-".join(map(short_text, limit)) if isinstance(limit, list) else short_text(limit)
 
 
@@ -268,7 +268,7 @@ def _check(gathering: Gathering, results: Results, samples: list[ForeignSample])
             if metric not in _MEANS or name not in names:
                 continue
             if repeated and total.reducer not in (None, "mean"):
-                gathering.note(f"{label} {metric} is not recomputed: its reducer is no mean")
+                gathering.note(f"{label} {metric} is not recomputed: its reducer is not a mean")
                 continue
             reduced = _reduced(samples, name)
             gathering.check(
@@ -277,7 +277,7 @@ def _check(gathering: Gathering, results: Results, samples: list[ForeignSample])
                     value,
                     reduced,
                     len({sample.id for sample in samples}),
-                    "samples errored or went unscored",
+                    "samples errored or were not scored",
                 )
             )
 

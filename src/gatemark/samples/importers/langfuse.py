@@ -1,4 +1,4 @@
-"""Langfuse's export of observations, as JSON Lines or as one list; texts may hold JSON."""
+"""Observations exported from Langfuse, as JSON Lines or as one list; texts may contain JSON."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MICROS: Final = 1_000
 
 
 class LangfuseObservation(msgspec.Struct):
-    """The fields of an exported observation that are read."""
+    """The fields that are read from an exported observation."""
 
     id: str
     trace_id: str
@@ -51,13 +51,13 @@ class LangfuseObservation(msgspec.Struct):
 
 
 def read_spans(file: ForeignFile) -> Iterator[tuple[str, spans.TraceSpan | Refusal]]:
-    """Every observation of a file with its place, or why it cannot be read."""
+    """Yield every observation of a file with its place, or a refusal."""
     for place, row in _rows(file):
         yield place, row if isinstance(row, Refusal) else _neutral(row, place)
 
 
 def _rows(file: ForeignFile) -> Iterator[tuple[str, LangfuseObservation | Refusal]]:
-    """The export comes as lines or as one list."""
+    """Yield the rows of an export, which is lines or one list."""
     if not without_bom(file.data).lstrip().startswith(b"["):
         yield from lines(file, LangfuseObservation)
         return
@@ -95,14 +95,14 @@ def _neutral(row: LangfuseObservation, place: str) -> spans.TraceSpan | Refusal:
 
 
 def _tags(row: LangfuseObservation) -> dict[str, str]:
-    """The environment, and the plain values of the metadata."""
+    """Return the environment, and the plain values of the metadata."""
     found = spans.opened(row.metadata)
     around = {"deployment.environment": row.environment} if row.environment else {}
     return spans.tags_of(found if isinstance(found, dict) else {}, around)
 
 
 def _moment(text: str) -> int | None:
-    """Nanoseconds since 1970 of a UTC time, with or without its zone."""
+    """Return a UTC time, with or without its zone, in nanoseconds since 1970."""
     try:
         moment = datetime.fromisoformat(text)
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
@@ -118,7 +118,7 @@ _MARKS: Final = {"trace_id", "parent_observation_id", "start_time"}
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """Objects with an observation's own keys."""
+    """Recognise objects with the keys of an observation."""
     paths = key_paths(head)
     return any(paths >= {f"{prefix}{mark}" for mark in _MARKS} for prefix in ("", "[]."))
 

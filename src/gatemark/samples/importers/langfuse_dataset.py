@@ -38,7 +38,7 @@ class _Page(msgspec.Struct):
 
 
 def sniff(head: bytes, filename: str) -> bool:
-    """Items with an input and an expected output that belong to a data set."""
+    """Recognise items of a data set: an input and an expected output."""
     paths = key_paths(head)
     header = set(header_of(head, filename)) if filename.endswith((".csv", ".tsv")) else set()
     for names in (
@@ -51,12 +51,12 @@ def sniff(head: bytes, filename: str) -> bool:
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """A data set is one list of items."""
+    """Return the only list of items."""
     return (LogExperiment("items", len(_table(only(files, NAME)).rows)),)
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per item: what is asked and expected, without an answer or a score."""
+    """Read one sample per item: input and expected output, without an answer or a score."""
     file = only(files, NAME)
     table = _table(file)
     choose_arm((LogExperiment("items", len(table.rows)),), options.arm, file.name)
@@ -86,7 +86,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
             gathering.lineage["dataset"] = dataset
     if archived:
         gathering.note(f"{archived} archived items are left out")
-    gathering.note("a data set holds no answers: use it as the data of a suite")
+    gathering.note("a data set has no answers: use it as the data of a suite")
     return gathering.finish()
 
 

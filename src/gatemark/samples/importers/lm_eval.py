@@ -1,7 +1,7 @@
 """lm-evaluation-harness: `samples_<task>_<time>.jsonl`, with its `results_<time>.json`.
 
-The samples file has one row per document and filter; the results file holds the aggregates and
-is the only place that shows a run cut with ``--limit``.
+The samples file has one row per document and filter; the results file has the aggregates and is the
+only place that shows a run cut with ``--limit``.
 """
 
 from __future__ import annotations
@@ -87,12 +87,12 @@ class _Doc(msgspec.Struct):
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """A samples row, or a results file."""
+    """Recognise a samples row, or a results file."""
     return _is_samples(head) or _is_results(head)
 
 
 def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """One arm per task."""
+    """Return one arm per task."""
     samples, results = _sorted_out(files, options)
     return tuple(
         LogExperiment(_task(file, results), sum(1 for _ in lines(file, msgspec.Raw)))
@@ -101,11 +101,11 @@ def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperim
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per document; each filter's metrics are scores called metric/filter."""
+    """Read one sample per document; the metrics of each filter are scores named metric/filter."""
     samples, results = _sorted_out(files, options)
     by_task = {_task(file, results): file for file in samples}
     if len(by_task) != len(samples):
-        raise BadInputError(f"{samples[0].name}: two samples files are of the same task")
+        raise BadInputError(f"{samples[0].name}: two samples files of the same task")
     place = ", ".join(file.name for file in samples)
     task = choose_arm([LogExperiment(name, 0) for name in by_task], options.arm, place)
     gathering = Gathering(NAME, by_task[task].name, options)
@@ -122,7 +122,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     own_ids = _has_own_ids(docs)
     if not own_ids and options.id_path is None:
         gathering.by_position = True
-        gathering.note("documents carry no id of their own: doc_id, their position, is used")
+        gathering.note("documents have no ids: doc_id, their position, is used")
     for doc in docs.values():
         _add(gathering, doc, own_ids=own_ids, task_hash=task_hash)
     if results is not None:
@@ -152,8 +152,8 @@ def _sorted_out(
     results = [file for file in files if not _is_samples(file.head)]
     if not samples:
         raise BadInputError(
-            f"{files[0].name if files else NAME}: holds aggregates only; name the samples file "
-            "too (lm-eval writes one with --log_samples)"
+            f"{files[0].name if files else NAME}: contains aggregates only; also name the samples "
+            "file (lm-eval writes one with --log_samples)"
         )
     if not results:
         results = _found_beside(samples[0], options)
@@ -251,7 +251,7 @@ def _prompt(row: _Row) -> object:
 
 
 def _response(row: _Row) -> object:
-    """The bare answer where there is one; log likelihoods, which are logged as text, as numbers."""
+    """Return the bare answer if there is one; log likelihoods become numbers."""
     continued = isinstance(value_at(row.arguments, "gen_args_0.arg_1"), str)
     if not isinstance(row.resps, list):
         return row.resps

@@ -1,6 +1,6 @@
 """MLflow GenAI evaluation: the result data frame as JSON, by records, by columns or by lines.
 
-`mlflow.genai.evaluate` writes no file of its own; this is `result.result_df.to_json(...)`.
+`mlflow.genai.evaluate` writes no file; this is `result.result_df.to_json(...)`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Row(msgspec.Struct):
 
     @property
     def run(self) -> str:
-        """The run that made the row; one data frame may hold several."""
+        """The run of the row; one data frame can contain several."""
         named = (self.trace_metadata or {}).get(_RUN)
         return named if isinstance(named, str) and named else "run"
 
@@ -78,7 +78,7 @@ _Placed = tuple[str, dict[str, object], _Row]
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """A data frame with trace ids and at least one value column."""
+    """Recognise a data frame with trace ids and at least one value column."""
     paths = key_paths(head)
     for prefix in ("", "[]."):
         columns = [path.removeprefix(prefix) for path in paths if path.startswith(prefix)]
@@ -88,13 +88,13 @@ def sniff(head: bytes, _filename: str) -> bool:
 
 
 def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """One arm per run that the rows name as their source."""
+    """Return one arm per source run of the rows."""
     file = only(files, NAME)
     return _arms(_load(file, Gathering(NAME, file.name, options)))
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per trace; feedback columns are scores, expectations the target."""
+    """Read one sample per trace; feedback columns are scores, expectations the target."""
     file = only(files, NAME)
     gathering = Gathering(NAME, file.name, options)
     placed = _load(file, gathering)
@@ -102,12 +102,12 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     mine = [entry for entry in placed if entry[2].run == arm]
     tagged = _has_case_ids(mine)
     if not tagged and options.id_path is None:
-        gathering.note("rows carry no tag case_id: the digest of the request is the id")
+        gathering.note("rows have no tag case_id: the digest of the request is the id")
     seen: Counter[tuple[str, str | None]] = Counter()
     for place, whole, row in mine:
         own = (row.tags or {}).get("case_id") if tagged else _digest_of(row.request)
         item = gathering.chosen_id(place, whole, own)
-        # A request that was asked again is another epoch of the same item.
+        # A repeated request is another epoch of the same item.
         asked = (usable_id(item) or "", _digest_of(row.request))
         seen[asked] += 1
         _add(gathering, place, (item, seen[asked]), whole, row)
@@ -221,7 +221,7 @@ def _number(value: object) -> float | None:
 
 
 def _expectations(whole: Mapping[str, object], row: _Row) -> dict[str, object]:
-    """Columns that say what was wanted, by their assessment or, without one, by their name."""
+    """Return the columns with expected values, by their assessment or else by name."""
     named = {one.assessment_name for one in row.assessments or [] if one.expectation is not None}
     judged = {one.assessment_name for one in row.assessments or [] if one.feedback is not None}
     columns = {
@@ -253,7 +253,7 @@ def _problems(row: _Row) -> dict[str, str]:
 def _compare(
     gathering: Gathering, place: str, scores: Mapping[str, float | None], row: _Row
 ) -> None:
-    """A column beside the assessment it was taken from; assessments may be edited later."""
+    """Compare a column with its assessment, which may have been edited later."""
     for one in row.assessments or []:
         if one.feedback is None or one.valid is False:
             continue

@@ -1,4 +1,4 @@
-"""OpenAI evals: JSON Lines with the run's spec first, an event per line, and a final report."""
+"""OpenAI evals: JSON Lines with the run's spec first, one event per line, and a final report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Line(msgspec.Struct):
 
 
 class _Item(msgspec.Struct):
-    """What the events say of one sample."""
+    """The events of one sample."""
 
     place: str
     given: object = None
@@ -73,17 +73,17 @@ class _Log(msgspec.Struct):
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """The spec of a run as the first line."""
+    """Recognise a first line with the spec of a run."""
     return key_paths(head) >= {"spec", "spec.eval_name", "spec.run_id"}
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """A file is one run."""
+    """Return the only run of a file."""
     return _arms(_load(only(files, NAME)))
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per sample id, with what it was asked, what came back, and its scores."""
+    """Read one sample per sample id, with its prompt, answer and scores."""
     file = only(files, NAME)
     log = _load(file)
     arm = choose_arm(_arms(log), options.arm, file.name)
@@ -145,7 +145,7 @@ def _take(item: _Item, kind: str, data: dict[str, object]) -> None:
 
 
 def _add(gathering: Gathering, name: str, item: _Item) -> None:
-    """Several values of one score are one number: their mean, missing if any of them is."""
+    """Add a sample; several values of one score become their mean, or null if one is missing."""
     scores: dict[str, object] = {}
     for score, values in item.scores.items():
         numbers = [number for number in map(score_number, values) if number is not None]
@@ -175,7 +175,7 @@ def _matched(log: _Log) -> bool:
 
 
 def _check(gathering: Gathering, log: _Log) -> None:
-    """The accuracy of the report is over match events, one per sample in the usual evals."""
+    """Check the reported accuracy, which is over match events, usually one per sample."""
     claimed = score_number((log.report or {}).get("accuracy"))
     events = [value for item in log.items.values() for value in item.scores.get(_MATCH, [])]
     values = [number for number in map(score_number, events) if number is not None]

@@ -38,7 +38,7 @@ _PLAIN: Final[dict[str, type | tuple[type, ...]]] = {
 
 
 class _OddValueError(ValueError):
-    """A value that OTLP does not have."""
+    """A value that OTLP does not allow."""
 
 
 class _Camel(msgspec.Struct, rename="camel", frozen=True):
@@ -50,7 +50,7 @@ class _Attribute(_Camel, frozen=True):
     value: dict[str, object] | None = None
 
 
-# A field that is null has its default value, as in all JSON that stands for protocol buffers.
+# A null field has its default value, as in the JSON form of protocol buffers.
 _Attributes = list[_Attribute] | None
 
 
@@ -88,7 +88,7 @@ class _ResourceSpans(_Camel, frozen=True):
     resource: _Resource | None = None
     scope_spans: list[_Scope] | None = None
     instrumentation_library_spans: list[_Scope] | None = None
-    """What scopes were called until 2022."""
+    """The name of scopes until 2022."""
 
     @property
     def spans(self) -> Iterator[_Span]:
@@ -189,7 +189,7 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Trace
     named = f"span {short_text(span.span_id)}"
     start, end = _nanos(span.start_time_unix_nano), _nanos(span.end_time_unix_nano)
     if start is None or end is None:
-        return Refusal(place, f"{named} has a time that is no number of nanoseconds")
+        return Refusal(place, f"{named} has a time that is not a number of nanoseconds")
     if end < start:
         return Refusal(place, f"{named} ends before it starts")
     try:
@@ -222,7 +222,7 @@ def _neutral(span: _Span, resource: _Resource | None, place: str) -> spans.Trace
 
 
 def _nanos(time: str | int | None) -> int | None:
-    """A moment in nanoseconds since 1970; one that nobody told is the first of all."""
+    """Return a time in nanoseconds since 1970; an unknown time is 0."""
     if isinstance(time, str) and not _WHOLE.fullmatch(time):
         return None
     nanos = int(time or 0)
@@ -230,7 +230,7 @@ def _nanos(time: str | int | None) -> int | None:
 
 
 def _evaluations(span: _Span, attributes: dict[str, object]) -> Iterator[spans.TraceScore]:
-    """Scores as GenAI events, or as OpenInference attributes of the span itself."""
+    """Yield scores from GenAI events, or from OpenInference attributes of the span."""
     for event in span.events or ():
         if event.name == _EVALUATION_EVENT:
             values = _values(event.attributes)
@@ -265,9 +265,9 @@ def _values(attributes: _Attributes) -> dict[str, object]:
 
 
 def _value(value: object, depth: int = 0) -> object:
-    """An OTLP value as plain JSON; an empty one is null, one of no known kind too."""
+    """Return an OTLP value as plain JSON; an empty or unknown one is null."""
     if depth > _MAX_DEPTH:
-        raise _OddValueError("is nested too deeply")
+        raise _OddValueError("nested too deeply")
     if not isinstance(value, dict):
         raise _OddValueError(f"must be an object with one value, got {short_text(value)}")
     for key, found in value.items():
@@ -292,7 +292,7 @@ def _double(found: object) -> object:
 
 
 def _whole(found: object) -> int:
-    """A 64-bit integer, which comes as a text."""
+    """Return a 64-bit integer, which OTLP writes as a text."""
     if isinstance(found, str) and _WHOLE.fullmatch(found):
         found = int(found)
     if isinstance(found, bool) or not isinstance(found, int) or not _SMALLEST <= found <= _LARGEST:

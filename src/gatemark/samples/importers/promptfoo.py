@@ -1,7 +1,7 @@
 """promptfoo evaluations: `.json`, `.jsonl`, `.yaml` and `.csv`, of every version.
 
-Baseline and candidate usually lie in one file as two columns; each column is an arm. Only the
-fields named here are read: the resolved config beside them may hold secrets.
+Baseline and candidate are usually two columns of one file; each column is an arm. Only the fields
+named here are read: the resolved config beside them may contain secrets.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ NAME: Final = "promptfoo"
 
 
 def sniff(head: bytes, filename: str) -> bool:
-    """An evaluation in one of its forms, or one row of it."""
+    """Recognise an evaluation in one of its forms, or one row of it."""
     return is_promptfoo(head, filename)
 
 
 def arms(files: Sequence[ForeignFile], options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """One arm per column, named by its provider, and by its prompt where that is not enough."""
+    """Return one arm per column, named by its provider and, if needed, its prompt."""
     gathering = Gathering(NAME, only(files, NAME).name, options)
     _, placed = _load(only(files, NAME), gathering)
     return _arms(placed, _arm_names(placed))
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """The rows of one column; rows that failed to run are errors, whatever score they carry."""
+    """Read the rows of one column; rows that failed to run are errors, whatever their score."""
     file = only(files, NAME)
     gathering = Gathering(NAME, file.name, options)
     log, placed = _load(file, gathering)
@@ -72,12 +72,12 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
     providers = {_provider(row) for _, _, row in mine}
     if len(providers) > 1:
         listed = ", ".join(sorted(map(repr, providers)))
-        gathering.contradiction(f"column {arm!r} holds rows of several providers: {listed}")
+        gathering.contradiction(f"column {arm!r} has rows of several providers: {listed}")
     for place, raw, row in mine:
         item, epoch = keys[row.test_idx]
         _add(gathering, place, gathering.chosen_id(place, raw, item), epoch, row)
     if log is None:
-        gathering.note("the file holds rows only, and no aggregates to check against")
+        gathering.note("the file has rows only, without aggregates to check against")
     else:
         _check(gathering, log, mine, placed)
         gathering.version = log.version
@@ -129,10 +129,10 @@ def _provider(row: PromptfooRow) -> str:
 def _keys(
     placed: list[PlacedRow], log: PromptfooLog | None, gathering: Gathering
 ) -> dict[int, tuple[str, int]]:
-    """The id and epoch of every test: the case's own id where each has one, else its position.
+    """Return id and epoch of every test: the case's own id if all have one, else the position.
 
-    With ``--repeat`` every repeat is a test of its own in the log. Tests that say the same are
-    epochs of one item: they are not independent.
+    With ``--repeat``, the log has a test for every repeat. Tests with the same content are epochs
+    of one item, because they are not independent.
     """
     cases: dict[int, PromptfooRow] = {}
     for _, _, row in placed:
@@ -150,12 +150,12 @@ def _keys(
         if keys is not None:
             return keys
     gathering.by_position = True
-    gathering.note("tests carry no unique id of their own: testIdx, their position, is used")
+    gathering.note("tests have no unique ids: testIdx, their position, is used")
     return _positions(same, repeat, None if log is None else log.test_count)
 
 
 def _content(row: PromptfooRow) -> object:
-    """What a test asks; the prompt around it is the column's."""
+    """Return the content of a test; the prompt around it belongs to the column."""
     test = row.test_case
     asserted = [(one.type, one.value, one.metric) for one in test.asserted or []]
     return [row.vars if row.vars else test.vars, asserted, test.description, test.metadata]
@@ -164,7 +164,7 @@ def _content(row: PromptfooRow) -> object:
 def _named(
     candidate: Mapping[int, object], same: Mapping[int, tuple[int, int]], repeat: int
 ) -> dict[int, tuple[str, int]] | None:
-    """Ids and epochs by a name, None when a test has none or two different tests share one."""
+    """Return ids and epochs by a name, or None if a name is missing or ambiguous."""
     seen: Counter[str] = Counter()
     contents: dict[str, set[int]] = defaultdict(set)
     keys = {}
@@ -182,7 +182,7 @@ def _named(
 def _positions(
     same: Mapping[int, tuple[int, int]], repeat: int, test_count: int | None
 ) -> dict[int, tuple[str, int]]:
-    """Ids by position; repeats whose variables changed in between are known by their order."""
+    """Return ids by position; repeats with changed variables are matched by their order."""
     told_apart = all(epoch == 1 for _, epoch in same.values())
     if repeat > 1 and told_apart and test_count is not None and len(same) == repeat * test_count:
         order = {index: place for place, index in enumerate(sorted(same))}
@@ -263,7 +263,7 @@ def _check_outcomes(
     claimed: tuple[int | None, int | None, int | None],
     placed: list[PlacedRow],
 ) -> None:
-    """Compare counts; before errors were counted by themselves they were failures."""
+    """Compare counts; versions that do not count errors separately count them as failures."""
     found: dict[str, int] = defaultdict(int)
     for _, _, row in placed:
         outcome = "errors" if not row.ran else "successes" if row.success else "failures"
@@ -276,7 +276,7 @@ def _check_outcomes(
 
 
 def _check_named(name: str, claimed: float, mine: list[PlacedRow]) -> ClaimCheck:
-    """A claimed weighted mean beside the rows' values under their own weights."""
+    """Compare a claimed weighted mean with the rows' values under their own weights."""
     values, weights = [], []
     for _, _, row in mine:
         value = score_number((row.named_scores or {}).get(name))

@@ -1,6 +1,6 @@
 """pydantic-evals reports as JSON: one report, or an array of several.
 
-A case that crashed is not among the cases but in ``failures``; both are rows here.
+A case that crashed is listed in ``failures`` instead of ``cases``; both are rows here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from gatemark.samples.importer import (
 )
 
 NAME: Final = "pydantic-evals"
-_LEFT_OUT: Final = "cases failed or went unscored"
+_LEFT_OUT: Final = "cases failed or were not scored"
 _REPEAT: Final = re.compile(r" \[(\d{1,9})/\d{1,9}\]$")
 
 
@@ -82,7 +82,7 @@ class _Report(msgspec.Struct):
 
 
 def sniff(head: bytes, _filename: str) -> bool:
-    """A report with cases or failures of the tool's shape."""
+    """Recognise a report with cases or failures."""
     paths = {path.removeprefix("[].") for path in key_paths(head)}
     if "cases" not in paths:
         return False
@@ -91,12 +91,12 @@ def sniff(head: bytes, _filename: str) -> bool:
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """One arm per report, named as the experiment is."""
+    """Return one arm per report, named after the experiment."""
     return _arms(_load(only(files, NAME)))
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """Every case and every failure; assertions are 1 or 0, labels are tags."""
+    """Read every case and every failure; assertions become 1 or 0, labels become tags."""
     file = only(files, NAME)
     reports = _load(file)
     arm = choose_arm(_arms(reports), options.arm, file.name)
@@ -114,7 +114,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
         else:
             _add_failure(gathering, place, raw, failure)
     _check(gathering, report, values)
-    gathering.note("the file holds neither a time nor versions: lineage is incomplete")
+    gathering.note("the file has neither a time nor versions: lineage is incomplete")
     gathering.lineage |= {
         "experiment": report.name,
         "dataset": report.dataset_name or "",
@@ -139,7 +139,7 @@ def _arms(reports: list[_Report]) -> tuple[LogExperiment, ...]:
 
 
 def _key(name: str, source: str | None) -> tuple[str, int]:
-    """A repeated case is called `name [2/3]` and says which case it repeats."""
+    """Return id and epoch; a repeated case is named `name [2/3]` and names its source."""
     numbered = _REPEAT.search(name)
     if source is None or numbered is None:
         return name, 1
@@ -208,7 +208,7 @@ def _add_failure(gathering: Gathering, place: str, raw: msgspec.Raw, failure: _F
 
 
 def _check(gathering: Gathering, report: _Report, values: dict[str, list[float]]) -> None:
-    """The averages the tool shows are over finished cases; a dump may or may not hold them."""
+    """Check the tool's averages, which are over finished cases and may be missing."""
     all_count = len(report.cases) + len(report.failures)
     claimed: dict[str, object] = {}
     for kind in ("scores", "assertions"):

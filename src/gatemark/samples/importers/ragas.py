@@ -46,7 +46,7 @@ _WORDS: Final = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def sniff(head: bytes, filename: str) -> bool:
-    """A table with the columns of a single turn and at least one metric."""
+    """Recognise a table with the columns of a single turn and at least one metric."""
     paths = key_paths(head)
     for names in (
         set(header_of(head, filename)) if filename.endswith((".csv", ".tsv")) else set(),
@@ -61,18 +61,18 @@ def sniff(head: bytes, filename: str) -> bool:
 
 
 def arms(files: Sequence[ForeignFile], _options: ReadOptions) -> tuple[LogExperiment, ...]:
-    """A table is one run."""
+    """Return the only run of a table."""
     return (LogExperiment("run", len(read_table(only(files, NAME)).rows)),)
 
 
 def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
-    """One sample per row; a metric without a number is null."""
+    """Read one sample per row; a metric without a number is null."""
     file = only(files, NAME)
     table = read_table(file)
     choose_arm((LogExperiment("run", len(table.rows)),), options.arm, file.name)
     gathering = Gathering(NAME, file.name, options)
     if not set(table.columns) & {*_INPUTS, *_OUTPUTS}:
-        raise BadInputError(f"{file.name}: has neither user_input nor response, so it is no result")
+        raise BadInputError(f"{file.name}: not a Ragas result: no user_input or response column")
     metrics = _metrics(table.columns)
     rows = []
     for place, row in table.rows:
@@ -96,7 +96,7 @@ def read(files: Sequence[ForeignFile], options: ReadOptions) -> Imported:
             if unscored
             else None,
         )
-    gathering.note("the table holds neither a time nor a Ragas version: lineage is incomplete")
+    gathering.note("the table has neither a time nor a Ragas version: lineage is incomplete")
     return gathering.finish(arm="run", headline=gathering.only_score())
 
 
@@ -113,13 +113,13 @@ def _keys(
         if name in table.columns and None not in own and len(set(own)) == len(own):
             return [(text or "", 1) for text in own]
     gathering.by_position = True
-    gathering.note("rows carry no id of their own: their position is used")
+    gathering.note("rows have no ids: their position is used")
     same = repeats_of({n: [_given(row), _first(row, _TARGETS)] for n, row in enumerate(rows)})
     return [(str(same[n][0]), same[n][1]) for n in range(len(rows))]
 
 
 def _given(row: dict[str, object]) -> object:
-    """The question; what was retrieved for it is part of the answer and may change."""
+    """Return the question; retrieved passages belong to the answer and may change."""
     return _first(row, _INPUTS)
 
 
@@ -128,7 +128,7 @@ def _first(row: dict[str, object], names: Sequence[str]) -> object:
 
 
 def _number(value: object) -> object:
-    """A cell as a score: text in CSV, a number or null in JSON."""
+    """Return a cell as a score: text in CSV, a number or null in JSON."""
     if not isinstance(value, str):
         return value
     text = value.strip().lower()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from gatemark.accounts.journey import Identity
-from gatemark.attribution.routing_notes import noted_route
 from gatemark.core.errors import UnknownNameError
 from gatemark.drift.policy_file import drift_policy
 from gatemark.drift.view import drift_view
@@ -67,7 +66,6 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
         "tag": tag,
         "history": history,
         "picture": timeline(history.segments, history.at),
-        "route": noted_route(workspace, asset, environment),
         "canary": canary,
         "ramp": None if canary is None else ramp(canary.stage, is_watch=canary.is_watch),
         "offered": offered,

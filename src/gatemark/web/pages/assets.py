@@ -7,6 +7,7 @@ from typing import Annotated, get_args
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 
+from gatemark.attribution.routing_notes import noted_route
 from gatemark.core.errors import UnknownNameError, UsageError
 from gatemark.core.result import AssetKind
 from gatemark.drift.views.page import drift_context
@@ -36,7 +37,9 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     )
     drift = site.kept("drift", asset, lambda: _drift(site, asset))
     packs = site.board.packs() if "pack_owner" in identity.roles else ()
-    more = {"drift": drift, "roles": set(identity.roles), "packs": packs}
+    # A note is accepted without a change of the asset, so that the route is not kept.
+    found = noted_route(site.workspace, asset, environment)
+    more = {"drift": drift, "roles": set(identity.roles), "packs": packs, "route": found}
     return page(request, "asset.html", identity, {**context, **more})
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import math
 import random
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from gatemark.core.errors import BadInputError, IncomparableError, UsageError
 from gatemark.exams.overhead.run import write_run
+from gatemark.exams.overhead.targets.checks import name_windows
 from gatemark.exams.overhead.targets.loading import build_target
+from gatemark.exams.overhead.targets.memory import ProcessPeak
 from gatemark.exams.overhead.targets.port import (
     AccuracyCounts,
     EvidenceWindow,
@@ -24,8 +28,8 @@ from gatemark.exams.overhead.targets.port import (
 )
 from gatemark.exams.overhead.targets.runner import (
     ORDER,
+    Reloading,
     largest_repeat_shift,
-    name_windows,
     run_arms,
 )
 
@@ -92,7 +96,8 @@ def test_the_order_is_bare_guarded_guarded_bare() -> None:
     )
     assert ORDER == ("bare", "guarded", "guarded", "bare")
     assert tuple(one.arm for one in found.passes) == ORDER
-    assert seen == [(done, 20) for done in range(1, 21)]
+    # Four passes, and four times each window while the arms take turns.
+    assert seen == [(done, 40) for done in range(1, 41)]
     assert [round(ms, 6) for ms in found.passes[0].latency_ms] == [2.0] * 5
 
 
@@ -164,15 +169,166 @@ def test_names_of_windows_follow_content_place_and_plan() -> None:
     assert len({window.content_hash for window in found}) == 1
 
 
-def test_memory_of_the_guards_is_seen() -> None:
-    class Hungry(Toy):
-        def evaluate(self, window: EvidenceWindow) -> Loss:
-            kept = bytes(4_000_000 if self.weight > 1 else 1_000_000)
-            return Loss(3, 1.0 + len(kept) % 7)
+class Hungry(Toy):
+    """Needs 60 MB for a window, and 120 MB more with its guards."""
 
-    memory = run(Hungry()).memory
-    assert 1_000_000 <= memory["bare"] < 1_500_000
-    assert 4_000_000 <= memory["guarded"] < 4_500_000
+    def evaluate(self, window: EvidenceWindow) -> Loss:
+        # Written, because pages that were never written need no memory.
+        kept = bytearray(b"x" * (90_000_000 if self.weight > 1 else 30_000_000))
+        return Loss(3, 1.0 + len(kept) % 7)
+
+
+def test_the_peak_of_the_process_shows_what_the_guards_need() -> None:
+    if reason := ProcessPeak().reset():
+        pytest.skip(reason)
+    memory = run(Hungry(1)).memory
+    bare, guarded = memory["bare"], memory["guarded"]
+    assert (bare.source, guarded.source) == ("process", "process")
+    assert isinstance(bare.peak, int)
+    assert isinstance(guarded.peak, int)
+    assert (bare.rss, guarded.rss) == (bare.peak, guarded.peak)
+    assert 80_000_000 < guarded.peak - bare.peak < 160_000_000
+
+
+def test_where_the_peak_cannot_be_reset_pythons_allocator_is_read(tmp_path: Path) -> None:
+    found = run_arms(Hungry(1), SEEDS, clock=ticking(), meter=ProcessPeak(tmp_path / "no"))
+    memory = found.memory
+    assert (memory["bare"].source, memory["guarded"].source) == ("python", "python")
+    assert 60_000_000 <= cast("int", memory["bare"].peak) < 61_000_000
+    assert 180_000_000 <= cast("int", memory["guarded"].peak) < 181_000_000
+    assert "cannot reset the peak memory of a process (No such" in str(memory["bare"].rss)
+    write_run(found, tmp_path / "run")
+    costs = json.loads((tmp_path / "run" / "costs.json").read_text())["arms"]["bare"]
+    assert (costs["memory_source"], costs["peak_rss_bytes"]) == ("python", None)
+    assert costs["rss_reason"] == memory["bare"].rss
+
+
+def test_the_memory_of_a_device_goes_before_that_of_the_process() -> None:
+    class OnDevice(Toy):
+        def start_memory(self) -> None:
+            self.calls.append("start")
+
+        def peak_memory(self) -> int:
+            return int(1_000 * self.weight)
+
+    memory = run(OnDevice()).memory
+    assert (memory["bare"].peak, memory["guarded"].peak) == (1_000, 2_000)
+    assert memory["guarded"].source == "device"
+    assert memory["guarded"].rss != 2_000
+
+
+def test_a_status_file_without_the_peak_is_a_reason(tmp_path: Path) -> None:
+    meter = ProcessPeak(tmp_path)
+    assert meter.reset() is None
+    assert "does not report" in str(meter.read())
+    for text, found in (("VmHWM:\t 12 kB\n", 12_288), ("VmHWM:\t 12\n", None)):
+        (tmp_path / "status").write_text(text)
+        assert meter.read() == found or (found is None and "no VmHWM" in str(meter.read()))
+
+
+def test_a_target_can_be_built_again_for_each_pass() -> None:
+    alive: list[int] = []
+
+    class Fresh(Toy):
+        """Has no snapshot: what its guards did goes with it."""
+
+        snapshot = restore = property()  # type: ignore[assignment]
+
+    def build() -> Any:
+        gc.collect()
+        alive.append(sum(reference() is not None for reference in references))
+        found = Fresh()
+        references.append(weakref.ref(found))
+        return found
+
+    references: list[Any] = []
+    found = run_arms(Reloading(build), SEEDS, clock=ticking())
+    kept = run(Toy())
+    assert [one.outcomes for one in found.passes] == [one.outcomes for one in kept.passes]
+    assert {one.before for one in found.passes} == {"weight 1.0"}
+    assert len(references) >= len(ORDER)
+    assert set(alive) == {0}, "an old target was still in memory when the next was built"
+    assert "building the target again is slow" in str(found.timing)
+
+
+def test_a_target_that_is_built_again_must_come_out_the_same() -> None:
+    weights = iter([1.0, 1.5])
+
+    def other_weights() -> Any:
+        found = Toy()
+        found.weight = next(weights)
+        return found
+
+    with pytest.raises(IncomparableError, match="building the target again around warming up"):
+        run_arms(Reloading(other_weights), SEEDS, clock=ticking())
+    counts = iter([5, 6])
+    with pytest.raises(IncomparableError, match="other windows after it was built again"):
+        run_arms(Reloading(lambda: Toy(next(counts))), SEEDS, clock=ticking())
+
+
+class InBatches(Toy):
+    """Evaluates windows together, which takes as long as one of them."""
+
+    def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Any:
+        self.calls.append(f"batch of {len(windows)}")
+        return [self.evaluate(window) for window in windows]
+
+
+def test_windows_are_evaluated_in_batches_and_share_their_time() -> None:
+    target = InBatches()
+    found = run_arms(target, SEEDS, clock=ticking(), batch_size=2)
+    assert [one.outcomes for one in found.passes] == [one.outcomes for one in run(Toy()).passes]
+    assert {"batch of 2", "batch of 1"} <= set(target.calls)
+    assert [round(ms, 6) for ms in found.passes[0].latency_ms] == [1.0] * 4 + [2.0]
+    assert not isinstance(found.timing, str)
+    assert [group.windows for group in found.timing] == [2, 2, 1]
+
+
+def test_batches_need_a_target_that_takes_them() -> None:
+    with pytest.raises(BadInputError, match=r"batch_size 2 needs evaluate_batch\(windows\)"):
+        run_arms(Toy(), SEEDS, clock=ticking(), batch_size=2)
+    for answer in ([Loss(3, 1.0)], None):
+        target = type("Short", (Toy,), {"evaluate_batch": lambda self, windows, a=answer: a})()
+        with pytest.raises(BadInputError, match="must give a list of 2 outcomes"):
+            run_arms(target, SEEDS, clock=ticking(), batch_size=2)
+
+
+def test_each_guard_alone_is_timed_where_the_target_can_switch_on_one() -> None:
+    class Chain(Toy):
+        guards = ("slow", "harmful")
+        now = 0.0
+
+        def toggle(self, *, guarded: bool) -> None:
+            self.on = self.guards if guarded else ()
+
+        def toggle_one(self, guard: str) -> None:
+            self.on = (guard,)
+
+        def evaluate(self, window: EvidenceWindow) -> Loss:
+            on = getattr(self, "on", ())
+            self.now += 0.003 if "slow" in on else 0.002
+            return Loss(3, 1.0 + 0.25 * ("harmful" in on))
+
+    target = Chain()
+    slow, harmful = run_arms(target, SEEDS, clock=lambda: target.now).guard_runs
+    assert (slow.name, harmful.name) == ("slow", "harmful")
+    assert slow.alone_ms / slow.bare_ms == pytest.approx(1.5)
+    assert harmful.alone_ms / harmful.bare_ms == pytest.approx(1.0)
+    assert (slow.shift, harmful.shift) == (0.0, pytest.approx(0.25))
+    assert run(Toy()).guard_runs == ()
+
+
+def test_every_install_of_the_guards_is_timed() -> None:
+    class Slow(Toy):
+        now = 0.0
+
+        def toggle(self, *, guarded: bool) -> None:
+            super().toggle(guarded=guarded)
+            self.now += (0.5 if len(self.calls) < 8 else 0.25) * guarded
+
+    target = Slow()
+    found = run_arms(target, SEEDS, clock=lambda: target.now)
+    assert found.installs_ms == (500.0, 250.0, 250.0)
 
 
 @pytest.mark.parametrize(
@@ -456,3 +612,23 @@ def test_what_a_builder_returns_must_be_a_target(tmp_path: Path) -> None:
     (tmp_path / "needy_target.py").write_text("import a_package_nobody_has\n")
     with pytest.raises(UsageError, match="a_package_nobody_has"):
         build_target({"python": "needy_target:build"}, {}, SEEDS, tmp_path)
+
+
+def test_reload_and_batches_are_set_in_the_configuration(own: Run, tmp_path: Path) -> None:
+    config = "target: {python: 'own_target:build'}\noptions: {cost: 0.001}\n"
+    batches = own(f"{config}batch_size: 4\n")
+    assert (batches.code, batches.out) == (2, "")
+    assert "batch_size 4 needs evaluate_batch(windows), which Own does not have" in batches.err
+    assert "Expected `int` >= 1" in own(f"{config}batch_size: 0\n").err
+    kept, again = own(f"{config}out: kept\n"), own(f"{config}reload: true\nout: again\n")
+    assert (kept.code, again.code) == (0, 0), again.err
+    for name in ("bare.jsonl", "guarded.jsonl", "noise.jsonl", "repeat.jsonl"):
+        assert (tmp_path / "kept" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+    (tmp_path / "bare_target.py").write_text(
+        "import own_target\n\n"
+        "class Bare(own_target.Own):\n    snapshot = restore = property()\n\n"
+        "def build(options, seeds):\n    return Bare(**options)\n"
+    )
+    config = config.replace("own_target", "bare_target")
+    assert "set 'reload: true'" in own(config).err
+    assert own(f"{config}reload: true\n").code == 0

@@ -175,7 +175,11 @@ def _without_folder(summary: Mapping[str, Any], out: Path) -> dict[str, Any]:
 
 def _caveats(asked: DryRuns) -> list[str]:
     found = []
-    if not asked.fixtures.pinned:
+    if asked.fixtures.is_shadow:
+        found.append("inputs are real ones of a shadow: nothing shows which of them were left out")
+        if asked.repeated:
+            found.append(f"{asked.repeated} lines repeat an input, which counts once")
+    elif not asked.fixtures.pinned:
         found.append("fixtures are not pinned by a manifest: one that is gone is not missed")
     silent = [lane for lane in asked.fixtures.lanes if lane not in asked.card.targets]
     if silent:

@@ -70,7 +70,8 @@ class LaneSetting(msgspec.Struct, frozen=True):
     """What is the same for every record of a lane in a run.
 
     ``expected_fallbacks`` are those the user announced; ``npu_in_sight`` says whether this machine
-    has a busy counter at all. ``slo_ms`` is what the lane promised to stay under.
+    has a busy counter at all. ``slo_ms`` is what the lane promised to stay under. ``is_shadow``
+    says that inputs are real ones.
     """
 
     run_id: str
@@ -83,6 +84,7 @@ class LaneSetting(msgspec.Struct, frozen=True):
     npu_in_sight: bool
     slo_ms: float | None = None
     expected_fallbacks: frozenset[FallbackKind] = frozenset()
+    is_shadow: bool = False
 
 
 class CallObservation(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from gatemark.evidence.source import Limits, inspect_source
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.fixtures.files import open_fixtures
 from gatemark.exams.advisory.fixtures.fixture import Fixture
+from gatemark.exams.advisory.fixtures.shadow import open_inputs
 
 SAMPLE_SCHEMA = "gatemark.sample/1"
 EXPECTED = "fixture_expected"
@@ -51,9 +52,15 @@ class ReviewQueue(msgspec.Struct, frozen=True):
         )
 
 
-def review_queue(paths: Sequence[str], fixtures: str, *, with_decided: bool = False) -> ReviewQueue:
-    """The inputs of decision files whose records ask for a person, each input once."""
-    known = {fixture.fixture_id: fixture for fixture in open_fixtures(fixtures).fixtures}
+def review_queue(
+    paths: Sequence[str], fixtures: str, *, is_shadow: bool = False, with_decided: bool = False
+) -> ReviewQueue:
+    """The inputs of decision files whose records ask for a person, each input once.
+
+    ``fixtures`` are those of the run, or with ``is_shadow`` its real inputs.
+    """
+    opened = open_inputs(fixtures).fixtures if is_shadow else open_fixtures(fixtures)
+    known = {fixture.fixture_id: fixture for fixture in opened.fixtures}
     asked: dict[str, int] = {}
     decided: set[str] = set()
     for place, record in _records(paths):

@@ -32,10 +32,16 @@ from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_othe
 from gatemark.exams.advisory.dry_run.leaks import OTHER, Leak
 from gatemark.exams.advisory.dry_run.question import DEFAULT_COUNTER, CallObservation, LaneSetting
 from gatemark.exams.advisory.dry_run.reply import Advice, Conduct, NoAdvice, read_reply, withhold
-from gatemark.exams.advisory.dry_run.services import MAX_REPLY_BYTES, ServiceSpec, parse_services
+from gatemark.exams.advisory.dry_run.services import (
+    MAX_REPLY_BYTES,
+    ServiceSpec,
+    own_names,
+    parse_services,
+)
 from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
 from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
+from gatemark.exams.advisory.fixtures.shadow import open_inputs
 from gatemark.exams.advisory.journey import KIND, read_advisory_policy
 from gatemark.exams.advisory.policy import Taxonomy, lane_name
 from gatemark.targets.port import Target
@@ -129,7 +135,11 @@ OnProgress = Callable[[int, int], None]
 
 
 class AdvisoryChoices(msgspec.Struct, frozen=True):
-    """How a user wants a dry run. Without ``runs`` there are three, or one of a recording."""
+    """How a user wants a dry run.
+
+    Without ``runs`` there are three; one of a recording, and of a shadow, whose ``fixtures`` are
+    real inputs.
+    """
 
     services: tuple[str, ...]
     fixtures: str = BUILTIN
@@ -141,6 +151,7 @@ class AdvisoryChoices(msgspec.Struct, frozen=True):
     timeout_s: float = 10.0
     jobs: int = 1
     expected_fallbacks: frozenset[FallbackKind] = frozenset()
+    is_shadow: bool = False
 
     def __post_init__(self) -> None:
         if self.mode == "offline_fixture" and self.runs not in (None, 1):
@@ -149,7 +160,8 @@ class AdvisoryChoices(msgspec.Struct, frozen=True):
     @property
     def run_count(self) -> int:
         """How often every fixture is asked about."""
-        return self.runs or (1 if self.mode == "offline_fixture" else DEFAULT_RUNS)
+        is_once = self.is_shadow or self.mode == "offline_fixture"
+        return self.runs or (1 if is_once else DEFAULT_RUNS)
 
 
 class DryRun(msgspec.Struct, frozen=True):
@@ -167,6 +179,7 @@ class _Plan(msgspec.Struct, frozen=True):
     labels: Labels
     services: Mapping[str, ServiceSpec]
     recordings: Mapping[str, Recording]
+    repeated: int
 
 
 class DryRuns(msgspec.Struct, frozen=True):
@@ -175,6 +188,7 @@ class DryRuns(msgspec.Struct, frozen=True):
     card: RunCard
     fixtures: FixtureSet
     runs: tuple[DryRun, ...]
+    repeated: int = 0
 
 
 def run_advisory(
@@ -193,12 +207,12 @@ def run_advisory(
     card = card_of(
         (plan.fixtures.name, plan.fixtures.digest, plan.fixtures.pinned),
         choices.mode,
-        {lane: (spec.spelled, spec.endpoint) for lane, spec in plan.services.items()},
+        {lane: (spec.named, spec.endpoint) for lane, spec in plan.services.items()},
     )
     if out is not None:
         refuse_other_runs(out, card)
     runs = asyncio.run(_all_runs(workspace, choices, plan, random_bytes, on_progress))
-    return DryRuns(card, plan.fixtures, runs)
+    return DryRuns(card, plan.fixtures, runs, plan.repeated)
 
 
 def advisory_policy(path: str | None) -> Any:
@@ -210,19 +224,26 @@ def advisory_policy(path: str | None) -> Any:
 
 def _open(choices: AdvisoryChoices) -> _Plan:
     policy = advisory_policy(choices.policy)
+    names = own_names(choices.services)
 
     def taxonomy_of(input_class: str) -> Taxonomy:
-        known: Taxonomy = policy.taxonomy(lane_name(input_class, service_name(input_class)))
+        service = names.get(input_class) or service_name(input_class)
+        known: Taxonomy = policy.taxonomy(lane_name(input_class, service))
         return known
 
-    fixtures = open_fixtures(choices.fixtures, taxonomy_of)
     labels: Labels = {}
+    repeated = 0
+    if choices.is_shadow:
+        inputs = open_inputs(choices.fixtures, taxonomy_of)
+        fixtures, labels, repeated = inputs.fixtures, inputs.labels, inputs.repeated
+    else:
+        fixtures = open_fixtures(choices.fixtures, taxonomy_of)
     if choices.labels is not None:
-        labels = read_labels(choices.labels, fixtures.fixtures, taxonomy_of)
+        labels = {**labels, **read_labels(choices.labels, fixtures.fixtures, taxonomy_of)}
     services = parse_services(choices.services, fixtures.lanes, choices.mode, jobs=choices.jobs)
     files = {spec.recording for spec in services.values() if spec.recording is not None}
     recordings = {path: read_recording(path, taxonomy_of) for path in files}
-    return _Plan(policy, fixtures, labels, services, recordings)
+    return _Plan(policy, fixtures, labels, services, recordings, repeated)
 
 
 async def _all_runs(
@@ -272,11 +293,12 @@ def _questions(
     npu_in_sight = Path(choices.busy_counter).exists()
     settings = {}
     for lane, spec in plan.services.items():
-        name = lane_name(lane, service_name(lane))
+        service = spec.name or service_name(lane)
+        name = lane_name(lane, service)
         settings[lane] = LaneSetting(
             run_id=run_id,
             fixture_set=plan.fixtures.name,
-            service=service_name(lane),
+            service=service,
             endpoint=spec.endpoint,
             mode=choices.mode,
             taxonomy=plan.policy.taxonomy(name),
@@ -284,6 +306,7 @@ def _questions(
             npu_in_sight=npu_in_sight,
             slo_ms=plan.policy.bounds(name).p95_total_ms_max,
             expected_fallbacks=choices.expected_fallbacks,
+            is_shadow=plan.fixtures.is_shadow,
         )
 
     def fresh() -> str:

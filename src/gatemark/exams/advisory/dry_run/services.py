@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import shlex
 import subprocess
@@ -101,6 +102,7 @@ def _same_code() -> dict[str, str]:
 
 
 EVERY_LANE: Final = "all"
+_SERVICE_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 ADVISE_PATH: Final = "/v1/advise"
 MAX_REPLY_BYTES: Final = 256 * 1024
 HOSTED: Final = "gateway"
@@ -116,13 +118,20 @@ Build = Callable[[], Target]
 class ServiceSpec(msgspec.Struct, frozen=True):
     """One service: how it was spelled, how records name its endpoint, and how to open it.
 
-    ``recording`` is the file of earlier decisions that stands in for a live service.
+    ``recording`` is the file of earlier decisions that stands in for a live service. ``name`` is
+    the user's own name of the service, where there is one.
     """
 
     spelled: str
     endpoint: str
     open: Build | None = None
     recording: str | None = None
+    name: str | None = None
+
+    @property
+    def named(self) -> str:
+        """How it was spelled, with its own name."""
+        return self.spelled if self.name is None else f"{self.name}={self.spelled}"
 
 
 def parse_services(
@@ -130,8 +139,10 @@ def parse_services(
 ) -> dict[str, ServiceSpec]:
     """The service of each lane; ``all`` serves the lanes that have none of their own."""
     found: dict[str, str] = {}
+    names = own_names(texts)
     for text in texts:
-        lane, equals, target = text.partition("=")
+        place, equals, target = text.partition("=")
+        lane = place.partition("/")[0]
         if not equals or not target:
             raise UsageError(f"service must look like LANE=TARGET, got {text!r}")
         if lane != EVERY_LANE and lane not in lanes:
@@ -148,10 +159,27 @@ def parse_services(
         if target:
             if target not in specs:
                 specs[target] = _service(target, jobs)
-            chosen[lane] = specs[target]
+            name = names.get(lane if lane in found else EVERY_LANE)
+            chosen[lane] = msgspec.structs.replace(specs[target], name=name)
     for spec in specs.values():
         _refuse_wrong_mode(spec, mode)
     return chosen
+
+
+def own_names(texts: Sequence[str]) -> dict[str, str]:
+    """The names that users give their services: ``LANE/NAME=TARGET``."""
+    found: dict[str, str] = {}
+    for text in texts:
+        lane, slash, name = text.partition("=")[0].partition("/")
+        if not slash:
+            continue
+        if not _SERVICE_NAME.fullmatch(name):
+            raise UsageError(
+                f"a service name must have letters, digits, '_' and '-' only, at most 64, and "
+                f"begin with a letter; got {name!r}"
+            )
+        found[lane] = name
+    return found
 
 
 def _refuse_wrong_mode(spec: ServiceSpec, mode: Mode) -> None:

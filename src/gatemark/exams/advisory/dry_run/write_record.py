@@ -45,6 +45,7 @@ from gatemark.exams.advisory.dry_run.reply import (
     Conduct,
     NoAdvice,
 )
+from gatemark.exams.advisory.fixtures.fixture import Fixture
 from gatemark.exams.advisory.fixtures.references import Given
 from gatemark.exams.advisory.policy import (
     Category,
@@ -227,7 +228,7 @@ def record_of(
             retention="local_audit",
             contains_private_payload=False,
         ),
-        notes=_notes(asked, answer, proof_note, seen),
+        notes=_notes(asked.fixture if not setting.is_shadow else None, answer, proof_note, seen),
     )
 
 
@@ -238,13 +239,20 @@ def _source(asked: DryRunQuestion, setting: LaneSetting) -> InputSource:
             kind="service_health_probe", privacy_class="non_private", artifact_ref=setting.run_id
         )
     return InputSource(
-        kind=_KIND_OF_REFERENCE.get(asked.reference.source, "fixture"),
+        kind=_kind_of_source(asked.reference, setting),
         privacy_class=fixture.privacy_class,
         fixture_id=fixture.fixture_id,
         fixture_set=setting.fixture_set,
         artifact_ref=setting.run_id,
         content_hash=fixture.content_hash,
     )
+
+
+def _kind_of_source(given: Given, setting: LaneSetting) -> SourceKind:
+    """Where an input is from. What people decided in a shadow is a review of real work."""
+    if setting.is_shadow:
+        return "atlas_shadow" if given.source == "atlas_shadow" else "human_review"
+    return _KIND_OF_REFERENCE.get(given.source, "fixture")
 
 
 def _model(advice: Advice | None) -> str | None:
@@ -349,12 +357,12 @@ def _can_be(told_ms: float | None, seen: CallObservation) -> bool:
 
 
 def _notes(
-    asked: DryRunQuestion, answer: Advice | NoAdvice, proof_note: str, seen: CallObservation
+    fixture: Fixture | None, answer: Advice | NoAdvice, proof_note: str, seen: CallObservation
 ) -> tuple[str, ...]:
     """Short codes that have no field of their own."""
     found = []
-    if asked.fixture is not None:
-        found.append(f"case:{asked.fixture.kind}")
+    if fixture is not None:
+        found.append(f"case:{fixture.kind}")
     found.append(f"proof:{proof_note}")
     if isinstance(answer, Advice):
         if answer.model_digest is not None:

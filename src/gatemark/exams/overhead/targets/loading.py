@@ -37,14 +37,20 @@ EXAMPLES: Final[Mapping[str, str]] = {"numpy_lm": "gatemark.exams.overhead.targe
 _REFERENCE: Final = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*)", re.ASCII)
 _MEMBERS: Final = (
     *("kind", "device", "seq_len", "stride", "guards"),
-    *("windows", "snapshot", "restore", "fingerprint", "toggle", "evaluate"),
+    *("windows", "fingerprint", "toggle", "evaluate"),
 )
+_TO_RESTORE: Final = ("snapshot", "restore")
 
 Builder = Callable[[Mapping[str, object], PassSeeds], OverheadTarget]
 
 
 def build_target(
-    spec: Mapping[str, str], options: Mapping[str, object], seeds: PassSeeds, folder: Path
+    spec: Mapping[str, str],
+    options: Mapping[str, object],
+    seeds: PassSeeds,
+    folder: Path,
+    *,
+    needs_restore: bool = True,
 ) -> OverheadTarget:
     """Build the target of ``{"example": NAME}`` or ``{"python": "module:function"}``.
 
@@ -63,11 +69,15 @@ def build_target(
         builder = _load(reference)
         with target_code(f"{reference}(options, seeds)"):
             target = builder(options, seeds)
-    missing = [name for name in _MEMBERS if not hasattr(target, name)]
+    needed = (*_MEMBERS, *_TO_RESTORE) if needs_restore else _MEMBERS
+    missing = [name for name in needed if not hasattr(target, name)]
     if missing:
+        hint = ""
+        if set(missing) <= set(_TO_RESTORE):
+            hint = "; to have the target built again for each pass, set 'reload: true'"
         raise BadInputError(
             f"overhead target: {reference} must return a target, got {type(target).__name__} "
-            f"without {', '.join(missing)}"
+            f"without {', '.join(missing)}{hint}"
         )
     return target
 

@@ -171,7 +171,7 @@ class NumpyLm:
         self._weights = weights
         self._windows = windows
         self._settings = guards
-        self._guarded = False
+        self._active = GuardSettings()
         self._trained_norm = float(np.linalg.norm(weights["out"], 2))
         spreads = [float(self._hidden(row).std()) for row in windows[:16]]
         self._calibrated = float(np.median(spreads))
@@ -183,7 +183,7 @@ class NumpyLm:
         return {name: array.copy() for name, array in self._weights.items()}
 
     def restore(self, snapshot: Weights) -> None:
-        self._guarded = False
+        self._active = GuardSettings()
         self._weights = {name: array.copy() for name, array in snapshot.items()}
 
     def fingerprint(self) -> str:
@@ -194,16 +194,22 @@ class NumpyLm:
         return DIGEST_PREFIX + found.hexdigest()
 
     def toggle(self, *, guarded: bool) -> None:
-        self._guarded = guarded
-        share = self._settings.spectral_cap
-        if guarded and share is not None:
+        self._switch_on(self._settings if guarded else GuardSettings())
+
+    def toggle_one(self, guard: str) -> None:
+        self._switch_on(GuardSettings(**{guard: getattr(self._settings, guard)}))
+
+    def _switch_on(self, active: GuardSettings) -> None:
+        self._active = active
+        share = active.spectral_cap
+        if share is not None:
             self._weights["out"] = capped(self._weights["out"], share * self._trained_norm)
 
     def evaluate(self, window: EvidenceWindow) -> Loss:
         row: Tokens = window.data
         hidden = self._hidden(row)
-        if self._guarded and self._settings.variance is not None:
-            hidden = steadied(hidden, self._calibrated, self._settings.variance)
+        if self._active.variance is not None:
+            hidden = steadied(hidden, self._calibrated, self._active.variance)
         logits = hidden @ self._weights["out"] + self._weights["out_bias"]
         losses = _losses(logits, row[CONTEXT:])
         return Loss(tokens=losses.size, loss=float(losses.mean()))
@@ -211,8 +217,8 @@ class NumpyLm:
     def _hidden(self, row: Tokens) -> Floats:
         before = self._weights["embed"][_contexts(row)].reshape(-1, CONTEXT * EMBEDDED)
         active = before @ self._weights["hidden"] + self._weights["hidden_bias"]
-        if self._guarded and self._settings.clip is not None:
-            active = clipped(active, self._settings.clip)
+        if self._active.clip is not None:
+            active = clipped(active, self._active.clip)
         return np.tanh(active)
 
 

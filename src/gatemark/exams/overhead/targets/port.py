@@ -92,3 +92,19 @@ class MemoryMeter(Protocol):
 
     def peak_memory(self) -> int | str:
         """Return the peak in bytes, or the reason why it is unknown."""
+
+
+@runtime_checkable
+class Batched(Protocol):
+    """A target that can evaluate several windows at once; used when ``batch_size`` is set."""
+
+    def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss | AccuracyCounts]:
+        """Evaluate windows together; return one outcome for each, in their order."""
+
+
+@runtime_checkable
+class SingleGuards(Protocol):
+    """A target that can switch on one guard of its chain, to find the one that costs most."""
+
+    def toggle_one(self, guard: str) -> None:
+        """Switch on this guard alone; the guards are off when this is called."""

@@ -4,139 +4,111 @@
 its hash. (3) Evaluate all windows four times: bare, guarded, guarded, bare. The first pass runs
 before any guard is touched, so that a guard which never comes off shows in the last pass. Restore
 the state and compare its hash before and after each pass, and seed every random generator before
-it. (4) Measure memory in short passes of their own, because tracing memory costs time.
+it. (4) Measure memory where the passes could not. (5) Time the arms side by side, and each guard
+alone where the target can switch on one.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import statistics
 import sys
 import tracemalloc
-from collections.abc import Callable, Sequence
-from numbers import Integral, Real
-from typing import Final, TypeGuard, get_args
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
 
-from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import BadInputError, IncomparableError
 from gatemark.core.progress import Progress
-from gatemark.exams.overhead.records import MAX_COUNT, MetricKind
+from gatemark.exams.overhead.records import MemorySource
+from gatemark.exams.overhead.targets.checks import (
+    MAX_TEXT,
+    NamedWindow,
+    check_facts,
+    checked_memory,
+    checked_outcome,
+    checked_outcomes,
+    name_windows,
+)
 from gatemark.exams.overhead.targets.loading import target_code
+from gatemark.exams.overhead.targets.memory import ProcessPeak
 from gatemark.exams.overhead.targets.port import (
     AccuracyCounts,
     ArmName,
-    EvidenceWindow,
+    Batched,
     Loss,
     MemoryMeter,
     OverheadTarget,
     PassSeeds,
     Reseedable,
+    SingleGuards,
 )
-
-MAX_TEXT: Final = 512
-
-
-def check_facts(target: OverheadTarget) -> None:
-    """Refuse a target whose facts do not fit an arm file."""
-    kinds = get_args(MetricKind)
-    _must(target.kind in kinds, "kind", f"one of {', '.join(kinds)}", target.kind)
-    _must(_is_text(target.device), "device", "a text", target.device)
-    for name in ("seq_len", "stride"):
-        value = getattr(target, name)
-        _must(_is_count(value) and value >= 1, name, "a whole number >= 1", value)
-    guards: object = target.guards
-    is_list = isinstance(guards, tuple | list) and all(map(_is_text, guards))
-    _must(is_list, "guards", "a tuple of names", guards)
-
-
-def checked_outcome(kind: str, outcome: object, place: str) -> Loss | AccuracyCounts:
-    """Return an outcome of the right type in plain numbers; ``place`` names window and arm."""
-    wanted = AccuracyCounts if kind == "accuracy" else Loss
-    if not isinstance(outcome, wanted):
-        raise BadInputError(
-            f"overhead target: evaluate() of window {place} must give {wanted.__name__} for kind "
-            f"{kind}, got {type(outcome).__name__}"
-        )
-    subject = f"evaluate() of window {place}: "
-    if isinstance(outcome, AccuracyCounts):
-        for name in ("correct", "total"):
-            value = getattr(outcome, name)
-            _must(_is_count(value), subject + name, "a whole number >= 0", value)
-        return AccuracyCounts(correct=int(outcome.correct), total=int(outcome.total))
-    tokens, loss = outcome.tokens, outcome.loss
-    _must(_is_count(tokens), subject + "tokens", "a whole number >= 0", tokens)
-    _must(_is_number(loss, Real), subject + "loss", "a number", loss)
-    try:
-        return Loss(tokens=int(tokens), loss=float(loss))
-    except OverflowError:
-        return Loss(tokens=int(tokens), loss=math.inf)
-
-
-def checked_memory(peak: object) -> int | str:
-    """Return the peak in bytes, or the reason why it is unknown."""
-    if isinstance(peak, str) and peak.strip():
-        return peak
-    if _is_count(peak):
-        return int(peak)
-    raise _wrong("peak_memory()", "bytes as a whole number >= 0, or a reason", peak)
-
-
-def _must(holds: bool, subject: str, wanted: str, got: object) -> None:
-    if not holds:
-        raise _wrong(subject, wanted, got)
-
-
-def _wrong(subject: str, wanted: str, got: object) -> BadInputError:
-    seen = got if isinstance(got, str | int | float | None) else type(got).__name__
-    return BadInputError(f"overhead target: {subject} must be {wanted}, got {seen!r:.80}")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip()) and len(value) <= MAX_TEXT
-
-
-def _is_number(value: object, kind: type) -> TypeGuard[float]:
-    """Whether a value is a number of that kind, numpy's included; booleans are not."""
-    return isinstance(value, kind) and not isinstance(value, bool)
-
-
-def _is_count(value: object) -> TypeGuard[int]:
-    return _is_number(value, Integral) and 0 <= value <= MAX_COUNT
-
+from gatemark.exams.overhead.targets.timing import (
+    SHORTEST_MS,
+    TimedGroup,
+    group_size,
+    pick_windows,
+    time_side_by_side,
+)
 
 ORDER: Final[tuple[ArmName, ...]] = ("bare", "guarded", "guarded", "bare")
 MEMORY_WINDOWS: Final = 8
-MAX_WINDOWS: Final = 1_000_000
-SHORTEST_MS: Final = 1e-6
-"""Minimum recorded time; a coarse clock may see none at all."""
+SWITCH_TRIES: Final = 3
+"""The fastest try counts; other load on the machine only adds time."""
+GUARD_GROUPS: Final = 40
+"""Groups of windows that each guard is timed alone on."""
 
+T = TypeVar("T")
 Clock = Callable[[], float]
-
-
-class NamedWindow(msgspec.Struct, frozen=True):
-    """A window with the id and hash of the arm files."""
-
-    window_id: str
-    content_hash: str
-    window: EvidenceWindow
+Build = Callable[[], OverheadTarget]
+PassOutcome = Loss | AccuracyCounts
+Values = dict[str, dict[int, PassOutcome]]
+"""Outcomes by arm and place of the window."""
+GUARD_ARM: Final = "guard "
+"""Begins the name of an arm with one guard alone."""
 
 
 class PassRun(msgspec.Struct, frozen=True):
-    """One pass: an outcome and a time per window, and the hashes of the state around it."""
+    """One pass: an outcome and a time per window, and the hashes of the state around it.
+
+    ``peak_rss`` is the peak of the process in bytes, or the reason why it is unknown.
+    """
 
     arm: ArmName
-    outcomes: tuple[Loss | AccuracyCounts, ...]
+    outcomes: tuple[PassOutcome, ...]
     latency_ms: tuple[float, ...]
     before: str
     after: str
     restored: str
+    peak_rss: int | str
+
+
+class ArmMemory(msgspec.Struct, frozen=True):
+    """The peak of an arm in bytes, or a reason; where it was read; and the peak of the process."""
+
+    peak: int | str
+    source: MemorySource | None
+    rss: int | str
+
+
+class GuardRun(msgspec.Struct, frozen=True):
+    """One guard alone against none, on the same windows: fastest times, and the shift in value.
+
+    ``shift`` is in nats per token, or the drop of accuracy; None where a value is not finite.
+    """
+
+    name: str
+    windows: int
+    bare_ms: float
+    alone_ms: float
+    shift: float | None
 
 
 class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
-    """All passes. ``memory`` is the peak in bytes, or a reason, per arm."""
+    """All passes, and what they cost. ``timing`` is a reason where arms could not be timed so."""
 
     kind: str
     device: str
@@ -147,111 +119,162 @@ class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
     snapshot_hash: str
     windows: tuple[NamedWindow, ...]
     passes: tuple[PassRun, ...]
-    memory: dict[ArmName, int | str]
+    memory: dict[ArmName, ArmMemory]
+    installs_ms: tuple[float, ...]
+    timing: tuple[TimedGroup, ...] | str
+    guard_runs: tuple[GuardRun, ...]
+
+
+class Restoring:
+    """Keep one target and bring its state back from a snapshot."""
+
+    is_cheap = True
+    verb = "restore()"
+
+    def __init__(self, target: OverheadTarget) -> None:
+        self.target = target
+        with target_code("snapshot()"):
+            self._snapshot = target.snapshot()
+
+    def bring_back(self, *, is_touched: bool) -> None:
+        """Restore the snapshot, with the guards off."""
+        with target_code("restore()"):
+            if is_touched:
+                self.target.toggle(guarded=False)
+            self.target.restore(self._snapshot)
+
+
+class Reloading:
+    """Build the target again whenever its state must come back; it needs no ``restore``."""
+
+    is_cheap = False
+    verb = "building the target again"
+
+    def __init__(self, build: Build) -> None:
+        self._build = build
+        self.target = build()
+        self._names = [window.window_id for window in name_windows(self.target)]
+
+    def bring_back(self, *, is_touched: bool) -> None:
+        """Build the target again; the old one goes first, so that only one is in memory."""
+        del is_touched
+        del self.target
+        self.target = self._build()
+        if [window.window_id for window in name_windows(self.target)] != self._names:
+            raise IncomparableError(
+                "overhead target: it has other windows after it was built again; "
+                "use the seeds to choose them"
+            )
 
 
 def run_arms(
-    target: OverheadTarget,
+    kept: OverheadTarget | Reloading,
     seeds: PassSeeds,
     *,
     clock: Clock,
+    batch_size: int = 1,
+    meter: ProcessPeak | None = None,
     on_progress: Progress | None = None,
 ) -> OverheadRun:
     """Measure a target with its guards off and on."""
     # Step 1.
+    target = kept.target if isinstance(kept, Reloading) else kept
     check_facts(target)
+    facts = (target.kind, target.device, target.seq_len, target.stride, tuple(target.guards))
     windows = name_windows(target)
+    if batch_size > 1 and not isinstance(target, Batched):
+        raise BadInputError(
+            f"overhead target: batch_size {batch_size} needs evaluate_batch(windows), "
+            f"which {type(target).__name__} does not have"
+        )
     # Step 2.
-    runner = _Runner(target, seeds, windows, clock)
+    state = kept if isinstance(kept, Reloading) else Restoring(target)
+    del target
+    runner = _Runner(
+        state, seeds, windows, clock=clock, batch_size=batch_size, meter=meter or ProcessPeak()
+    )
     # Step 3.
-    total = len(ORDER) * len(windows)
-    passes = []
-    for number, arm in enumerate(ORDER):
+    timed = pick_windows(len(windows))
+    total = len(ORDER) * len(windows) + 4 * len(timed)
 
-        def tick(done: int, before: int = number * len(windows)) -> None:
-            if on_progress is not None:
-                on_progress(before + done, total)
+    def tick(done: int) -> None:
+        if on_progress is not None:
+            on_progress(done, total)
 
-        passes.append(runner.run_pass(arm, tick))
+    passes = [runner.run_pass(arm, tick, number * len(windows)) for number, arm in enumerate(ORDER)]
     # Step 4.
-    memory: dict[ArmName, int | str] = {
-        "bare": runner.peak_memory("bare"),
-        "guarded": runner.peak_memory("guarded"),
+    memory: dict[ArmName, ArmMemory] = {
+        "bare": runner.memory_of("bare", passes),
+        "guarded": runner.memory_of("guarded", passes),
     }
+    # Step 5.
+    timing, guard_runs = runner.time_arms(passes, timed, tick)
+    if isinstance(timing, str):
+        tick(total)
+    kind, device, seq_len, stride, guards = facts
     return OverheadRun(
-        kind=target.kind,
-        device=target.device,
-        seq_len=target.seq_len,
-        stride=target.stride,
-        guards=tuple(target.guards),
+        kind=kind,
+        device=device,
+        seq_len=seq_len,
+        stride=stride,
+        guards=guards,
         seeds=seeds,
         snapshot_hash=runner.state_hash,
         windows=windows,
         passes=tuple(passes),
         memory=memory,
+        installs_ms=tuple(runner.installs_ms),
+        timing=timing,
+        guard_runs=guard_runs,
     )
 
 
-def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
-    """Name windows by content, place and plan, so that no two plans share a name."""
-    with target_code("windows()"):
-        windows = tuple(target.windows())
-    if not windows:
-        raise BadInputError("overhead target: windows() must give at least one window, got none")
-    if len(windows) > MAX_WINDOWS:
-        raise BadInputError(f"overhead target: windows() gave more than {MAX_WINDOWS} windows")
-    plan = {"seq_len": target.seq_len, "stride": target.stride, "windows": len(windows)}
-    named = []
-    for place, window in enumerate(windows):
-        if not isinstance(getattr(window, "content", None), bytes):
-            raise BadInputError(
-                f"overhead target: windows() must give EvidenceWindow(content=bytes, data=…), "
-                f"got {type(window).__name__} at {place} without content in bytes"
-            )
-        content = digest_bytes(window.content)
-        name = digest({"plan": plan, "place": place, "content": content})
-        named.append(NamedWindow(f"w{place:06d}-{name[7:19]}", content, window))
-    return tuple(named)
-
-
 class _Runner:
-    """A target, its snapshot, and the hash that every restore must give."""
+    """A target, the way its state comes back, and the hash that it must then have."""
 
     def __init__(
-        self, target: OverheadTarget, seeds: PassSeeds, windows: Sequence[NamedWindow], clock: Clock
+        self,
+        state: Restoring | Reloading,
+        seeds: PassSeeds,
+        windows: Sequence[NamedWindow],
+        *,
+        clock: Clock,
+        batch_size: int,
+        meter: ProcessPeak,
     ) -> None:
-        self._target = target
+        self._state = state
         self._seeds = seeds
         self._windows = windows
         self._clock = clock
+        self._batch_size = batch_size
+        self._meter = meter
+        self.installs_ms: list[float] = []
         self.state_hash = self._fingerprint()
-        with target_code("snapshot()"):
-            self._snapshot = target.snapshot()
         self._touched = False
+        self._is_fresh = True
+        self._needs_restore = False
         self._reseed()
-        self._evaluate("bare", self._windows[0])
+        self._evaluate("bare", self._windows[:batch_size])
         self._restore("warming up")
 
-    def run_pass(self, arm: ArmName, tick: Callable[[int], None]) -> PassRun:
-        """Evaluate every window once with the guards off or on."""
+    def run_pass(self, arm: ArmName, tick: Callable[[int], None], done: int) -> PassRun:
+        """Evaluate every window once with the guards off or on; ``done`` windows came before."""
         before = self._restore(f"the {arm} arm")
         if arm == "guarded" and not self._touched:
             # The first call pays for what later ones find ready.
             self._prepare(arm)
-            self._evaluate(arm, self._windows[0])
+            self._evaluate(arm, self._windows[: self._batch_size])
             before = self._restore("warming up")
+        cannot_reset = self._meter.reset()
         self._prepare(arm)
-        outcomes: list[Loss | AccuracyCounts] = []
+        outcomes: list[PassOutcome] = []
         times: list[float] = []
-        for done, window in enumerate(self._windows, start=1):
-            started = self._clock()
-            outcome = self._evaluate(arm, window)
-            elapsed_ms = (self._clock() - started) * 1000.0
-            outcomes.append(
-                checked_outcome(self._target.kind, outcome, f"{window.window_id} in the {arm} arm")
-            )
-            times.append(max(elapsed_ms, SHORTEST_MS))
-            tick(done)
+        for batch in _batches(self._windows, self._batch_size):
+            found, elapsed_ms = self._timed(arm, batch)
+            outcomes.extend(found)
+            times.extend([max(elapsed_ms / len(batch), SHORTEST_MS)] * len(batch))
+            tick(done + len(outcomes))
+        peak_rss = cannot_reset or self._meter.read()
         after = self._fingerprint()
         return PassRun(
             arm=arm,
@@ -260,54 +283,190 @@ class _Runner:
             before=before,
             after=after,
             restored=self._restore(f"the {arm} arm"),
+            peak_rss=peak_rss,
         )
 
-    def peak_memory(self, arm: ArmName) -> int | str:
-        """Return the peak in bytes over a few windows, or the reason why it is unknown."""
+    def memory_of(self, arm: ArmName, passes: Sequence[PassRun]) -> ArmMemory:
+        """Return the peak of the device, else of the process, else of Python's allocator.
+
+        The bare peak is that of the first pass, before any guard could leave something behind;
+        the guarded one is the larger of both passes.
+        """
+        peaks = [found.peak_rss for found in passes if found.arm == arm]
+        known = [peak for peak in peaks if isinstance(peak, int)]
+        rss: int | str = peaks[0]
+        if arm == "guarded" and len(known) == len(peaks):
+            rss = max(known)
+        if isinstance(self._state.target, MemoryMeter):
+            device = self._device_peak(arm, self._state.target)
+            if isinstance(device, int):
+                return ArmMemory(device, "device", rss)
+        if isinstance(rss, int):
+            return ArmMemory(rss, "process", rss)
+        return ArmMemory(self._traced_peak(arm), "python", rss)
+
+    def time_arms(
+        self, passes: Sequence[PassRun], places: Sequence[int], tick: Callable[[int], None]
+    ) -> tuple[tuple[TimedGroup, ...] | str, tuple[GuardRun, ...]]:
+        """Time both arms side by side, then each guard alone; or say why that cannot be done."""
+        switch_ms = self._try_switching()
+        if isinstance(switch_ms, str):
+            return switch_ms, ()
+        window_ms = statistics.median(ms for found in passes for ms in found.latency_ms)
+        size = group_size(len(places), window_ms, switch_ms, self._batch_size)
+        if isinstance(size, str):
+            return size, ()
+        groups = list(_batches(places, size))
+        values: Values = {}
+        done = len(ORDER) * len(self._windows)
+
+        def count(windows: int) -> None:
+            nonlocal done
+            done += windows
+            tick(done)
+
+        self._restore("timing")
+        self._reseed()
+        evaluate_ms = self._evaluator(values, count)
+        timed = time_side_by_side(("bare", "guarded"), groups, self._switch, evaluate_ms)
+        if (place := _unguarded(passes, values["guarded"])) is not None:
+            self._restore("timing")
+            name = self._windows[place].window_id
+            return f"the guards did not act on window {name} when the arms took turns", ()
+        alone = self._time_guards(groups[:GUARD_GROUPS])
+        self._restore("timing")
+        return timed, alone
+
+    def _time_guards(self, groups: Sequence[Sequence[int]]) -> tuple[GuardRun, ...]:
+        """Time each guard alone, where there are several and the target can switch on one."""
+        guards = tuple(self._state.target.guards)
+        if len(set(guards)) < max(2, len(guards)) or not isinstance(
+            self._state.target, SingleGuards
+        ):
+            return ()
+        arms = ("bare", *(GUARD_ARM + name for name in guards))
+        values: Values = {}
+        evaluate_ms = self._evaluator(values, lambda _windows: None)
+        timed = time_side_by_side(arms, groups, self._switch, evaluate_ms)
+        fastest = {arm: sum(min(group.times_ms[arm]) for group in timed) for arm in arms}
+        return tuple(
+            GuardRun(
+                name=arm.removeprefix(GUARD_ARM),
+                windows=len(values[arm]),
+                bare_ms=fastest["bare"],
+                alone_ms=fastest[arm],
+                shift=_mean_shift(values["bare"], values[arm]),
+            )
+            for arm in arms[1:]
+        )
+
+    def _evaluator(
+        self, values: Values, count: Callable[[int], None]
+    ) -> Callable[[str, Sequence[int]], float]:
+        """Return a function that times a group of windows and notes their outcomes."""
+
+        def evaluate_ms(arm: str, group: Sequence[int]) -> float:
+            spent = 0.0
+            for batch in _batches(group, self._batch_size):
+                found, elapsed = self._timed(arm, [self._windows[place] for place in batch])
+                spent += elapsed
+                values.setdefault(arm, {}).update(zip(batch, found, strict=True))
+                count(len(batch))
+            return spent
+
+        return evaluate_ms
+
+    def _try_switching(self) -> float | str:
+        """Return how long a switch takes, and find out whether the toggle alone undoes the guards.
+
+        Where it does not, every switch needs a restore; a target that is built again for each
+        pass has none, so its arms cannot take turns.
+        """
+        self._needs_restore = False
+        self._restore("timing")
+        self._switch("guarded")
+        self._evaluate("guarded", self._windows[: self._batch_size])
+        self._switch("bare")
+        self._needs_restore = self._fingerprint() != self.state_hash
+        if self._needs_restore and not self._state.is_cheap:
+            return "the toggle does not undo the guards, and building the target again is slow"
+        return min(self._switch_ms() for _ in range(SWITCH_TRIES))
+
+    def _switch_ms(self) -> float:
+        started = self._clock()
+        self._switch("guarded")
+        self._switch("bare")
+        return (self._clock() - started) * 1000 / 2
+
+    def _switch(self, arm: str) -> None:
+        """Switch to an arm in the middle of timing; the hash of the state is not taken."""
+        self._is_fresh = False
+        if self._needs_restore:
+            self._state.bring_back(is_touched=True)
+        else:
+            self._toggle(guarded=False)
+        if arm == "guarded":
+            self._toggle(guarded=True)
+        elif arm.startswith(GUARD_ARM) and isinstance(self._state.target, SingleGuards):
+            name = arm.removeprefix(GUARD_ARM)
+            with target_code(f"toggle_one({name!r})"):
+                self._state.target.toggle_one(name)
+
+    def _device_peak(self, arm: ArmName, target: MemoryMeter) -> int | str:
+        """Return the peak of the device over a few windows, or why it is unknown."""
         self._restore(f"the memory pass of the {arm} arm")
         self._prepare(arm)
-        shown = self._windows[:MEMORY_WINDOWS]
-        target = self._target
-        if isinstance(target, MemoryMeter):
-            with target_code("start_memory()"):
-                target.start_memory()
-            for window in shown:
-                self._evaluate(arm, window)
-            with target_code("peak_memory()"):
-                peak = target.peak_memory()
-            return checked_memory(peak)
+        with target_code("start_memory()"):
+            target.start_memory()
+        self._evaluate_some(arm)
+        with target_code("peak_memory()"):
+            return checked_memory(target.peak_memory())
+
+    def _traced_peak(self, arm: ArmName) -> int:
+        """Return what Python's allocator held at most over a few windows."""
+        self._restore(f"the memory pass of the {arm} arm")
+        self._prepare(arm)
         tracemalloc.start()
         try:
-            for window in shown:
-                self._evaluate(arm, window)
+            self._evaluate_some(arm)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()
+
+    def _evaluate_some(self, arm: ArmName) -> None:
+        for batch in _batches(self._windows[:MEMORY_WINDOWS], self._batch_size):
+            self._evaluate(arm, batch)
 
     def _prepare(self, arm: ArmName) -> None:
         self._reseed()
         if arm == "bare" and not self._touched:
             return
+        self._is_fresh = False
         self._touched = True
-        with target_code(f"toggle(guarded={arm == 'guarded'})"):
-            self._target.toggle(guarded=arm == "guarded")
+        started = self._clock()
+        self._toggle(guarded=arm == "guarded")
+        if arm == "guarded":
+            self.installs_ms.append(max((self._clock() - started) * 1000, SHORTEST_MS))
+
+    def _toggle(self, *, guarded: bool) -> None:
+        with target_code(f"toggle(guarded={guarded})"):
+            self._state.target.toggle(guarded=guarded)
 
     def _restore(self, around: str) -> str:
-        with target_code("restore()"):
-            if self._touched:
-                self._target.toggle(guarded=False)
-            self._target.restore(self._snapshot)
+        if self._state.is_cheap or not self._is_fresh:
+            self._state.bring_back(is_touched=self._touched)
+            self._is_fresh = True
         found = self._fingerprint()
         if found != self.state_hash:
             raise IncomparableError(
-                f"overhead target: restore() around {around} did not bring the state back: "
-                f"hash was {self.state_hash}, is {found}"
+                f"overhead target: {self._state.verb} around {around} did not bring the state "
+                f"back: hash was {self.state_hash}, is {found}"
             )
         return found
 
     def _fingerprint(self) -> str:
         with target_code("fingerprint()"):
-            found = str(self._target.fingerprint())
+            found = str(self._state.target.fingerprint())
         if not found.strip() or len(found) > MAX_TEXT:
             raise BadInputError(
                 f"overhead target: fingerprint() must give a text of 1 to {MAX_TEXT} characters, "
@@ -325,13 +484,59 @@ class _Runner:
         torch = sys.modules.get("torch")
         if seeds.torch is not None and torch is not None:
             torch.manual_seed(seeds.torch)
-        if isinstance(self._target, Reseedable):
+        if isinstance(self._state.target, Reseedable):
             with target_code("reseed()"):
-                self._target.reseed(seeds)
+                self._state.target.reseed(seeds)
 
-    def _evaluate(self, arm: ArmName, window: NamedWindow) -> Loss | AccuracyCounts:
+    def _timed(self, arm: str, batch: Sequence[NamedWindow]) -> tuple[list[PassOutcome], float]:
+        """Return the outcomes of a batch of windows, and the milliseconds that they took."""
+        started = self._clock()
+        found = self._evaluate(arm, batch)
+        elapsed_ms = (self._clock() - started) * 1000.0
+        kind = self._state.target.kind
+        return [
+            checked_outcome(kind, outcome, f"{window.window_id} in the {arm} arm")
+            for window, outcome in zip(batch, found, strict=True)
+        ], elapsed_ms
+
+    def _evaluate(self, arm: str, batch: Sequence[NamedWindow]) -> Sequence[PassOutcome]:
+        self._is_fresh = False
+        target = self._state.target
+        if self._batch_size > 1 and isinstance(target, Batched):
+            place = f"{batch[0].window_id} to {batch[-1].window_id} in the {arm} arm"
+            with target_code(f"evaluate_batch() of windows {place}"):
+                found = target.evaluate_batch([window.window for window in batch])
+            return checked_outcomes(found, len(batch), place)
+        (window,) = batch
         with target_code(f"evaluate() of window {window.window_id} in the {arm} arm"):
-            return self._target.evaluate(window.window)
+            return [target.evaluate(window.window)]
+
+
+def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def _unguarded(passes: Sequence[PassRun], found: dict[int, PassOutcome]) -> int | None:
+    """Return a window that the guards change in a pass and left alone when the arms took turns."""
+    bare, guarded = passes[0].outcomes, passes[1].outcomes
+    return next(
+        (place for place, one in found.items() if one == bare[place] != guarded[place]), None
+    )
+
+
+def _mean_shift(bare: dict[int, PassOutcome], alone: dict[int, PassOutcome]) -> float | None:
+    """Return the mean rise of the loss, or the drop of accuracy, over the windows of both."""
+    weight = shift = 0.0
+    for place, before in bare.items():
+        after = alone[place]
+        if isinstance(before, Loss) and isinstance(after, Loss):
+            weight += before.tokens
+            shift += before.tokens * (after.loss - before.loss)
+        elif isinstance(before, AccuracyCounts) and isinstance(after, AccuracyCounts):
+            weight += before.total
+            shift += before.correct - after.correct
+    return shift / weight if weight and math.isfinite(shift) else None
 
 
 def largest_repeat_shift(run: OverheadRun, arm: ArmName) -> float | None:
@@ -345,5 +550,5 @@ def largest_repeat_shift(run: OverheadRun, arm: ArmName) -> float | None:
     return largest if math.isfinite(largest) else None
 
 
-def _value(outcome: Loss | AccuracyCounts) -> float:
+def _value(outcome: PassOutcome) -> float:
     return outcome.loss if isinstance(outcome, Loss) else float(outcome.correct)
