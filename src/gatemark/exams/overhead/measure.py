@@ -194,7 +194,7 @@ def side_by_side_overhead(
     starts = [2 * int(pairs[0]) for pairs in np.array_split(np.arange(before.size // 2), blocks)]
     above = np.add.reduceat(after - before, starts)
     below = np.add.reduceat(before, starts)
-    half = -float(stdtrit(blocks - 1, (1 - level) / 2)) * _ratio_error(above, below)
+    half = -float(scipy.special.stdtrit(blocks - 1, (1 - level) / 2)) * _ratio_error(above, below)
     method = f"t over {blocks} blocks of time"
     return overhead, Interval(overhead - half, overhead + half, level, method), None
 
