@@ -137,6 +137,11 @@ class Exam(ABC, Generic[S]):
         del report, evidence, verdict
         return VerdictNotes()
 
+    def reasons(self, report: ExamReport, verdict: Verdict) -> Mapping[str, str]:
+        """Return plain words for findings, by rule; the others keep their words."""
+        del report, verdict
+        return {}
+
     def title(self, report: ExamReport) -> str | None:
         """Return the default title of the result."""
         del report
@@ -392,6 +397,7 @@ def judge_exam(
     policy: Policy = examined.exam.policy()
     report = examined.report
     verdict = decide(policy, (examined.evidence,), report.measurements, waivers, now=finished_at)
+    verdict = _in_plain_words(verdict, examined.exam.reasons(report, verdict))
     closing = examined.exam.closing(report, examined.evidence, verdict)
     blobs = tuple(
         Blob(name, digest_bytes(data), mimetypes.guess_type(name)[0] or "application/octet-stream")
@@ -434,6 +440,21 @@ def judge_exam(
         summary=summary,
         attachments=report.attachments,
         kept=dict(kept or {}),
+    )
+
+
+def _in_plain_words(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
+    """Replace the words of findings, and of the blockers that they gave."""
+    said = {
+        found.reason: reasons[found.rule] for found in verdict.findings if found.rule in reasons
+    }
+    return msgspec.structs.replace(
+        verdict,
+        findings=tuple(
+            msgspec.structs.replace(found, reason=reasons.get(found.rule, found.reason))
+            for found in verdict.findings
+        ),
+        blockers=tuple(said.get(text, text) for text in verdict.blockers),
     )
 
 

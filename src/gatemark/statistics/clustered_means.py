@@ -81,7 +81,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
         return max(-1.0, low), min(1.0, high)
 
     def beyond_p_value(self, margin: float) -> float:
-        """The smallest alpha at which the lower bound is above the margin; 1 from 0.5 on."""
+        """Return the smallest alpha at which the lower bound is above the margin; 1 from 0.5 on."""
         if self.drop - self._half(0.5, -self.third) <= margin:
             return 1.0
         low, high = math.log(SMALLEST_P), math.log(0.5)
@@ -124,7 +124,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
 def half_width(
     variance: ArrayLike, third: ArrayLike, leverage: ArrayLike, alpha: float, degrees: ArrayLike
 ) -> Floats:
-    """The distance from the drop to its bound on the side where ``third`` is positive."""
+    """Return the distance from the drop to its bound on the side where ``third`` is positive."""
     v = np.asarray(variance, dtype=np.float64)
     a = np.asarray(leverage, dtype=np.float64)
     bits, tail, skew = _terms(v, third, a, alpha, degrees)
@@ -147,7 +147,7 @@ def _terms(
 
 
 def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
-    """The weighted mean over strata; weights count relative to their sum."""
+    """Return the weighted mean over strata; weights are relative to their sum."""
     total = math.fsum(stratum.weight for stratum in strata)
     if not strata or total <= 0 or any(stratum.weight < 0 for stratum in strata):
         raise InvalidValueError("a pooled drop needs strata with weights of at least 0")
@@ -168,7 +168,7 @@ def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
 
 
 def drop_of_counts(lost: int, gained: int, n: int) -> PooledDrop:
-    """The drop of n right-or-wrong items, as ``pooled_drop`` finds it from the items themselves."""
+    """Return the drop of n binary items, equal to ``pooled_drop`` of the items themselves."""
     if min(lost, gained) < 0 or not 0 < n >= lost + gained:
         raise InvalidValueError(f"lost and gained must be within n, got {lost}, {gained} and {n}")
     mean, square = (lost - gained) / n, (lost + gained) / n
@@ -187,7 +187,7 @@ def drop_of_counts(lost: int, gained: int, n: int) -> PooledDrop:
 
 
 def _groups(codes: Sequence[NDArray[np.intp]]) -> int:
-    """How many sets of strata there are that share no unit with another set."""
+    """Return the number of sets of strata that share no unit with another set."""
     groups: list[set[int]] = []
     for found in codes:
         names = set(found.tolist())
@@ -238,7 +238,7 @@ class MeanEstimate(msgspec.Struct, frozen=True):
     error: float | None
 
     def bounds(self, one_sided_alpha: float) -> tuple[float, float] | None:
-        """Each of the two is a one-sided t bound with G - 1 degrees of freedom."""
+        """Return two one-sided t bounds with G - 1 degrees of freedom, or None."""
         if self.error is None:
             return None
         if not 0 < one_sided_alpha < 1:
@@ -247,7 +247,7 @@ class MeanEstimate(msgspec.Struct, frozen=True):
         return self.mean - half, self.mean + half
 
     def p_value(self) -> float | None:
-        """Two-sided t test of a zero mean; null where there is no spread to judge it by."""
+        """Return the two-sided t test of a zero mean; None without any spread."""
         if not self.error:
             return None
         return 2 * float(scipy.special.stdtr(self.clusters - 1, -abs(self.mean) / self.error))
@@ -256,7 +256,7 @@ class MeanEstimate(msgspec.Struct, frozen=True):
 def mean_estimate(
     values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic] | None = None
 ) -> MeanEstimate:
-    """The mean of ``values`` and its errors; without ``clusters`` every item stands alone."""
+    """Return the mean of ``values`` and its errors; without ``clusters``, items are independent."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):
         raise InvalidValueError("a mean needs one non-empty list of finite numbers")

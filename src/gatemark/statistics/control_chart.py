@@ -34,7 +34,7 @@ class BaselineMoments(NamedTuple):
 
 
 def moments_each(values: Floats, present: Flags) -> BaselineMoments:
-    """The moments of each row of ``values``, over the cells that are present."""
+    """Return the moments of each row of ``values``, over the present cells."""
     count = present.sum(axis=1).astype(np.float64)
     first = np.take_along_axis(values, np.argmax(present, axis=1)[:, None], axis=1)
     # Taking the first value off makes a constant row exactly constant.
@@ -149,7 +149,7 @@ def correlation_each(residuals: Floats, count: Floats) -> Floats:
 
 
 def widening_each(correlation: Floats, count: Floats) -> Floats:
-    """How much larger the variance of a mean of correlated values is than that of free ones."""
+    """Return the factor by which correlation widens the variance of a mean."""
     ratio = correlation / (1 - correlation)
     tail = (1 - correlation**count) / (count * (1 - correlation))
     return np.asarray(1 + 2 * ratio * (1 - tail))
@@ -169,7 +169,7 @@ def correlated_spread_each(values: Floats, present: Flags, moments: BaselineMome
 
 
 def ewma_weights(smoothing: float, windows: int) -> Floats:
-    """The weight of each of the latest windows, oldest first; what is missing to 1 is the mean."""
+    """Return the weight of each of the latest windows, oldest first; the rest is the mean's."""
     ages = np.arange(windows - 1, -1, -1)
     return np.asarray(smoothing * (1 - smoothing) ** ages)
 

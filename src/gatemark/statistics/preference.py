@@ -58,7 +58,7 @@ class PositionBias(msgspec.Struct, frozen=True):
 
 
 def majority(votes: Iterable[Choice]) -> Choice:
-    """One vote per item: the choice with strictly the most votes, otherwise a tie."""
+    """Return the choice with strictly the most votes, otherwise a tie."""
     cast = list(votes)
     candidate, baseline, tie = (cast.count(c) for c in ("candidate", "baseline", "tie"))
     if candidate > max(baseline, tie):
@@ -115,7 +115,7 @@ def log_e_value(wins: int, losses: int) -> float:
 
 
 def one_sided_log_e_value(wins: int, losses: int) -> float:
-    """The same with the win rate spread evenly over [1/2, 1] only."""
+    """Return the log e-value with the win rate spread evenly over [1/2, 1] only."""
     share = float(scipy.special.betainc(1 + losses, 1 + wins, 0.5))
     log_share = math.log(share) if share > 0 else _log_far_tail(wins, losses)
     return log_e_value(wins, losses) + math.log(2) + log_share

@@ -62,7 +62,7 @@ def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
 
 
 def _rate_quantiles(a: int, b: int) -> Floats:
-    """The confidence distribution Beta(a, b) of the discordant rate, at the quadrature nodes."""
+    """Return the confidence distribution Beta(a, b) of the discordant rate at the nodes."""
     nodes, _ = _gauss_nodes()
     return np.ones_like(nodes) if b == 0 else np.asarray(scipy.special.betaincinv(a, b, nodes))
 
@@ -86,7 +86,7 @@ class McNemar(msgspec.Struct, frozen=True):
 
 
 def mcnemar(lost: int, gained: int) -> McNemar:
-    """The exact two-sided sign test on the discordant items, with its mid-p variant."""
+    """Return the exact two-sided sign test on the discordant items, with its mid-p variant."""
     _refuse_negative(lost, gained)
     if lost + gained == 0:
         return McNemar(lost, gained, 1.0, 1.0, "no discordant items")
@@ -97,7 +97,7 @@ def mcnemar(lost: int, gained: int) -> McNemar:
 
 
 def loss_p_value(lost: int, gained: int) -> float:
-    """One-sided exact p for "more was lost than gained"."""
+    """Return the one-sided exact p-value of "more was lost than gained"."""
     _refuse_negative(lost, gained)
     return half_binomial_cdf(gained, lost + gained)
 
@@ -126,7 +126,7 @@ def minimum_detectable_effect(
 
 
 def detectable_effect(standard_error: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
-    """The smallest true difference seen with this power when its estimate has this error."""
+    """Return the smallest true difference detected with this power, given its standard error."""
     return _z_sum(alpha / 2, power) * standard_error
 
 

@@ -13,9 +13,10 @@ from gatemark.core.errors import UsageError
 from gatemark.core.result import Shifts, Table
 from gatemark.evidence.exam import ExamSuite, measures, suites
 from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.overhead.exam import OverheadExam, WindowPair, examine_overhead
+from gatemark.exams.overhead.exam import OverheadExam, examine_overhead
 from gatemark.exams.overhead.policy import OverheadOptions
 from gatemark.exams.overhead.views import SHOWN_BINS
+from gatemark.exams.overhead.window_numbers import WindowPair
 from gatemark.testing.exams import check_exam
 
 from .arms import count_arm, loss_arm

@@ -15,8 +15,9 @@ import pytest
 from scipy.stats import binom
 
 from gatemark.core.policy import judge
-from gatemark.exams.overhead.exam import OverheadExam, OverheadExamState, WindowPair
+from gatemark.exams.overhead.exam import OverheadExam, OverheadExamState
 from gatemark.exams.overhead.policy import RULES, OverheadOptions, Override
+from gatemark.exams.overhead.window_numbers import WindowPair
 
 CASES = (
     (30, 1.5, 0.01),

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+
+from gatemark.evidence.exam import judge_exam
+from gatemark.evidence.source import ReadingChoices
+from gatemark.exams.overhead.exam import examine_overhead
 
 from .arms import loss_arm, ppl_pair
 
@@ -74,3 +79,29 @@ def test_arms_that_do_not_pair_are_told_to_run_again(score: Run, tmp_path: Path)
 def test_people_read_the_remedies(gatemark: Run, tmp_path: Path) -> None:
     ran = gatemark("score", "overhead", *ppl_pair(tmp_path, 10, 10))
     assert "next: Check that the toggle switches the guards on." in " ".join(ran.out.split())
+
+
+@pytest.mark.parametrize(
+    ("windows", "guarded", "words"),
+    [
+        (1, 10.01, "200 windows are needed, 1 window was measured"),
+        (12, 10.01, "10,000 tokens are needed, 1,200 were measured"),
+        (200, 10, "the guards changed nothing: 200 windows were the same in both arms"),
+    ],
+)
+def test_blockers_are_plain_words(
+    score: Run, tmp_path: Path, windows: int, guarded: float, words: str
+) -> None:
+    found = score(*ppl_pair(tmp_path, 10, guarded, windows=windows)).json
+    assert words in found["blockers"]
+    assert words in [one["reason"] for one in found["findings"]]
+
+
+def test_results_of_older_rules_keep_their_words(tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    paths = {"bare": str(arms[1]), "guarded": str(arms[3])}
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    for rules, words in ((2, "changed_window_count must be >= 1"), (3, "the guards changed")):
+        examined = examine_overhead(paths, {"rules": rules}, ReadingChoices())
+        scored = judge_exam("overhead", examined, actor="a", started_at=now, finished_at=now)
+        assert scored.result.blockers[0].startswith(words)

@@ -5,8 +5,6 @@ The types are closed: a report has no other keys.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import msgspec
@@ -32,9 +30,6 @@ from gatemark.exams.overhead.policy import (
     INSTALL,
     LATENCY,
     MEMORY,
-    MISSING_TOKENS,
-    RULES,
-    UNSEEN,
     Mode,
     OverheadOptions,
     OverheadSettings,
@@ -302,8 +297,10 @@ def summary_document(
     options: OverheadOptions,
     policy: Policy,
     report: ExamReport,
+    *,
     evidence: Evidence,
     verdict: Verdict,
+    remedies: tuple[str, ...],
 ) -> dict[str, object]:
     """Return the report as plain values."""
     facts: Facts = report.facts["overhead"]
@@ -340,7 +337,7 @@ def summary_document(
         blockers=verdict.blockers,
         caveats=verdict.caveats,
         checks=evidence.checks,
-        remedies=remedies(options, facts, numbers, verdict),
+        remedies=remedies,
         guards=msgspec.convert(facts.spent.guards, tuple[GuardPart, ...], from_attributes=True),
     )
     report_fields: dict[str, dict[str, object]] = msgspec.to_builtins(document)
@@ -363,104 +360,6 @@ def _leave_out_unused(fields: dict[str, dict[str, object]]) -> None:
             for name in ("memory_source", "peak_rss_bytes"):
                 if arm[name] is None:
                     del arm[name]
-
-
-def remedies(
-    options: OverheadOptions, facts: Facts, numbers: Numbers, verdict: Verdict
-) -> tuple[str, ...]:
-    """Return what to do about a verdict that is not a pass, from what was measured.
-
-    Results of rules 1 and 2 have none, so that they are derived as they were sealed.
-    """
-    if verdict.outcome == "pass" or options.rules < RULES:
-        return ()
-    failed = {f.rule for f in verdict.findings if f.verdict in {"fail", "inconclusive"}}
-    found = [*_about_windows(resolve(options), facts, numbers, failed)]
-    if facts.defects:
-        found.append(
-            f"Run both arms again with the same plan, seeds, device and snapshot: "
-            f"{facts.defects[0].check} does not hold."
-        )
-    if facts.worst and failed & {"overhead.quality", "overhead.tail_p95", "overhead.tail_worst"}:
-        worst = ", ".join(f"{one.window_id} ({one.shift:+.3g})" for one in facts.worst[:3])
-        found.append(f"Look at the windows that lost most: {worst}.")
-        guards = facts.arms["guarded"].guards
-        if guards and len(guards) > 1 and not facts.spent.guards:
-            found.append(f"Find the guard that costs most: run {', '.join(guards)} one by one.")
-    found.extend(_about_guards(facts, failed))
-    if facts.noise is None and failed & {"overhead.quality", "overhead.plausible"}:
-        found.append(
-            "Check that the bare arm is free of guards: give a second bare run with --noise."
-        )
-    for rule, text in _REMEDIES.items():
-        if rule in failed:
-            found.append(text)
-    return tuple(found)
-
-
-def _about_guards(facts: Facts, failed: set[str]) -> Iterator[str]:
-    """Yield the guard that costs most of what was too much."""
-    guards = facts.spent.guards
-    if not guards:
-        return
-    harmed = [(one.shift, one) for one in guards if one.shift is not None]
-    if harmed and failed & {"overhead.quality", "overhead.tail_p95", "overhead.tail_worst"}:
-        shift, one = max(harmed, key=lambda pair: pair[0])
-        unit = "points of accuracy" if facts.basis == "count" else "nats per token"
-        shown = 100 * shift if facts.basis == "count" else shift
-        yield f"Look at guard {one.name} first: alone it costs {shown:.3g} {unit}, the most of all."
-    if "overhead.latency" in failed:
-        one = max(guards, key=lambda found: found.latency_overhead)
-        yield (
-            f"Look at guard {one.name} first: alone it adds {one.latency_overhead:+.1%} to the "
-            "time, the most of all."
-        )
-
-
-_REMEDIES: Final = {
-    "overhead.acts": (
-        "Check that the toggle switches the guards on. If they only observe, declare it: an "
-        "override of observer_guards with a reason, an owner and evidence."
-    ),
-    "overhead.noise": (
-        "Make the bare arm repeat: set every seed, use deterministic algorithms, and check that "
-        "the guards come off."
-    ),
-    "overhead.repeat": "Check the guards for state that one pass leaves to the next.",
-    "overhead.plausible": (
-        "Check that both arms score the same tokens: guards rarely make a model this much better."
-    ),
-    "overhead.latency": (
-        "Time on a machine without other load, or time more windows; then look at what the "
-        "guards compute per window."
-    ),
-    "overhead.install": "Prepare what the guards need once, before they are switched on.",
-    "overhead.memory": "Look for activations or copies of weights that the guards keep.",
-}
-
-
-def _about_windows(
-    settings: OverheadSettings, facts: Facts, numbers: Numbers, failed: set[str]
-) -> Iterator[str]:
-    """Yield how many windows or tokens would decide."""
-    wanted = [settings.min_windows] if "overhead.windows" in failed else []
-    unseen = numbers.get(UNSEEN)
-    if "overhead.unseen" in failed and unseen is not None:
-        yield from (f"Measure more windows: {caveat}." for caveat in unseen.caveats)
-    overhead, interval = numbers[OVERHEAD].value, numbers[OVERHEAD].interval
-    if "overhead.quality" in failed and overhead is not None and interval is not None:
-        distance, half = abs(settings.budget - overhead), (interval.high - interval.low) / 2
-        if interval.low <= settings.budget < interval.high and distance > 0:
-            # Intervals shrink with the square root of the number of windows.
-            wanted.append(math.ceil(facts.windows * (half / distance) ** 2))
-    if wanted and max(wanted) > facts.windows:
-        yield (
-            f"Measure about {max(wanted):,} windows instead of {facts.windows:,}, "
-            "the same ones in both arms."
-        )
-    missing = numbers.get(MISSING_TOKENS)
-    if "overhead.tokens" in failed and missing is not None and missing.value:
-        yield f"Measure {missing.value:,.0f} more tokens: use more or longer windows."
 
 
 def _guard_overhead(

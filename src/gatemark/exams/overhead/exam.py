@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -33,6 +32,7 @@ from gatemark.evidence.exam import (
     VerdictNotes,
 )
 from gatemark.evidence.source import STDIN, ReadingChoices, digest_source, inspect_source
+from gatemark.exams.overhead.advice import plain_reasons, remedies
 from gatemark.exams.overhead.arms import ArmFile, Defect, Role, defect, headline, read_arm
 from gatemark.exams.overhead.costs import (
     NOT_MEASURED,
@@ -50,7 +50,6 @@ from gatemark.exams.overhead.document import (
     Facts,
     OverheadReport,
     WorstWindow,
-    remedies,
     summary_document,
 )
 from gatemark.exams.overhead.measure import (
@@ -65,25 +64,25 @@ from gatemark.exams.overhead.measure import (
 )
 from gatemark.exams.overhead.pairing import WindowPairing, prove
 from gatemark.exams.overhead.policy import (
-    CHANGED,
     DEFECTS,
     FIRST_RULES,
     INSTALL,
-    MISSING_TOKENS,
-    NOISE,
     PROFILE,
-    REPEAT,
     RULES,
-    UNSEEN,
-    WINDOWS,
     OverheadOptions,
-    OverheadSettings,
     is_loosened,
     is_looser_profile,
     judging_policy,
     resolve,
 )
 from gatemark.exams.overhead.views import figures_of
+from gatemark.exams.overhead.window_numbers import (
+    SECOND_RUNS,
+    WindowPair,
+    amounts,
+    floor_of,
+    second_numbers,
+)
 from gatemark.scorers.scorer import truncate
 
 WORST_WINDOWS: Final = 10
@@ -92,20 +91,6 @@ _STATED: Final = ("metric_kind", "seeds", "device", "snapshot_hash", "plan", "gu
 UNPAIRED: Final = "the arms do not pair"
 FILES: Final = ("bare", "guarded", "noise", "repeat", "costs")
 """The roles of files, in the order of the evidence account."""
-SecondRun = Literal["noise", "repeat"]
-SECOND_RUNS: Final[tuple[SecondRun, ...]] = ("noise", "repeat")
-
-
-class WindowPair(NamedTuple):
-    """One window on both arms, and on a second run of each where there is one."""
-
-    basis: Basis
-    window_id: str
-    weight: float
-    bare: float
-    guarded: float
-    noise: float | None = None
-    repeat: float | None = None
 
 
 class Header(msgspec.Struct, frozen=True):
@@ -240,18 +225,22 @@ class OverheadExam(Exam[OverheadExamState]):
             reason = "no install time was recorded"
             numbers.append(unmeasured(INSTALL, reason, direction="lower_is_better", unit="ms"))
         if self.options.rules != FIRST_RULES:
-            numbers.extend(_second_numbers(rows, self.settings))
+            numbers.extend(second_numbers(rows, self.settings))
         if self.options.rules >= RULES:
-            numbers.extend(_amounts(rows, self.settings))
+            numbers.extend(amounts(rows, self.settings))
         noise: Measurement | None = None
         noise_overhead: float | None = None
         if self.options.noise:
-            noise, noise_overhead = _floor("noise", rows, header, resampling)
+            noise, noise_overhead = floor_of(
+                "noise", rows, header.noise_defects if header else (), resampling
+            )
             numbers.append(noise)
         repeat: Measurement | None = None
         repeat_overhead: float | None = None
         if self.options.repeat:
-            repeat, repeat_overhead = _floor("repeat", rows, header, resampling)
+            repeat, repeat_overhead = floor_of(
+                "repeat", rows, header.repeat_defects if header else (), resampling
+            )
             numbers.append(repeat)
         facts = Facts(
             kind=header.kind if header else None,
@@ -281,14 +270,29 @@ class OverheadExam(Exam[OverheadExamState]):
     def summary(
         self, report: ExamReport, evidence: Evidence, verdict: Verdict
     ) -> dict[str, object]:
-        return summary_document(self.options, self.policy(), report, evidence, verdict)
+        return summary_document(
+            self.options,
+            self.policy(),
+            report,
+            evidence=evidence,
+            verdict=verdict,
+            remedies=self._remedies(report, verdict),
+        )
+
+    def reasons(self, report: ExamReport, verdict: Verdict) -> dict[str, str]:
+        """Return plain words for the rules that do not hold."""
+        numbers = {number.name: number for number in report.measurements}
+        return plain_reasons(self.options, report.facts["overhead"], numbers, verdict)
 
     def closing(self, report: ExamReport, evidence: Evidence, verdict: Verdict) -> VerdictNotes:
         """Return what to do about a verdict that is not a pass."""
         del evidence
-        numbers = {number.name: number for number in report.measurements}
-        found = remedies(self.options, report.facts["overhead"], numbers, verdict)
+        found = self._remedies(report, verdict)
         return VerdictNotes(caveats=tuple(f"next: {text}" for text in found))
+
+    def _remedies(self, report: ExamReport, verdict: Verdict) -> tuple[str, ...]:
+        numbers = {number.name: number for number in report.measurements}
+        return remedies(self.options, report.facts["overhead"], numbers, verdict)
 
     def _resampling(self, seed: int | None) -> Resampling:
         return Resampling(seed or 0, self.settings.level, self.settings.resamples)
@@ -380,81 +384,6 @@ def _defect_count(header: Header | None, windows: int) -> Measurement:
     n = max(windows, header.expected if header else 0, 1)
     total = sum(found.count for found in defects)
     return measured(DEFECTS, total, n=n, direction="lower_is_better", unit="count")
-
-
-def _second_numbers(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
-    """Return how many windows the guards change, and what windows like none of these may cost.
-
-    ``n`` windows without a kind of damage leave a share of up to ``1 - (1 - level) ** (1 / n)`` of
-    windows that have it, at the level of the policy.
-    """
-    n = len(rows)
-    if not n:
-        reason = "no windows"
-        return [
-            unmeasured(CHANGED, reason, direction="higher_is_better", unit="count"),
-            unmeasured(UNSEEN, reason, direction="lower_is_better"),
-        ]
-    changed = sum(row.bare != row.guarded for row in rows)
-    is_loss = rows[0].basis == "loss"
-    damage = settings.unseen_damage if is_loss else min(1.0, settings.unseen_damage)
-    shift = damage * (1 - (1 - settings.level) ** (1 / n))
-    unseen = math.expm1(shift) if is_loss else shift
-    caveats: tuple[str, ...] = ()
-    if settings.mode == "interval" and unseen > settings.budget > 0:
-        share = (math.log1p(settings.budget) if is_loss else settings.budget) / damage
-        needed = math.ceil(math.log(1 - settings.level) / math.log1p(-min(share, 0.999)))
-        caveats = (f"{needed:,} windows are needed to rule out rare damage of {damage:g}",)
-    return [
-        measured(CHANGED, changed, n=n, direction="higher_is_better", unit="count"),
-        measured(UNSEEN, unseen, n=n, direction="lower_is_better", caveats=caveats),
-    ]
-
-
-def _amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
-    """Return the number of windows, and of the tokens that are missing to the minimum."""
-    n = len(rows)
-    if not n:
-        reason = "no windows"
-        return [
-            unmeasured(WINDOWS, reason, direction="higher_is_better", unit="count"),
-            unmeasured(MISSING_TOKENS, reason, direction="lower_is_better", unit="count"),
-        ]
-    missing = 0
-    if rows[0].basis == "loss":
-        missing = max(0, settings.min_tokens - int(sum(row.weight for row in rows)))
-    return [
-        measured(WINDOWS, n, n=n, direction="higher_is_better", unit="count"),
-        measured(MISSING_TOKENS, missing, n=n, direction="lower_is_better", unit="count"),
-    ]
-
-
-def _floor(
-    role: SecondRun, rows: Sequence[WindowPair], header: Header | None, resampling: Resampling
-) -> tuple[Measurement, float | None]:
-    """Return how far a second run is off: the outer end of its interval, and its middle."""
-    name, arm = (NOISE, "bare") if role == "noise" else (REPEAT, "guarded")
-    reason = f"no second {arm} run that pairs"
-    defects = () if header is None else getattr(header, f"{role}_defects")
-    if defects:
-        reason = f"the second {arm} run does not pair: {defects[0].check}: {defects[0].message}"
-    again = [row.noise if role == "noise" else row.repeat for row in rows]
-    if not rows or None in again:
-        return unmeasured(name, reason, direction="lower_is_better"), None
-    weights = np.array([row.weight for row in rows])
-    first = np.array([row.bare if role == "noise" else row.guarded for row in rows])
-    second = np.array(again, dtype=np.float64)
-    found = measure_quality(rows[0].basis, weights, first, second, resampling).found
-    if found is None:
-        reason = f"the second {arm} run has no value"
-        return unmeasured(name, reason, direction="lower_is_better"), None
-    ends = [abs(found.overhead)]
-    # What repeats to the last digit has no noise; a bound for the unseen is not about noise.
-    interval = next(iter(found.other_intervals), found.interval)
-    if interval is not None and np.any(found.shifts):
-        ends += [abs(interval.low), abs(interval.high)]
-    floor = measured(name, max(ends), n=len(rows), direction="lower_is_better")
-    return floor, found.overhead
 
 
 def _worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[WorstWindow, ...]:

@@ -30,7 +30,7 @@ class BinnedEce(NamedTuple):
 
 
 def binned_ece_each(items: Floats, confidence_sum: Floats, correct: Floats) -> BinnedEce:
-    """The calibration error over the last axis; NaN where there are no items at all."""
+    """Return the calibration error over the last axis; NaN without items."""
     total = items.sum(axis=-1)
     deviation = binomial_mean_deviation(items, confidence_sum)
     with np.errstate(divide="ignore", invalid="ignore"):

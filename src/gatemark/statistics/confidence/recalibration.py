@@ -29,7 +29,7 @@ class TemperatureMap(msgspec.Struct, frozen=True, tag="temperature"):
     temperature: float
 
     def apply(self, confidence: ArrayLike) -> Floats:
-        """The mended confidences."""
+        """Return the recalibrated confidences."""
         return np.asarray(scipy.special.expit(_log_odds(confidence) / self.temperature))
 
 
@@ -40,7 +40,7 @@ class IsotonicMap(msgspec.Struct, frozen=True, tag="isotonic"):
     rate: tuple[float, ...]
 
     def apply(self, confidence: ArrayLike) -> Floats:
-        """The mended confidences."""
+        """Return the recalibrated confidences."""
         return np.interp(np.asarray(confidence, dtype=np.float64), self.confidence, self.rate)
 
 
@@ -61,7 +61,7 @@ class Refit(msgspec.Struct, frozen=True):
 
 
 def fit_temperature(confidence: ArrayLike, correct: ArrayLike) -> TemperatureMap:
-    """The temperature with the least log loss, searched inside ``TEMPERATURE_RANGE``."""
+    """Return the temperature with the least log loss inside ``TEMPERATURE_RANGE``."""
     x, y = _log_odds(confidence), np.asarray(correct, dtype=np.float64)
     low, high = (math.log(t) for t in TEMPERATURE_RANGE)
     for _ in range(60):
@@ -76,7 +76,7 @@ def fit_temperature(confidence: ArrayLike, correct: ArrayLike) -> TemperatureMap
 
 
 def fit_isotonic(confidence: ArrayLike, correct: ArrayLike) -> IsotonicMap:
-    """The nondecreasing map with the least squared error."""
+    """Return the nondecreasing map with the least squared error."""
     groups = grouped(confidence, correct)
     rates = pool_adjacent_violators(groups.correct.tolist(), groups.items.tolist())
     is_corner = np.ones(rates.size, dtype=bool)

@@ -51,7 +51,7 @@ def ratios_by_blocks(
 def _sums_by_blocks(
     units: NDArray[Unit], rng: np.random.Generator, resamples: int
 ) -> NDArray[Unit]:
-    """Each stream of draws has its own rows, so the number of processors changes no digit."""
+    """Draw by streams with their own rows, so that the number of processors changes no digit."""
     sums = np.zeros(resamples, dtype=units.dtype)
     with ThreadPoolExecutor(STREAMS) as threads:
         jobs = [
@@ -96,7 +96,7 @@ def _name_units(rng: np.random.Generator, places: NDArray[np.intp]) -> None:
 def _sums_of_short_block(
     units: NDArray[Unit], drawn: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[Unit]:
-    """The last block may have any size, and a row may draw nothing from it."""
+    """Draw from the last block, which can have any size; a row may draw nothing from it."""
     # A zero at the end of every row keeps rows without draws apart.
     values = np.zeros(int(drawn.sum()) + drawn.size, dtype=units.dtype)
     ends = np.cumsum(drawn + 1)

@@ -138,7 +138,7 @@ def _drawn(
 def _computed(
     x: Floats, below: Floats, ends: tuple[float, float], alpha: float, **_: object
 ) -> tuple[float, float]:
-    """The mean under random weights is at most t where the sum of weight * (value - t) is <= 0."""
+    """The mean under random weights is at most t if the sum of weight * (value - t) is <= 0."""
 
     def quantile(end: float, share: float) -> float:
         values = np.append(x, end)
@@ -160,7 +160,7 @@ def _where(
     inside: tuple[float, float],
     normal: tuple[float, float],
 ) -> float:
-    """Where a growing share is reached; on the scale of normal quantiles it is nearly a line."""
+    """Return where a growing share is reached; on the normal scale it is nearly linear."""
     low, high = inside
     mean, slope = normal
     wanted = float(scipy.special.ndtri(share))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from functools import partial
 from pathlib import Path
@@ -16,11 +17,23 @@ torch = pytest.importorskip(
 
 from gatemark.core.errors import BadInputError, IncomparableError  # noqa: E402
 from gatemark.exams.overhead.run import write_run  # noqa: E402
-from gatemark.exams.overhead.targets.port import MemoryMeter, OverheadTarget, PassSeeds, Reseedable  # noqa: E402
+from gatemark.exams.overhead.targets.port import (  # noqa: E402
+    AccuracyCounts,
+    Batched,
+    Loss,
+    MemoryMeter,
+    OverheadTarget,
+    PassSeeds,
+    Reseedable,
+    SingleGuards,
+)
 from gatemark.exams.overhead.targets.runner import run_arms  # noqa: E402
 from gatemark.exams.overhead.targets.torch_adapter import (  # noqa: E402
     ActivationClip,
     CausalLm,
+    Classifier,
+    MaskedLm,
+    Seq2SeqLm,
     SpectralCap,
     deterministic,
 )
@@ -71,6 +84,8 @@ def test_the_adapter_keeps_the_port() -> None:
     assert isinstance(found, OverheadTarget)
     assert isinstance(found, Reseedable)
     assert isinstance(found, MemoryMeter)
+    assert isinstance(found, Batched)
+    assert isinstance(found, SingleGuards)
 
 
 def test_the_loss_is_that_of_torch_on_shifted_tokens() -> None:
@@ -227,6 +242,11 @@ def test_an_answer_with_logits_is_understood_and_the_cpu_tells_the_memory_of_the
         lambda: CausalLm(TinyLm(), list(range(40)), seq_len=1),
         lambda: CausalLm(TinyLm(), list(range(40)), seq_len=16, stride=0),
         lambda: CausalLm(TinyLm(), list(range(40)), seq_len=16, max_windows=0),
+        lambda: MaskedLm(TinyLm(), list(range(40)), seq_len=16, mask_id=0, mask_share=0),
+        lambda: Seq2SeqLm(TinyLm(), [], start_id=0),
+        lambda: Seq2SeqLm(TinyLm(), [([1], [])], start_id=0),
+        lambda: Classifier(TinyLm(), torch.eye(3), [0, 1]),
+        lambda: Classifier(TinyLm(), torch.eye(3), [0, 1, 2], window_size=4),
         lambda: ActivationClip(0),
         lambda: SpectralCap(-1),
     ],
@@ -234,3 +254,105 @@ def test_an_answer_with_logits_is_understood_and_the_cpu_tells_the_memory_of_the
 def test_what_cannot_be_measured_is_refused(make: Any) -> None:
     with pytest.raises(BadInputError):
         make()
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples" / "guard-overhead"
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "measure-guard-overhead.md"
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit", "code"),
+    [
+        ("causal", 0.5, 1),
+        ("causal", 1e6, 3),
+        ("masked", 0.5, 1),
+        ("seq2seq", 0.5, 1),
+        ("accuracy", 0.01, 1),
+    ],
+)
+def test_the_examples_run(
+    gatemark: Any, tmp_path: Path, kind: str, limit: float, code: int
+) -> None:
+    (tmp_path / "torch_models.py").write_text((EXAMPLES / "torch_models.py").read_text())
+    config = tmp_path / "overhead.yaml"
+    config.write_text(
+        f"gatemark_overhead: 1\ntarget: {{python: 'torch_models:{kind}'}}\n"
+        f"options: {{limit: {limit}}}\nseeds: {{torch: 3}}\nbatch_size: 4\nout: run\n"
+    )
+    ran = gatemark("overhead", "run", config, "--json")
+    assert ran.code == code, ran.err
+    found = ran.json["guard_overhead"]
+    assert found["metric_kind"] == ("accuracy" if kind == "accuracy" else f"ppl_{_short(kind)}")
+    assert (found["bare_ppl"] or 1) < 2
+    assert (found["bare_accuracy"] or 1) > 0.8
+    assert found["checks"]["overhead.windows"] == found["checks"]["overhead.tokens"] == "pass"
+
+
+def _short(kind: str) -> str:
+    return {"masked": "mlm"}.get(kind, kind)
+
+
+@pytest.mark.parametrize(("limit", "code"), [(5.2, 0), (0.5, 1), (1_000_000, 3)])
+def test_a_new_user_measures_own_hooks_as_the_page_says(
+    gatemark: Any, tmp_path: Path, limit: float, code: int
+) -> None:
+    blocks = dict(re.findall(r'```\w+ title="(tiny[^"]*)"\n(.*?)```', PAGE.read_text(), re.DOTALL))
+    assert set(blocks) == {"tiny_model.py", "tiny.yaml"}
+    for name, text in blocks.items():
+        (tmp_path / name).write_text(text.replace("limit: 5.2", f"limit: {limit}"))
+    ran = gatemark("overhead", "run", tmp_path / "tiny.yaml", "--json")
+    assert ran.code == code, ran.err
+    assert (ran.json["guard_overhead"]["windows"], ran.json["guard_overhead"]["tokens"]) == (
+        211,
+        211 * 51,
+    )
+    assert ran.json["axes"]["install"]["overhead"] > 0
+
+
+def test_each_kind_gives_the_loss_of_its_windows_alone_or_in_batches() -> None:
+    torch.manual_seed(2)
+    model = TinyLm()
+    tokens = torch.randint(0, WORDS - 1, (4 * LENGTH,)).tolist()
+    masked = MaskedLm(model, tokens, seq_len=LENGTH, mask_id=WORDS - 1, mask_share=0.25)
+    row, places = masked.windows()[0].data
+    shown = row.clone()
+    shown[places] = WORDS - 1
+    with torch.no_grad():
+        shares = torch.log_softmax(model(shown.unsqueeze(0))[0], dim=-1)
+    outcome = masked.evaluate(masked.windows()[0])
+    assert outcome.tokens == len(set(places.tolist())) == 4
+    assert outcome.loss == pytest.approx(float(-shares[places, row[places]].mean()), rel=1e-5)
+    again = MaskedLm(model, tokens, seq_len=LENGTH, mask_id=WORDS - 1, mask_share=0.25)
+    assert [one.content for one in again.windows()] == [one.content for one in masked.windows()]
+
+    class Shifted(torch.nn.Module):  # type: ignore[name-defined,misc]
+        """Sure of the source word, unless the word before is the start."""
+
+        def forward(self, source: Any, shown: Any) -> Any:
+            sure = torch.nn.functional.one_hot(source, WORDS).float() * 50
+            return sure * (shown != 0).unsqueeze(-1)
+
+    pairs = [([3, 4], [3, 4]), ([5, 6], [5, 7])]
+    translated = Seq2SeqLm(Shifted(), pairs, start_id=0)
+    first, second = translated.evaluate_batch(translated.windows())
+    # The first place is a guess among all words, the second is right or all wrong.
+    assert (first.tokens, first.loss) == (2, pytest.approx(math.log(WORDS) / 2))
+    assert second.loss == pytest.approx((math.log(WORDS) + 50) / 2)
+    inputs = torch.eye(4).repeat(3, 1)
+    counted = Classifier(torch.nn.Identity(), inputs, [0, 1, 2, 0] * 3, window_size=4)
+    assert counted.evaluate(counted.windows()[0]) == AccuracyCounts(correct=3, total=4)
+    for one in (masked, translated, counted, target()):
+        alone = [one.evaluate(window) for window in one.windows()]
+        together = one.evaluate_batch(one.windows())
+        for left, right in zip(alone, together, strict=True):
+            assert isinstance(left, Loss) is isinstance(right, Loss)
+            assert getattr(left, "loss", 0) == pytest.approx(getattr(right, "loss", 0), rel=1e-5)
+            assert getattr(left, "correct", 0) == getattr(right, "correct", 0)
+
+
+def test_one_guard_is_installed_alone() -> None:
+    found = run(target([ActivationClip(0.01), ActivationClip(1e6, name="wide")]))
+    tight, wide = found.guard_runs
+    assert (tight.name, wide.name) == ("clip", "wide")
+    assert tight.shift != pytest.approx(0.0, abs=1e-3)
+    assert wide.shift == pytest.approx(0.0, abs=1e-5)

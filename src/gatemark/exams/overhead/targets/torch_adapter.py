@@ -1,9 +1,10 @@
-"""A PyTorch causal language model as a target; needs the extra ``torch``.
+"""PyTorch models as targets; needs the extra ``torch``.
 
     target = CausalLm(model, token_ids, seq_len=128, guards=[ActivationClip(8.0)])
 
-``model`` is a module that maps a batch of token ids to logits, or to something with ``logits``.
-A guard is an object with ``name``, ``install(model)`` and ``remove(model)``.
+``CausalLm`` and ``MaskedLm`` cut windows from one sequence of token ids, ``Seq2SeqLm`` and
+``Classifier`` take pairs. A model returns logits, or something with ``logits``. A guard is an
+object with ``name``, ``install(model)`` and ``remove(model)``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,12 @@ from typing import TYPE_CHECKING, Protocol
 from gatemark.core.canonical import DIGEST_PREFIX
 from gatemark.core.errors import BadInputError, UsageError, not_installed
 from gatemark.exams.overhead.records import MetricKind
-from gatemark.exams.overhead.targets.port import EvidenceWindow, Loss, PassSeeds
+from gatemark.exams.overhead.targets.port import (
+    AccuracyCounts,
+    EvidenceWindow,
+    Loss,
+    PassSeeds,
+)
 
 try:
     import torch
@@ -89,45 +95,34 @@ class SpectralCap:
         """Do nothing; ``restore`` brings the weights back."""
 
 
-class CausalLm:
-    """A causal language model over fixed windows of token ids.
+class TorchTarget:
+    """A PyTorch model with its guards: everything but the windows and what they are worth.
 
     The state is ``state_dict`` and the buffers that are not saved in it.
-    Windows are cut from ``token_ids`` (one sequence) every ``stride`` tokens; a short last one
-    is left out.
     """
 
-    kind: MetricKind = "ppl_causal"
+    kind: MetricKind
+    seq_len: int
+    stride: int
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        token_ids: Sequence[int],
-        *,
-        seq_len: int,
-        stride: int | None = None,
-        guards: Sequence[Guard] = (),
-        device: str = "cpu",
-        max_windows: int | None = None,
-    ) -> None:
-        self.seq_len = seq_len
-        self.stride = seq_len if stride is None else stride
-        if seq_len < 2 or self.stride < 1:
-            raise BadInputError(f"seq_len must be >= 2 and stride >= 1, got {seq_len}, {stride}")
-        if max_windows is not None and max_windows < 1:
-            raise BadInputError(f"max_windows must be >= 1, got {max_windows}")
+    def __init__(self, model: torch.nn.Module, guards: Sequence[Guard], device: str) -> None:
         self.device = device
         self.guards = tuple(guard.name for guard in guards)
         self._chain = tuple(guards)
-        self._installed = False
+        self._installed: tuple[Guard, ...] = ()
         self._model = model.to(device).eval()
-        self._rows = _cut(token_ids, self.seq_len, self.stride, max_windows)
 
-    def windows(self) -> Sequence[EvidenceWindow]:
-        return tuple(
-            EvidenceWindow(row.to(torch.int64).numpy().astype("<i8").tobytes(), row)
-            for row in self._rows
-        )
+    def evaluate(self, window: EvidenceWindow) -> Loss | AccuracyCounts:
+        return self.evaluate_batch([window])[0]
+
+    def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss | AccuracyCounts]:
+        """Evaluate windows of equal shape together."""
+        raise NotImplementedError
+
+    def _logits(self, *inputs: torch.Tensor) -> torch.Tensor:
+        answer = self._model(*(tensor.to(self.device) for tensor in inputs))
+        logits: torch.Tensor = getattr(answer, "logits", answer)
+        return logits.float()
 
     def snapshot(self) -> dict[str, torch.Tensor]:
         return {
@@ -167,22 +162,25 @@ class CausalLm:
         }
 
     def toggle(self, *, guarded: bool) -> None:
-        if guarded == self._installed:
+        wanted = self._chain if guarded else ()
+        if wanted == self._installed:
             return
-        for guard in self._chain if guarded else reversed(self._chain):
-            if guarded:
-                guard.install(self._model)
-            else:
-                guard.remove(self._model)
-        self._installed = guarded
+        self._remove_all()
+        for guard in wanted:
+            guard.install(self._model)
+        self._installed = wanted
 
-    def evaluate(self, window: EvidenceWindow) -> Loss:
-        row = window.data.to(self.device).unsqueeze(0)
-        with torch.inference_mode():
-            answer = self._model(row)
-            logits = getattr(answer, "logits", answer)[0, :-1].float()
-            loss = torch.nn.functional.cross_entropy(logits, row[0, 1:], reduction="mean")
-        return Loss(tokens=row.shape[1] - 1, loss=float(loss))
+    def toggle_one(self, guard: str) -> None:
+        """Install one guard alone."""
+        self._remove_all()
+        self._installed = tuple(one for one in self._chain if one.name == guard)
+        for one in self._installed:
+            one.install(self._model)
+
+    def _remove_all(self) -> None:
+        for guard in reversed(self._installed):
+            guard.remove(self._model)
+        self._installed = ()
 
     def reseed(self, seeds: PassSeeds) -> None:
         """Seed the CPU and every GPU."""
@@ -197,10 +195,191 @@ class CausalLm:
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def peak_memory(self) -> int | str:
-        """Return the peak of the GPU; torch has none for the CPU."""
+        """Return the peak of the GPU; on the CPU the peak of the process is read instead."""
         if self.device.startswith("cuda"):
             return int(torch.cuda.max_memory_allocated(self.device))
         return f"torch does not report peak memory on {self.device}"
+
+
+class CausalLm(TorchTarget):
+    """A causal language model over fixed windows of token ids.
+
+    Windows are cut from ``token_ids`` (one sequence) every ``stride`` tokens; a short last one
+    is left out. ``model(ids)`` maps a batch of token ids to logits.
+    """
+
+    kind: MetricKind = "ppl_causal"
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        token_ids: Sequence[int],
+        *,
+        seq_len: int,
+        stride: int | None = None,
+        guards: Sequence[Guard] = (),
+        device: str = "cpu",
+        max_windows: int | None = None,
+    ) -> None:
+        self.seq_len = seq_len
+        self.stride = seq_len if stride is None else stride
+        if seq_len < 2 or self.stride < 1:
+            raise BadInputError(f"seq_len must be >= 2 and stride >= 1, got {seq_len}, {stride}")
+        if max_windows is not None and max_windows < 1:
+            raise BadInputError(f"max_windows must be >= 1, got {max_windows}")
+        super().__init__(model, guards, device)
+        self._rows = _cut(token_ids, self.seq_len, self.stride, max_windows)
+
+    def windows(self) -> Sequence[EvidenceWindow]:
+        return tuple(EvidenceWindow(_content(row), row) for row in self._rows)
+
+    def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss]:
+        rows = torch.stack([window.data for window in windows])
+        with torch.inference_mode():
+            return _losses(self._logits(rows)[:, :-1], rows[:, 1:])
+
+
+class MaskedLm(CausalLm):
+    """A masked language model: some tokens of each window are hidden and predicted.
+
+    ``mask_share`` of the tokens, at least one, are replaced by ``mask_id``. Which ones depends
+    on ``mask_seed`` and the window's place alone, so both arms hide the same.
+    """
+
+    kind: MetricKind = "ppl_mlm"
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        token_ids: Sequence[int],
+        *,
+        seq_len: int,
+        mask_id: int,
+        mask_share: float = 0.15,
+        mask_seed: int = 0,
+        guards: Sequence[Guard] = (),
+        device: str = "cpu",
+        max_windows: int | None = None,
+    ) -> None:
+        if not 0 < mask_share <= 1:
+            raise BadInputError(f"mask_share must be in (0, 1], got {mask_share}")
+        super().__init__(
+            model,
+            token_ids,
+            seq_len=seq_len,
+            guards=guards,
+            device=device,
+            max_windows=max_windows,
+        )
+        self._mask_id = mask_id
+        draw = torch.Generator().manual_seed(mask_seed)
+        hidden = max(1, round(mask_share * seq_len))
+        self._masks = tuple(
+            torch.randperm(seq_len, generator=draw)[:hidden].sort().values for _ in self._rows
+        )
+
+    def windows(self) -> Sequence[EvidenceWindow]:
+        return tuple(
+            EvidenceWindow(_content(row) + _content(mask), (row, mask))
+            for row, mask in zip(self._rows, self._masks, strict=True)
+        )
+
+    def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss]:
+        rows = torch.stack([window.data[0] for window in windows])
+        places = torch.stack([window.data[1] for window in windows])
+        shown = rows.scatter(1, places, self._mask_id)
+        with torch.inference_mode():
+            logits = self._logits(shown)
+            picked = logits.gather(
+                1, places.to(logits.device).unsqueeze(-1).expand(-1, -1, logits.shape[-1])
+            )
+            return _losses(picked, rows.gather(1, places))
+
+
+class Seq2SeqLm(TorchTarget):
+    """A model from one sequence to another, as pairs of source and wanted token ids.
+
+    ``model(source, shown)`` maps source ids and the wanted ids before each place to logits;
+    ``start_id`` comes before the first one.
+    """
+
+    kind: MetricKind = "ppl_seq2seq"
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        *,
+        start_id: int,
+        guards: Sequence[Guard] = (),
+        device: str = "cpu",
+    ) -> None:
+        if not pairs or any(not source or not wanted for source, wanted in pairs):
+            raise BadInputError("pairs must be non-empty lists of source and wanted token ids")
+        super().__init__(model, guards, device)
+        self._start_id = start_id
+        self._pairs = tuple((_ids(source), _ids(wanted)) for source, wanted in pairs)
+        self.seq_len = self.stride = max(wanted.numel() for _, wanted in self._pairs)
+
+    def windows(self) -> Sequence[EvidenceWindow]:
+        return tuple(
+            EvidenceWindow(_content(source) + b"|" + _content(wanted), (source, wanted))
+            for source, wanted in self._pairs
+        )
+
+    def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss]:
+        sources = _stacked([window.data[0] for window in windows])
+        wanted = _stacked([window.data[1] for window in windows])
+        start = torch.full((len(windows), 1), self._start_id)
+        shown = torch.cat([start, wanted[:, :-1]], dim=1)
+        with torch.inference_mode():
+            return _losses(self._logits(sources, shown), wanted)
+
+
+class Classifier(TorchTarget):
+    """A classifier, as pairs of an input tensor and the number of the right class.
+
+    ``model(inputs)`` maps a batch of inputs to logits over classes. A window has
+    ``window_size`` pairs; a short last one is left out.
+    """
+
+    kind: MetricKind = "accuracy"
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        inputs: torch.Tensor,
+        labels: Sequence[int],
+        *,
+        window_size: int = 1,
+        guards: Sequence[Guard] = (),
+        device: str = "cpu",
+    ) -> None:
+        count = len(labels) // window_size if window_size >= 1 else 0
+        if len(inputs) != len(labels) or not count:
+            raise BadInputError(
+                "inputs and labels must be equally many, and fill a window; "
+                f"got {len(inputs)}, {len(labels)} and a window_size of {window_size}"
+            )
+        super().__init__(model, guards, device)
+        self.seq_len = self.stride = window_size
+        self._inputs = inputs.to("cpu").split(window_size)[:count]
+        self._labels = _ids(labels).split(window_size)[:count]
+
+    def windows(self) -> Sequence[EvidenceWindow]:
+        return tuple(
+            EvidenceWindow(_content(data) + _content(labels), (data, labels))
+            for data, labels in zip(self._inputs, self._labels, strict=True)
+        )
+
+    def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[AccuracyCounts]:
+        with torch.inference_mode():
+            logits = self._logits(torch.cat([window.data[0] for window in windows]))
+            found = logits.argmax(dim=-1).to("cpu").split(self.seq_len)
+        return [
+            AccuracyCounts(correct=int((one == window.data[1]).sum()), total=one.numel())
+            for one, window in zip(found, windows, strict=True)
+        ]
 
 
 @contextmanager
@@ -226,10 +405,39 @@ def _patches(module: torch.nn.Module) -> str:
     return "; ".join([*hooks, *([f"forward {forward!r}"] if forward is not None else [])])
 
 
+def _ids(values: Sequence[int]) -> torch.Tensor:
+    return torch.as_tensor(values, dtype=torch.int64, device="cpu").flatten()
+
+
+def _content(tensor: torch.Tensor) -> bytes:
+    """Return the bytes of a tensor that identify a window."""
+    plain = tensor.to("cpu").contiguous()
+    if plain.dtype == torch.int64:
+        return bytes(plain.numpy().astype("<i8").tobytes())
+    return bytes(plain.flatten().view(torch.uint8).numpy().tobytes())
+
+
+def _stacked(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    lengths = {row.numel() for row in rows}
+    if len(lengths) > 1:
+        raise BadInputError(
+            f"a batch needs sequences of equal length, got {sorted(lengths)}; use a batch_size of 1"
+        )
+    return torch.stack(list(rows))
+
+
+def _losses(logits: torch.Tensor, wanted: torch.Tensor) -> list[Loss]:
+    """Return the mean loss of each row over its tokens."""
+    losses = torch.nn.functional.cross_entropy(
+        logits.transpose(1, 2), wanted.to(logits.device), reduction="none"
+    )
+    return [Loss(tokens=wanted.shape[1], loss=float(row.mean())) for row in losses]
+
+
 def _cut(
     token_ids: Sequence[int], seq_len: int, stride: int, max_windows: int | None
 ) -> tuple[torch.Tensor, ...]:
-    tokens = torch.as_tensor(token_ids, dtype=torch.int64, device="cpu").flatten()
+    tokens = _ids(token_ids)
     starts = range(0, tokens.numel() - seq_len + 1, stride)
     rows = tuple(tokens[start : start + seq_len].clone() for start in starts[:max_windows])
     if not rows:
