@@ -57,7 +57,7 @@ class Frequencies(NamedTuple):
     rows: tuple[Frequency, ...]
 
     def stopped(self, kind: ConceptType) -> list[str]:
-        """The concepts of one type that occur too often, sorted."""
+        """Return the concepts of one type that occur too often, sorted."""
         return sorted(
             row.concept for row in self.rows if row.type == kind and row.df_count >= self.cutoff
         )
@@ -91,7 +91,7 @@ def count_frequencies(
 def stoplist_files(
     frequencies: Frequencies, *, generated_at: str, commit: str | None
 ) -> dict[str, bytes]:
-    """The files of a stoplist folder, by name."""
+    """Return the files of a stoplist folder, by name."""
     metadata = StoplistMetadata(
         stoplists_generated_at=generated_at, stoplists_generated_by_commit=commit
     )
@@ -133,7 +133,7 @@ def _report_bytes(frequencies: Frequencies) -> bytes:
 
 
 def read_stoplists(folder: str) -> Stoplists:
-    """The stoplists of a folder; a folder without both lists is an error, not an empty list."""
+    """Read the stoplists of a folder; raise if one of the two lists is missing."""
     place = Path(folder)
     entities = _bounded(place / ENTITIES_FILE)
     cuis = _bounded(place / CUIS_FILE)
