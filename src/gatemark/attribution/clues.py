@@ -112,7 +112,7 @@ def likelihoods(
 
 
 def records(decision: PlannedDecision, changed: Collection[str] = ()) -> tuple[StepRecord, ...]:
-    """The steps with what the clues read of them."""
+    """Return the steps with the parts that the clues read."""
     texts = [
         text_of(step.error if step.error is not UNSET else step.output) for step in decision.steps
     ]
@@ -143,7 +143,7 @@ def records(decision: PlannedDecision, changed: Collection[str] = ()) -> tuple[S
 
 
 def text_of(value: object) -> str:
-    """An output as the text that the clues read, cut at a bound."""
+    """Return an output as text for the clues, cut at a maximum length."""
     if value is None or value is UNSET:
         return ""
     text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
@@ -151,7 +151,7 @@ def text_of(value: object) -> str:
 
 
 def numbers_in(text: str) -> frozenset[str]:
-    """The numbers of a text, without separators of thousands."""
+    """Return the numbers of a text, without thousands separators."""
     return frozenset(found.replace(",", "") for found in _NUMBER.findall(text))
 
 
@@ -164,7 +164,7 @@ def _at(place: int) -> Callable[[PlannedDecision, Records], list[float]]:
 
 
 def _first_failed_call(_decision: PlannedDecision, read: Records) -> list[float]:
-    """The step that called the first tool that ended in an error: the source of that tool."""
+    """Score the step that called the first failed tool."""
     first = next(
         (one.place for one in read if any(read[answer].failed for answer in one.answers)), None
     )
@@ -180,7 +180,7 @@ def _is_short(_decision: PlannedDecision, read: Records) -> list[float]:
 
 
 def _assumes(_decision: PlannedDecision, read: Records) -> list[float]:
-    """It says that it assumes something; the first step often only states the task."""
+    """Score steps that state an assumption; the first step often only states the task."""
     return [
         float(one.place > 0 and not one.is_tool and bool(_ASSUMPTION.search(one.text)))
         for one in read
@@ -188,7 +188,7 @@ def _assumes(_decision: PlannedDecision, read: Records) -> list[float]:
 
 
 def _unsupported(decision: PlannedDecision, read: Records) -> list[float]:
-    """How many numbers it states that nothing before it holds: neither question, step nor tool."""
+    """Count the numbers that a step states without support from question, step or tool."""
     seen = set(numbers_in(text_of(decision.input)))
     found = []
     for one in read:
@@ -210,7 +210,7 @@ def _origin(decision: PlannedDecision, read: Records) -> list[float]:
 
 
 def _goes_on(_decision: PlannedDecision, read: Records) -> list[float]:
-    """The tool before it failed or gave nothing, and it goes on without another attempt."""
+    """Score steps that continue after a failed or empty tool call without another attempt."""
     places = {one.step.id: one for one in read}
     found = []
     for one in read:
@@ -221,7 +221,7 @@ def _goes_on(_decision: PlannedDecision, read: Records) -> list[float]:
 
 
 def _repeats(_decision: PlannedDecision, read: Records) -> list[float]:
-    """How much it repeats an earlier step of the same name: the share of common words."""
+    """Score how much a step repeats an earlier one of the same name: the shared words."""
     found = []
     for one in read:
         earlier = [
@@ -250,27 +250,27 @@ CLUES: Final = (
 
 
 def clue_matrix(decision: PlannedDecision) -> list[list[float]]:
-    """Every clue of every step, one row per step, for fitting the weights."""
+    """Return every clue of every step, one row per step, for fitting the weights."""
     read = records(decision)
     columns = [clue.values(decision, read) for clue in CLUES]
     return [list(row) for row in zip(*columns, strict=True)]
 
 
 def named_step(decision: PlannedDecision, found: Sequence[StepLikelihood]) -> StepLikelihood | None:
-    """The step that the clues name; None where they cannot know."""
+    """Return the step that the clues name, or None if they cannot tell."""
     best = max(found, key=lambda one: one.probability)
     is_named = is_measured(decision) and bool(best.clues) and best.probability >= MIN_PROBABILITY
     return best if is_named else None
 
 
 def is_measured(decision: PlannedDecision) -> bool:
-    """Whether a decision is like those that the clues were measured on."""
+    """Return whether a decision is like those that the clues were measured on."""
     texts = (text_of(step.output) for step in decision.steps if step.kind != TOOL)
     return len(decision.steps) >= MIN_STEPS and any(len(text) >= SHORT_TEXT for text in texts)
 
 
 def by_name(decision: PlannedDecision, found: Sequence[StepLikelihood]) -> Mapping[str, float]:
-    """The probability that each name, such as an agent's, made the mistake."""
+    """Return the probability that each name, such as an agent's, made the mistake."""
     shares: dict[str, float] = {}
     for step, one in zip(decision.steps, found, strict=True):
         shares[step.name] = shares.get(step.name, 0.0) + one.probability

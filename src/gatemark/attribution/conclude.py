@@ -197,7 +197,7 @@ def _why(suspect: Suspect, what_versions_do: str) -> str:
 
 
 def _active(decision: PlannedDecision, step: DecisionStep | None) -> dict[str, str]:
-    """The versions at the cause, and of earlier steps for kinds that the cause does not have."""
+    """Return the versions at the cause, and those of earlier steps for kinds it lacks."""
     if step is None:
         return {}
     active = dict(step.components())

@@ -96,11 +96,11 @@ class PlannedDecision(Struct, frozen=True, forbid_unknown_fields=True):
     judgement: DecisionJudgement | UnsetType = UNSET
 
     def step(self, name: str) -> DecisionStep:
-        """The step of that id."""
+        """Return the step with that id."""
         return next(step for step in self.steps if step.id == name)
 
     def downstream(self, name: str) -> tuple[DecisionStep, ...]:
-        """The steps that rest on a step, however far, in the order of the plan."""
+        """Return all direct and indirect dependents of a step, in plan order."""
         tainted = {name}
         found = []
         for step in self.steps:
@@ -110,5 +110,5 @@ class PlannedDecision(Struct, frozen=True, forbid_unknown_fields=True):
         return tuple(found)
 
     def pins(self) -> dict[str, str]:
-        """Every component of the decision in the version that was active."""
+        """Return the active version of every component of the decision."""
         return {name: version for step in self.steps for name, version in step.components()}

@@ -52,7 +52,7 @@ def problems_of(decision: PlannedDecision) -> list[str]:
 
 
 def read_bounded(path: str) -> bytes:
-    """The bytes of a file that is not too large."""
+    """Return the bytes of a file; raise if it is too large."""
     try:
         if inspect_source(path).byte_count > MAX_FILE_BYTES:
             raise BadInputError(f"{path}: is larger than {MAX_FILE_BYTES} bytes")
@@ -75,7 +75,7 @@ def _record(line: bytes) -> tuple[PlannedDecision | None, list[str]]:
 
 
 def _is_lines(data: bytes) -> bool:
-    """Whether the first line is a whole document of its own."""
+    """Return whether the first line is a complete document."""
     first = data.lstrip().split(b"\n", 1)[0]
     try:
         msgspec.json.decode(first)

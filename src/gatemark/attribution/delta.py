@@ -58,7 +58,7 @@ def versions_test(
 
 
 def smallest_change(changes: Sequence[str], test: Test, *, max_tests: int = 500) -> Minimal:
-    """The 1-minimal set of changes that goes wrong, as far as the oracle can tell."""
+    """Return the 1-minimal set of changes that goes wrong, as far as the oracle can tell."""
     search = _Search(test, max_tests)
     everything = sorted(set(changes))
     if search.ask([]) == "wrong":

@@ -81,7 +81,7 @@ def _decision(trace: str, root: TraceSpan, spans: Sequence[TraceSpan]) -> Planne
 
 
 def _judgement(root: TraceSpan) -> DecisionJudgement | UnsetType:
-    """What the log itself says about the whole decision, where it knows the right answer too."""
+    """Return the log's own judgement of the decision, if it also has the right answer."""
     said = [one for one in root.evaluations if one.passed is not None]
     if root.target is None or len(said) != 1:
         return UNSET
@@ -90,7 +90,7 @@ def _judgement(root: TraceSpan) -> DecisionJudgement | UnsetType:
 
 
 def _ancestors(spans: Sequence[TraceSpan]) -> dict[str, tuple[str, ...]]:
-    """The spans that each span runs inside, the innermost first."""
+    """Return the spans that contain each span, innermost first."""
     parents = {span.id: span.parent for span in spans}
     found: dict[str, tuple[str, ...]] = {}
     for span in spans:

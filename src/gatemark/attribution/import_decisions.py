@@ -111,7 +111,7 @@ def _depth_problems(decision: PlannedDecision) -> list[str]:
 
 
 def _with_contents(decision: PlannedDecision, change: Callable[[Any], Any]) -> PlannedDecision:
-    """The decision with everything changed that people, models or tools said in it."""
+    """Return the decision with all content of people, models and tools replaced."""
     steps = tuple(
         msgspec.structs.replace(
             step,
@@ -126,7 +126,7 @@ def _with_contents(decision: PlannedDecision, change: Callable[[Any], Any]) -> P
 
 
 def _exact(value: object) -> object:
-    """The value with integers that lose digits in other programs as texts."""
+    """Return the value with integers that would lose digits written as texts."""
     if isinstance(value, dict):
         return {key: _exact(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -109,7 +109,7 @@ def attribute(
 def _changed(
     decision: PlannedDecision, others: Sequence[PlannedDecision], reference: Mapping[str, str]
 ) -> frozenset[str]:
-    """The components in another version than the reference, or than in any right decision."""
+    """Return components in another version than the reference, or than any right decision."""
     usual: dict[str, set[str]] = {name: {version} for name, version in reference.items()}
     for other in others:
         if other.judgement is not UNSET and other.judgement.verdict == "right":

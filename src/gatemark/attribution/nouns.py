@@ -119,7 +119,7 @@ class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def named(attribution: Attribution) -> Attribution:
-    """The attribution under its id."""
+    """Return the attribution with its id."""
     identity = _identity(document_members(canonical_bytes(attribution)))
     return msgspec.structs.replace(attribution, id=identity)
 

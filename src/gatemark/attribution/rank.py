@@ -97,7 +97,7 @@ def _best(effects: Sequence[Effect]) -> Effect | None:
 
 
 def _is_near(effect: Effect | None, best: Effect | None) -> bool:
-    """Whether a repair helped about as much as the best one did."""
+    """Return whether a repair helped about as much as the best one."""
     if effect is None or best is None or best.interval is None:
         return False
     if effect.effect is None or effect.interval is None:
@@ -166,7 +166,7 @@ def _company(decision: PlannedDecision, spectrum: Sequence[Suspicion]) -> dict[s
 def _recorded(
     decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
 ) -> tuple[str, ...]:
-    """What was recorded against a step whose own sources have nothing recorded against them."""
+    """Return what was recorded against a step whose sources have no such record."""
     marks = []
     if step.error is not UNSET and not _callers(decision, step, changed):
         marks.append(STEP_FAILED)
@@ -190,7 +190,7 @@ def _failed_calls(
 def _callers(
     decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
 ) -> tuple[str, ...]:
-    """The steps to blame for the error of a tool: its sources, unless the tool changed."""
+    """Return the steps to blame for a tool error: its sources, unless the tool changed."""
     if step.kind != TOOL or any(name in changed for name, _ in step.components()):
         return ()
     return tuple(
@@ -199,7 +199,7 @@ def _callers(
 
 
 def _is_spoiled(decision: PlannedDecision, step: DecisionStep) -> bool:
-    """Whether a source of a step failed, so that the step only passed the failure on."""
+    """Return whether a source of a step failed, so that the step only passed it on."""
     return any(
         source.failed_checks or source.error is not UNSET
         for source in decision.steps

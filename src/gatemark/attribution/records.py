@@ -31,7 +31,7 @@ def steps_follow_a_plan(decision: PlannedDecision) -> list[Problem]:
 
 
 def one_version_per_component(decision: PlannedDecision) -> list[Problem]:
-    """A decision cannot have used two versions of one thing; a plan that did is mixed up."""
+    """Check that a decision uses one version of each component."""
     versions: dict[str, str] = {}
     problems = []
     for number, step in enumerate(decision.steps):

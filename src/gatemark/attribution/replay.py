@@ -55,7 +55,7 @@ class Replayer(Protocol):
     """Runs single steps again, live or from a recording."""
 
     def run(self, call: StepCall) -> object | NotReplayable:
-        """The step's output, or why there is none."""
+        """Return the step's output, or why there is none."""
 
 
 Pins = Mapping[str, str]
@@ -115,7 +115,7 @@ class Experiment(msgspec.Struct, frozen=True):
     seed: int
 
     def effects(self, on_progress: Callable[[int, int], None] | None = None) -> tuple[Effect, ...]:
-        """The effect of repairing each step, in the order of the plan."""
+        """Return the effect of repairing each step, in plan order."""
         found = []
         for number, step in enumerate(self.decision.steps, start=1):
             found.append(self._effect(step))
@@ -124,7 +124,7 @@ class Experiment(msgspec.Struct, frozen=True):
         return tuple(found)
 
     def whole(self, pins: Pins) -> RepeatTally:
-        """How the decision ends when every step is run anew with these versions."""
+        """Return how the decision ends if every step runs again with these versions."""
         return self._counted(
             run_whole(self.decision, pins, self.replayer, seed=self.seed + number)
             for number in range(WHOLE_RUNS * self.repeats)
@@ -189,14 +189,14 @@ def _newcombe(repaired: RepeatTally, rerun: RepeatTally) -> Interval:
 def run_from(
     decision: PlannedDecision, step: DecisionStep, changed: Pins, replayer: Replayer, *, seed: int
 ) -> object | NotReplayable:
-    """The final output when one step is run anew and everything that rests on it follows."""
+    """Return the final output if one step and everything that depends on it run again."""
     return _run(decision, (step, *decision.downstream(step.id)), {step.id: changed}, replayer, seed)
 
 
 def run_whole(
     decision: PlannedDecision, pins: Pins, replayer: Replayer, *, seed: int
 ) -> object | NotReplayable:
-    """The final output when every step is run anew with these versions."""
+    """Return the final output if every step runs again with these versions."""
     changes = {
         step.id: {name: pins[name] for name, _ in step.components() if name in pins}
         for step in decision.steps
@@ -264,11 +264,11 @@ class RecordedSteps:
         return known[at]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 def _step_key(name: str, inputs: list[object], pins: dict[str, str]) -> str:
-    """What a step was given, whatever the steps before it were called: ids differ between runs."""
+    """Return a key of a step's input that does not depend on ids, which differ between runs."""
     return digest({"name": name, "inputs": inputs, "pins": pins})
 
 
@@ -296,7 +296,7 @@ class LiveSteps:
         return len(self._known)
 
     def run(self, call: StepCall) -> object | NotReplayable:
-        """The target's answer to a call, or why there is none."""
+        """Return the target's answer to a call, or why there is none."""
         key = digest(call)
         if key not in self._known:
             if self.calls >= self._max_calls:

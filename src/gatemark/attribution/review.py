@@ -80,7 +80,7 @@ class ReviewedAttribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sealed_attribution(workspace: Workspace, reference: str) -> ReviewedAttribution:
-    """A sealed attribution by its id or the beginning of it, checked against its digest."""
+    """Return a sealed attribution by its id or its beginning, checked against its digest."""
     kept = {
         str(payload["attribution"]): msgspec.convert(payload["blobs"], dict[str, str])
         for _, payload in workspace.events.events(kind=ATTRIBUTION_SEALED)
@@ -126,7 +126,7 @@ def review_attribution(workspace: Workspace, request: ReviewAttribution) -> Revi
 
 
 def accepted_items(found: ReviewedAttribution) -> bytes:
-    """The accepted items as rows of a data set."""
+    """Return the accepted items as rows of a data set."""
     items = [one for one in found.accepted if one.kind in ITEMS]
     if not items:
         raise RefusedError(
@@ -166,7 +166,7 @@ def add_accepted(found: ReviewedAttribution, kind: ProposalKind, path: Path) -> 
 
 
 def _cited(attribution: Attribution, proposal: Remedy) -> dict[str, object]:
-    """A proposal as one line: a data set's row with the citation as a tag, or a backlog entry."""
+    """Return a proposal as one line: a data set row with the citation, or a backlog entry."""
     if proposal.kind in ITEMS:
         tags = msgspec.convert(proposal.content.get("tags", {}), dict[str, str])
         return {**proposal.content, "tags": {**tags, "attribution": attribution.id}}
@@ -198,7 +198,7 @@ def _check(
 
 
 def accepted_by(workspace: Workspace, name: str, kind: ProposalKind) -> str | None:
-    """Who accepted a proposal of a sealed attribution; None while nobody has."""
+    """Return who accepted a proposal of a sealed attribution, or None."""
     said = _said(workspace, name).get(kind)
     return said.by if said is not None and said.verdict == "accepted" else None
 

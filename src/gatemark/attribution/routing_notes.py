@@ -63,7 +63,7 @@ def noted_route(workspace: Workspace, asset: str, environment: str = PRODUCTION)
 
 
 def accepted_notes(workspace: Workspace, asset: str) -> AcceptedNotes:
-    """The notes that people accepted, of attributions about an asset."""
+    """Return the accepted notes of attributions about an asset."""
     found = AcceptedNotes([], [])
     for _, payload in workspace.events.events(kind=ATTRIBUTION_SEALED, subject=asset):
         if payload is None:
@@ -95,7 +95,7 @@ def _note(workspace: Workspace, name: str, blobs: dict[str, str], person: str) -
 
 
 def _versions(found: Route) -> set[str]:
-    """Every version that the route names."""
+    """Return every version that the route names."""
     targets = [found.primary, found.fallback, *(one.target for one in found.shadow)]
     if found.canary is not None:
         targets += [found.canary.target, found.canary.baseline]

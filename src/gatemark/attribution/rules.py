@@ -26,7 +26,7 @@ class AppliesTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str | None = None
 
     def covers(self, step: DecisionStep) -> bool:
-        """Whether the rule looks at this step."""
+        """Return whether the rule applies to this step."""
         return self.kind in (None, step.kind) and self.name in (None, step.name)
 
 
@@ -92,7 +92,7 @@ class Objection(msgspec.Struct, frozen=True):
 def objections(
     packs: tuple[RulePack, ...], decision: PlannedDecision, step: DecisionStep
 ) -> list[Objection]:
-    """What today's rules say against one step of a decision."""
+    """Return what the current rules object to in one step of a decision."""
     found = []
     for pack in packs:
         for rule in pack.rules:

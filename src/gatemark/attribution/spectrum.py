@@ -51,12 +51,12 @@ def spectrum(decisions: Iterable[PlannedDecision]) -> tuple[Suspicion, ...]:
 
 
 def parts_of(decision: PlannedDecision) -> frozenset[str]:
-    """What a decision used or showed: versions, failed checks, errors."""
+    """Return what a decision used or showed: versions, failed checks, errors."""
     return frozenset(part for step in decision.steps for part in parts_of_step(step))
 
 
 def parts_of_step(step: DecisionStep) -> frozenset[str]:
-    """What one step used or showed."""
+    """Return what one step used or showed."""
     parts = {f"{name}@{version}" for name, version in step.components()}
     parts.update(f"check:{step.name}:{check.pack}/{check.rule}" for check in step.failed_checks)
     if step.error is not UNSET:

@@ -48,7 +48,7 @@ class Drawing(msgspec.Struct, frozen=True):
 
 
 def draw(plan: Sequence[PlanStep], cause: str | None) -> Drawing:
-    """The plan with its cause marked."""
+    """Draw the plan with its cause marked."""
     depth: dict[str, int] = {}
     rows: dict[int, list[PlanStep]] = {}
     for step in plan:
@@ -121,7 +121,7 @@ class AnsweredQuestion(msgspec.Struct, frozen=True):
 
 
 def answers(found: Attribution) -> tuple[AnsweredQuestion, ...]:
-    """The four questions in their order; nothing when no cause is shown."""
+    """Return the four questions with answers; none if no cause is shown."""
     if found.cause is None or found.verifier is None:
         return ()
     first = found.suspects[0]
@@ -142,7 +142,7 @@ def answers(found: Attribution) -> tuple[AnsweredQuestion, ...]:
 
 
 def _versions(found: Attribution, *kinds: str) -> tuple[str, ...]:
-    """The versions of some kinds at the cause, and where it has none, in the steps before it."""
+    """Return the versions of some kinds at the cause or, if it has none, in earlier steps."""
     own: list[str] = []
     other: list[str] = []
     for kind in kinds:
@@ -160,7 +160,7 @@ def _versions(found: Attribution, *kinds: str) -> tuple[str, ...]:
 
 
 def headline(found: Attribution) -> str:
-    """The finding in one line."""
+    """Return the finding in one line."""
     if found.cause is None:
         return f"Decision {found.decision}: {found.reason}"
     first = found.suspects[0]
@@ -174,7 +174,7 @@ def headline(found: Attribution) -> str:
 
 
 def replay_words(found: Attribution) -> str:
-    """How steps were run again, or why not."""
+    """Return how steps were replayed, or why not."""
     replay = found.replay
     said = f"Steps were run again {replay.repeats} times each, live, seed {replay.seed}"
     if replay.mode == "recorded":
@@ -189,7 +189,7 @@ def replay_words(found: Attribution) -> str:
 
 
 def change_words(found: Attribution) -> str:
-    """The smallest set of changes in a sentence."""
+    """Return the smallest set of changes as a sentence."""
     changes = found.changes
     if changes is None:
         return "No versions were compared"
@@ -201,7 +201,7 @@ def change_words(found: Attribution) -> str:
 
 
 def text(found: Attribution, said: Mapping[str, str] | None = None) -> str:
-    """What a terminal shows; ``said`` tells what people made of the proposals."""
+    """Return the text for a terminal; ``said`` has people's decisions on the proposals."""
     lines = [words.clean(headline(found)), words.clean(replay_words(found)), ""]
     for line in found.suspects:
         share = words.NOT_MEASURED
@@ -232,7 +232,7 @@ def _state(proposal: Remedy, said: Mapping[str, str] | None) -> str:
 
 
 def html(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
-    """The page."""
+    """Return the page."""
     # Pages need the report extra; plain text does not.
     from gatemark.report.pages import page_environment  # noqa: PLC0415
 
@@ -243,7 +243,7 @@ def html(found: Attribution, said: Mapping[str, str] | None = None) -> bytes:
 def attribution_context(
     found: Attribution, said: Mapping[str, str] | None = None
 ) -> dict[str, object]:
-    """What the page of an attribution is filled with."""
+    """Return the template variables of an attribution page."""
     return {
         "found": found,
         "headline": headline(found),

@@ -57,7 +57,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def unjudged_answer(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
-    """An answer whose judge could not be asked."""
+    """Return an answer whose judge could not be called."""
     return Answer(
         id=row.id,
         epoch=outcome.epoch,
@@ -172,7 +172,7 @@ class AnswerPair(NamedTuple):
 def paired(
     candidate: Mapping[str, ItemScore], baseline: Mapping[str, ItemScore]
 ) -> tuple[AnswerPair, ...]:
-    """The items that both arms answered, in the order of their ids."""
+    """Return the items that both arms answered, sorted by id."""
     return tuple(
         AnswerPair(name, candidate[name], baseline[name])
         for name in sorted(candidate)
@@ -229,7 +229,7 @@ def sample_of(row: Row) -> dict[str, object]:
 
 
 def asked_of(row: Row) -> dict[str, Any]:
-    """The row as targets may see it: without what says which answer is right."""
+    """Return the row as targets see it: without anything that reveals the right answer."""
     return {name: value for name, value in sample_of(row).items() if name not in ANSWER_FIELDS}
 
 
@@ -281,7 +281,7 @@ def _scores(answer: Answer, scorer_name: str) -> dict[str, float | None]:
 
 
 def read_sample_lines(data: bytes, place: str) -> list[dict[str, Any]]:
-    """The samples of a stored file; anything else in it is an error with its line."""
+    """Read the samples of a stored file; raise with the line for anything else."""
     samples = []
     for number, line in enumerate(data.splitlines(), start=1):
         try:
@@ -386,7 +386,7 @@ METRICS: Final = frozenset(
 
 
 def latency_and_cost_rules(pack: Pack) -> tuple[Rule, ...]:
-    """The bounds that a pack sets, for each suite and for all of them."""
+    """Return the latency and cost rules of a pack, per suite and overall."""
     places = [(suite.id, suite.id, suite.latency, suite.cost) for suite in pack.suites]
     return tuple(
         Rule(
@@ -467,7 +467,7 @@ def _numbers(
 
 
 def latency_and_cost_table(pack: Pack, numbers: Sequence[Measurement]) -> tuple[Figure, ...]:
-    """What each arm took, suite by suite, where anything is known."""
+    """Return what each arm took, per suite, if anything is known."""
     by_key = {number.key: number for number in numbers if number.name in METRICS}
     names = [name for one in _QUANTITIES for name in one.metrics]
     rows: list[tuple[Cell, ...]] = []
@@ -502,7 +502,7 @@ class RecordedScores(msgspec.Struct, frozen=True):
         return UNNAMED if self.origin is None else self.origin.name
 
     def sample(self) -> dict[str, object]:
-        """What a scorer gets to see of it."""
+        """Return what a scorer sees of it."""
         return {"scores": dict(self.scores)}
 
 
@@ -525,7 +525,7 @@ def scores_of(
 
 
 def origin_of(row: Mapping[str, object]) -> SampleOrigin | None:
-    """The log that a recorded sample comes from; None when it does not say."""
+    """Return the log that a recorded sample comes from, or None."""
     found = row.get("origin")
     if found is None:
         return None
@@ -536,7 +536,7 @@ def origin_of(row: Mapping[str, object]) -> SampleOrigin | None:
 
 
 def with_recorded(item: Scorable, kept: RecordedScores | None) -> Scorable:
-    """An item with the scores that its log holds, as the scorer ``recorded`` reads them."""
+    """Return an item with the scores of its log, as the scorer ``recorded`` reads them."""
     if kept is None:
         return item
     return msgspec.structs.replace(item, sample={**item.sample, RECORDED_SCORER: kept.sample()})

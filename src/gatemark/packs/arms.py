@@ -238,7 +238,7 @@ class ArmSource(msgspec.Struct, frozen=True):
     """Files of the identity that are not what they were when the arm was opened."""
 
     def packages(self) -> dict[str, str]:
-        """The versions of the packages that the arm's own processes loaded."""
+        """Return the versions of the packages that the arm's own processes loaded."""
         workers = [target for target in self.targets if isinstance(target, PythonWorkerTarget)]
         return {name: found for worker in workers for name, found in worker.packages.items()}
 
@@ -320,7 +320,7 @@ def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) ->
 
 
 def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:
-    """What the way an arm is called means for the verdict."""
+    """Return what the way an arm is called means for the verdict."""
     if spec.in_process:
         return {
             IN_PROCESS: f"the {arm} ran inside Gatemark (in_process: true), where it can reach "
@@ -335,7 +335,7 @@ def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:
 
 
 def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
-    """An arm of a stored result, answering from its evidence; refuses a result without it."""
+    """Return an arm of a stored result that answers from its evidence; raise if it has none."""
     reference = result.candidate if arm == "candidate" else result.baseline
     stored = {blob.name: blob for blob in result.blobs if blob.name.endswith(f".{arm}.jsonl")}
     if not stored or reference is None:
@@ -577,13 +577,13 @@ async def answer_all(
 
 
 def oldest(moments: Sequence[datetime | None]) -> datetime | None:
-    """The oldest of some moments; None when one is not known: it may be older than the others."""
+    """Return the oldest time, or None if one is unknown and could be older."""
     known = [moment for moment in moments if moment is not None]
     return min(known) if known and len(known) == len(moments) else None
 
 
 def _money(costs: list[float | None], *, any_reply: bool) -> float | None:
-    """What was paid now; None when some call did not tell, or nothing was answered at all."""
+    """Return what was paid now, or None if a call did not say or nothing was answered."""
     if not costs:
         return 0.0 if any_reply else None
     return None if None in costs else float(sum(cost or 0.0 for cost in costs))
@@ -594,6 +594,6 @@ def _scorable(row: Row, output: object) -> Scorable:
 
 
 def with_replies(item: Scorable, graded: Graded, key: ItemKey) -> Scorable:
-    """An item with what its judge replied, as the judge's scorer reads it."""
+    """Return an item with its judge's replies, as the judge's scorer reads them."""
     recorded = {"replies": msgspec.to_builtins(graded.replies[key])}
     return msgspec.structs.replace(item, sample={**item.sample, JUDGE_SCORER: recorded})

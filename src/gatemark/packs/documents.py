@@ -24,7 +24,7 @@ DOCUMENTS: dict[str, tuple[type[msgspec.Struct], str]] = {
 
 
 def describe_schemas() -> dict[str, str]:
-    """Each schema's name and purpose."""
+    """Return each schema's name and purpose."""
     described = {schema.name: schema.summary for schema in schemas()}
     described.update({name: summary for name, (_, summary) in DOCUMENTS.items()})
     described.update({document.name: document.summary for document in _exam_documents()})
@@ -32,7 +32,7 @@ def describe_schemas() -> dict[str, str]:
 
 
 def json_schema(name: str) -> dict[str, Any]:
-    """One schema as a JSON Schema document."""
+    """Return one schema as a JSON Schema document."""
     if name in DOCUMENTS:
         noun, summary = DOCUMENTS[name]
         if noun is Pack:

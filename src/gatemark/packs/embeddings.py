@@ -81,7 +81,7 @@ def read_embedded(data: bytes, place: str) -> Embedded:
 
 
 def vectors_name(suite: str, arm: str) -> str:
-    """What the vectors of an arm's answers are called in a result."""
+    """Return the name of an arm's answer vectors in a result."""
     return f"{suite}/{arm}.vectors"
 
 

@@ -53,7 +53,7 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
 
 
 def evidence_name(suite: str, arm: str, role: str) -> str:
-    """What the evidence of a suite is called in a result."""
+    """Return the name of a suite's evidence in a result."""
     return f"{suite}/{role}.{arm}.evidence"
 
 

@@ -62,7 +62,7 @@ class Graded(msgspec.Struct, frozen=True):
     replies: Replies
 
     def outages(self) -> dict[ItemKey, CallError]:
-        """The items that the judge could not be asked about, and why."""
+        """Return the items for which the judge could not be called, and why."""
         found = {}
         for key, replies in self.replies.items():
             errors = [reply.error for reply in replies if reply.error is not None]
@@ -73,7 +73,7 @@ class Graded(msgspec.Struct, frozen=True):
         return found
 
     def lines(self) -> bytes:
-        """The replies as they are kept: who replied, then a line per item."""
+        """Return the replies as stored: a header, then a line per item."""
         told = [
             {"id": name, "epoch": epoch, "replies": msgspec.to_builtins(self.replies[name, epoch])}
             for name, epoch in sorted(self.replies)
@@ -108,12 +108,12 @@ def read_graded(data: bytes, place: str) -> Graded:
 
 
 def replies_name(suite: str, place: str) -> str:
-    """What a judge's replies are called in a result; ``place`` is an arm or the licence."""
+    """Return the name of a judge's replies in a result; ``place`` is an arm or the licence."""
     return f"{suite}/{place}.judge"
 
 
 def judge_options(suite: SuiteSpec) -> JudgeOptions:
-    """The rubric, template and votes that a suite asks its judge for."""
+    """Return the rubric, template and votes of a suite's judge."""
     if not isinstance(suite.scorer, ScorerSpec) or suite.scorer.name != JUDGE_SCORER:
         raise UsageError(f"suite {suite.id} asks a judge, so its scorer must be {JUDGE_SCORER!r}")
     options = scorers().get(JUDGE_SCORER).options_from(suite.scorer.options)
@@ -124,10 +124,10 @@ class Graders(Protocol):
     """Whoever can tell what a suite's judge said about some items."""
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
-        """The judge's replies about the items of an arm, or about those that people labelled."""
+        """Return the judge's replies about the items of an arm, or about labelled items."""
 
     async def embed(self, suite: SuiteSpec, place: str, items: Items) -> Embedded:
-        """The vectors of the items' texts, for a suite that scores by an embedding model."""
+        """Return the vectors of the items' texts, for a suite that scores with embeddings."""
 
     def spent(self, *places: str) -> tuple[int, float | None]:
         """Calls made and money spent, on these places or on all; None for an unknown cost."""
@@ -136,10 +136,10 @@ class Graders(Protocol):
         """What may be taken from journals, and whether a key authenticates it."""
 
     def reused_counts(self, *places: str) -> dict[str, int]:
-        """How many replies an earlier run had paid for, of judges and of embedding models."""
+        """Return how many replies of judges and embedding models came from an earlier run."""
 
     def changed_files(self) -> dict[str, tuple[str, ...]]:
-        """The files of each judge that are not what they were when it was opened."""
+        """Return the files of each judge that changed since it was opened."""
 
     async def close(self) -> None:
         """Let go of what was opened."""
@@ -265,7 +265,7 @@ class LiveGraders:
         )
 
     def _made(self, places: tuple[str, ...]) -> list[tuple[str, CallOutcome]]:
-        """The calls that were made for these places or for all, each with its suite."""
+        """Return the calls made for these places, or for all, each with its suite."""
         return [
             (suite, outcome)
             for place in places or self._outcomes
@@ -379,11 +379,11 @@ class RecordedGraders:
         return {}
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 def judge_spec(pack: Pack, suite: SuiteSpec) -> JudgeSpec:
-    """The judge that a suite asks."""
+    """Return the judge of a suite."""
     return pack.judges[str(suite.judge)]
 
 
@@ -420,7 +420,7 @@ def labels_of(snapshots: Mapping[str, Snapshot]) -> Labels:
 
 
 def read_labels(path: Path, name: str, options: JudgeOptions) -> LabelledSet:
-    """The labelled answers of a file."""
+    """Read the labelled answers of a file."""
     return labelled_set(read_dataset(str(path), name), options)
 
 
@@ -453,7 +453,7 @@ def _problem(row: Row, known: set[str]) -> str | None:
 async def qualify_judges(
     pack: Pack, graders: Graders, labels: Labels
 ) -> dict[str, SuiteQualification]:
-    """The qualification of every suite's judge."""
+    """Return the qualification of every suite's judge."""
     found = {}
     for suite in pack.suites:
         if suite.judge is not None:
@@ -490,7 +490,7 @@ def _labels_given(options: JudgeOptions, items: Items, graded: Graded) -> dict[s
 
 
 def qualification_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
-    """The rule that holds a verdict open while a judge has no qualification."""
+    """Return the rule that makes a verdict inconclusive while a judge is not qualified."""
     return Rule(
         id=f"{suite.id}.judge",
         metric=METRIC,

@@ -181,7 +181,7 @@ def judge_pack(
 
 
 def pack_looks(opened: OpenPack, gathered: PackEvidence) -> tuple[PackLook, ...]:
-    """The looks at which an adaptive pack may be decided; a limited run has none."""
+    """Return the looks at which an adaptive pack can be decided; a limited run has none."""
     if gathered.limit is not None:
         return ()
     return looks_of(opened, _modes(opened.pack, RULES), _compared(opened.pack, gathered))
@@ -220,7 +220,7 @@ def _clears_floors(pack: Pack, judged: PackDecision) -> bool:
 
 
 def _by(look: PackLook, gathered: PackEvidence) -> PackEvidence:
-    """The evidence that a look may see."""
+    """Return the evidence available at a look."""
 
     def seen(arm: Arm | None) -> Arm | None:
         if arm is None:
@@ -298,7 +298,7 @@ def check_rules(
 
 
 def policy_of(pack: Pack, *, has_baseline: bool) -> Policy:
-    """The rules that a pack comes to, with those of its suites."""
+    """Return the rules of a pack and of its suites."""
     compared = frozenset(
         suite.id
         for suite in pack.suites
@@ -360,7 +360,7 @@ def _policy(
 
 
 def _compared(pack: Pack, gathered: PackEvidence) -> frozenset[str]:
-    """The suites that have something to regress from."""
+    """Return the suites that have a baseline to regress from."""
     exams = gathered.exams
     return frozenset(
         suite.id
@@ -412,14 +412,14 @@ def _examined(
 
 
 def _conditions(gathered: PackEvidence) -> dict[str, str]:
-    """The conditions of the run; whether everything could be asked is told by the answers."""
+    """Return the conditions of the run, apart from missing answers."""
     arms = {"candidate": gathered.candidate, "baseline": gathered.baseline or {}}
     given = {name: why for name, why in gathered.conditions.items() if name != ASKED}
     return {**outage_condition(arms), **given}
 
 
 def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsReport:
-    """A report that says who scored, where it was not Gatemark."""
+    """Return a report that names who scored, if it was not Gatemark."""
     told = scored_by(answers)
     if told is None:
         return report
@@ -428,7 +428,7 @@ def _scored_elsewhere(report: ArmsReport, answers: Sequence[Answer]) -> ArmsRepo
 
 
 def _scored_by_model(report: ArmsReport, suite: SuiteSpec) -> ArmsReport:
-    """A report that says which embedding model gave the scores; nobody compares it with people."""
+    """Return a report that names the embedding model behind the scores."""
     model = embedding_options(suite).model
     told = f"similarity by {model}, which was not compared with people's judgement"
     score = msgspec.structs.replace(report.score, caveats=(*report.score.caveats, told))
@@ -436,7 +436,7 @@ def _scored_by_model(report: ArmsReport, suite: SuiteSpec) -> ArmsReport:
 
 
 def scored_by(answers: Sequence[Answer]) -> str | None:
-    """Who scored some answers, None when Gatemark did."""
+    """Return who scored some answers, or None if Gatemark did."""
     tools = sorted({answer.scored_by for answer in answers if answer.scored_by is not None})
     return f"scored by {', '.join(tools)}, not by Gatemark" if tools else None
 
@@ -517,7 +517,7 @@ def _latency_and_cost(pack: Pack, gathered: PackEvidence) -> list[Measurement]:
 
 
 def _gate_steps(pack: Pack, verdict: Verdict) -> Table:
-    """The four steps, each with the rule that came closest to its line."""
+    """Return the four gate steps, each with the rule closest to its bound."""
     suite_ids = {suite.id for suite in pack.suites}
     steps: dict[str, list[Finding]] = {
         "1 minimum probes": [],
@@ -554,7 +554,7 @@ _STATES = ("fail", "inconclusive", "waived", "soft_pass", "warned", "pass")
 
 
 def _state(finding: Finding) -> str:
-    """What a finding does to its step: a rule that only holds or warns does not fail it."""
+    """Return the effect of a finding on its step; a hold or a warning does not fail it."""
     if finding.verdict not in {"fail", "inconclusive"} or finding.severity == "block":
         return finding.verdict
     return "inconclusive" if finding.severity == "hold" else "warned"

@@ -360,7 +360,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError("; ".join(problems))
 
     def problems(self) -> list[str]:
-        """What no single key can show to be wrong."""
+        """Return the problems that only several keys together can show."""
         found = []
         ids = [suite.id for suite in self.suites]
         if not ids:
@@ -467,7 +467,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.targets is not None and self.targets.baseline != "none"
 
     def suite(self, name: str) -> SuiteSpec:
-        """The suite of that id."""
+        """Return the suite with that id."""
         return next(suite for suite in self.suites if suite.id == name)
 
 

@@ -157,7 +157,7 @@ class OpenPack(msgspec.Struct, frozen=True):
     _scorers: dict[str, tuple[ScoreFunction, dict[str, str]]] = {}
 
     def scorer(self, suite: SuiteSpec) -> tuple[ScoreFunction, dict[str, str]]:
-        """The function that scores a suite's answers, and what identifies it."""
+        """Return the function that scores a suite's answers, and its identity."""
         if suite.id not in self._scorers:
             self._scorers[suite.id] = scorer_of(suite, self.folder)
         return self._scorers[suite.id]
@@ -169,7 +169,7 @@ class OpenPack(msgspec.Struct, frozen=True):
 
 
 def open_pack(path: str) -> OpenPack:
-    """The pack of a file, ready to run."""
+    """Read a pack file, ready to run."""
     pack, folder = read_pack_file(path), Path(path).resolve().parent
     snapshots = load_snapshots(pack, folder)
     for suite in pack.suites:
@@ -202,7 +202,7 @@ def _git(git: str, folder: Path, *arguments: str) -> str | None:
 
 
 def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
-    """One snapshot per suite; a suite that looks at another's answers shares its snapshot."""
+    """Return a snapshot per suite; a suite that looks at another's answers shares its snapshot."""
     answering = [suite for suite in pack.suites if suite.dataset is not None]
     found = {suite.id: load_snapshot(suite, folder) for suite in answering}
     for suite in pack.suites:
@@ -212,7 +212,7 @@ def load_snapshots(pack: Pack, folder: Path) -> dict[str, Snapshot]:
 
 
 def load_snapshot(suite: SuiteSpec, folder: Path) -> Snapshot:
-    """The rows that one suite asks about, drawn when it asks for a draw."""
+    """Return the rows of one suite, after its draw if it has one."""
     dataset = str(suite.dataset)
     if dataset.startswith(BUILTIN):
         snapshot = _builtin(dataset.removeprefix(BUILTIN))
@@ -231,7 +231,7 @@ def _builtin(name: str) -> Snapshot:
 
 
 def suite_plugin(spec: SuiteSpec) -> PackSuite:
-    """The plugin behind a suite of a pack."""
+    """Return the plugin of a suite kind."""
     plugin = suites().get(spec.kind)
     if not isinstance(plugin, PackSuite):
         raise UsageError(f"suite {spec.id}: kind {spec.kind!r} does not look at answers")
@@ -239,7 +239,7 @@ def suite_plugin(spec: SuiteSpec) -> PackSuite:
 
 
 def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, str]]:
-    """The function that scores a suite's answers, and what identifies it."""
+    """Return the function that scores a suite's answers, and its identity."""
     if isinstance(spec.scorer, str) or spec.scorer is None:
         name, given = spec.scorer or suite_plugin(spec).scorer, {}
     else:
@@ -259,13 +259,13 @@ def scorer_of(spec: SuiteSpec, folder: Path) -> tuple[ScoreFunction, dict[str, s
 
 
 def scoring_of(opened: OpenPack) -> dict[str, dict[str, str]]:
-    """What identifies the scoring of every suite whose items are answered."""
+    """Return the identity of the scoring of every suite with answered items."""
     answering = [suite for suite in opened.pack.suites if suite.dataset is not None]
     return {suite.id: opened.scorer(suite)[1] for suite in answering}
 
 
 def scorer_code(opened: OpenPack) -> dict[str, str]:
-    """What pins the code of the pack's own scorers, by suite."""
+    """Return the digests of the pack's own scorer code, by suite."""
     known = {"scorer", "version", "options"}
     pins = {
         suite: {name: value for name, value in identity.items() if name not in known}
@@ -275,12 +275,12 @@ def scorer_code(opened: OpenPack) -> dict[str, str]:
 
 
 def probe_file() -> Traversable:
-    """The shipped file of probes."""
+    """Return the bundled file of probes."""
     return files("gatemark.packs.probes") / "probes_v1.jsonl"
 
 
 def load_probes() -> list[dict[str, Any]]:
-    """The shipped probes as plain records, in the order of the file."""
+    """Return the bundled probes as plain records, in file order."""
     return [msgspec.json.decode(line) for line in probe_file().read_bytes().splitlines()]
 
 
@@ -294,14 +294,14 @@ class SuiteFiles(msgspec.Struct, frozen=True):
     baseline: dict[str, str] | None
 
     def arms(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Each arm that there is, with its files."""
+        """Yield each arm with its files."""
         yield CANDIDATE, self.candidate
         if self.baseline is not None:
             yield BASELINE, self.baseline
 
 
 def files_of_pack(opened: OpenPack) -> dict[str, SuiteFiles]:
-    """The evidence that a pack names, found from the pack's folder."""
+    """Return the evidence files that a pack names, relative to its folder."""
     found = {}
     for suite in opened.pack.suites:
         if suite.evidence is None:

@@ -116,7 +116,7 @@ def conditions_of(result: Result) -> dict[str, str]:
 
 
 def limit_of(result: Result) -> int | None:
-    """The number of items per suite that a run was cut to; None when it was whole."""
+    """Return the number of items per suite that a run was limited to, or None."""
     limit = result.policy.settings.get("limit")
     return limit if isinstance(limit, int) else None
 
@@ -208,7 +208,7 @@ WHOLE_RUN = "run.whole"
 def regression_mode(
     pack: Pack, suite: SuiteSpec, default: RegressionMode, rules: int = RULES
 ) -> RegressionMode:
-    """How a suite's drop is judged: as the pack says, or as its kind does."""
+    """Return how a suite's drop is judged: by the pack, or else by its kind."""
     if suite.regression is not None:
         return suite.regression
     is_first = rules == FIRST_RULES and suite.id in pack.required_suites
@@ -216,12 +216,12 @@ def regression_mode(
 
 
 def margin_of(pack: Pack, suite: SuiteSpec) -> float:
-    """How far a suite may drop that is judged on its own."""
+    """Return the margin of a suite that is judged on its own."""
     return pack.regression_max if suite.regression_max is None else suite.regression_max
 
 
 def guard_of(pack: Pack, suite: SuiteSpec) -> float:
-    """How far a suite of the pooled test may drop; the pool as a whole may less."""
+    """Return the margin of a single suite in the pooled test; the pool has a smaller one."""
     if suite.regression_max is not None:
         return suite.regression_max
     if pack.guard_max is not None:
@@ -230,7 +230,7 @@ def guard_of(pack: Pack, suite: SuiteSpec) -> float:
 
 
 def bound_of(pack: Pack, suite: SuiteSpec, pooled: frozenset[str]) -> float:
-    """How far a suite may drop, in the pooled test or on its own."""
+    """Return the margin of a suite, in the pooled test or on its own."""
     return guard_of(pack, suite) if suite.id in pooled else margin_of(pack, suite)
 
 
@@ -312,7 +312,7 @@ def _errors_rule(suite: SuiteSpec, name: str, metric: str) -> Rule:
 
 
 def _floor_rule(pack: Pack, suite: SuiteSpec, rules_version: int) -> Rule:
-    """The floor of a required suite blocks; another one warns unless the pack says otherwise."""
+    """Return the floor rule: blocking for a required suite, else a warning by default."""
     blocks = suite.id in pack.required_suites or suite.severity == "block"
     return Rule(
         id=f"{suite.id}.floor",
@@ -325,7 +325,7 @@ def _floor_rule(pack: Pack, suite: SuiteSpec, rules_version: int) -> Rule:
 
 
 def _slice_rules(suite: SuiteSpec, *, is_compared: bool) -> Iterator[Rule]:
-    """One rule over all slices of a suite; its reason names the slice that is worst."""
+    """Yield one rule over all slices of a suite; its reason names the worst slice."""
     if suite.slice_min is not None:
         yield Rule(
             id=f"{suite.id}.slice_floor",
@@ -352,7 +352,7 @@ def _regression_rule(
     pooled: frozenset[str],
     rules_version: int,
 ) -> Rule:
-    """The drop itself, or its whole interval; the first rules had a comparison of their own."""
+    """Return the rule on the drop or on its whole interval; the first rules differ."""
     by_noise: Against = "non_inferiority" if rules_version == FIRST_RULES else "interval"
     return Rule(
         id=f"{suite.id}.regression",
@@ -371,12 +371,12 @@ def refuse_waived_limit(waivers: Sequence[Waiver]) -> None:
 
 
 def limited_run() -> Measurement:
-    """A run that was cut to some items; however they went, it cannot pass."""
+    """Return the measurement that prevents a limited run from passing."""
     return unmeasured(WHOLE_RUN, "the run was limited", direction="higher_is_better")
 
 
 def bench(pack: Pack, scores: Mapping[str, Measurement], name: str) -> Measurement:
-    """The weighted sum of the suites' scores; one missing score leaves no sum at all."""
+    """Return the weighted sum of the suites' scores; a missing score leaves no sum."""
     missing = [suite.id for suite in pack.suites if scores[suite.id].value is None]
     n = sum(scores[suite.id].n for suite in pack.suites)
     if missing:
@@ -393,7 +393,7 @@ def bench_delta(
     errors: Mapping[str, float | None],
     z: float,
 ) -> Measurement:
-    """How the bench score moved, with an interval when every suite knows its own error."""
+    """Return the change of the bench score, with an interval if every suite has an error."""
     if candidate.value is None or baseline.value is None:
         reason = candidate.reason or baseline.reason or "no bench score"
         return unmeasured("bench_delta", reason, direction="higher_is_better")
@@ -516,7 +516,7 @@ def pooled_suites(
 def pooled_numbers(
     opened: OpenPack, reports: Mapping[str, ArmsReport], pooled: frozenset[str], alpha: float
 ) -> list[Measurement]:
-    """The weighted drop over the pooled suites; one without a drop of its own leaves none."""
+    """Return the weighted drop over the pooled suites; none if one suite has no drop."""
     if not pooled:
         return []
     pack = opened.pack

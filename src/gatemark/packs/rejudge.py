@@ -87,7 +87,7 @@ class JudgedAgain(msgspec.Struct, frozen=True):
 
 
 def _rules_of(result: Result) -> int:
-    """The version of the rules that judged a result; the first one did not name itself."""
+    """Return the version of the rules that judged a result; the first had no number."""
     version = result.policy.settings.get(RULES_SETTING, FIRST_RULES)
     if not isinstance(version, int) or version < FIRST_RULES:
         raise IntegrityError(f"its policy names rules {version!r}, which never were")
@@ -165,7 +165,7 @@ def _is_recorded(suite: SuiteSpec) -> bool:
 def _rows_asked(
     suite: SuiteSpec, snapshot: Snapshot, samples: Sequence[Mapping[str, Any]]
 ) -> dict[str, Row]:
-    """The rows as they were asked; before production was the reference they had no target."""
+    """Return the rows as asked; older replay suites had no targets."""
     asked = {row.id: row for row in asked_rows(suite.kind, snapshot.rows)}
     if any(sample.get("target") is not None for sample in samples):
         return asked
@@ -183,7 +183,7 @@ def _kept_vectors(suite: SuiteSpec, arm: str, data: Mapping[str, bytes]) -> Embe
 
 
 def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, SuiteOutcome]:
-    """Every exam over evidence files, sat again over what was kept."""
+    """Run every exam over evidence files again, over the stored files."""
     sat = {}
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         for suite in opened.pack.suites:

@@ -62,7 +62,7 @@ class _Anew(msgspec.Struct, frozen=True):
 
 
 def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[str, Rescored]]:
-    """Every result that verifies, derived again."""
+    """Derive every result that verifies again."""
     for result_id, document in store.results.documents():
         try:
             result = read_result(result_id, document)
@@ -73,7 +73,7 @@ def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[st
 
 
 def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], bool]) -> Rescored:
-    """One result derived again from its evidence."""
+    """Derive one result again from its evidence."""
     named = {file.digest for account in result.evidence for file in account.files}
     named.update(blob.digest for blob in result.blobs)
     gone = [name for name in sorted(named) if not (is_digest(name) and blobs.has(name))]
@@ -113,7 +113,7 @@ def _is_of_another_build(result: Result) -> bool:
 
 
 def _of_another_build(result: Result, why: str) -> Rescored | None:
-    """What cannot be derived again because the build that sealed it was another one."""
+    """Return what cannot be derived again because another build sealed it."""
     if not _is_of_another_build(result):
         return None
     made_by = result.runtime.get("gatemark")
@@ -197,7 +197,7 @@ def _derived(
 
 
 def _exam(blobs: BlobStore, result: Result, inputs: ExamInputs) -> _Anew:
-    """An exam from the inputs that were kept with its result."""
+    """Run an exam from the inputs that are stored with its result."""
     return _judged(result, inputs.kind, _examined(blobs, result, inputs))
 
 
@@ -228,7 +228,7 @@ def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutco
 
 
 def _older_inputs(result: Result) -> ExamInputs | None:
-    """The inputs of a result that was sealed before they were kept, where its exam knows them."""
+    """Return the inputs of a result sealed before inputs were stored, if its exam knows them."""
     kind = result.pack.name.removeprefix(SCORE_PACK)
     if kind == result.pack.name or kind not in suites():
         return None
@@ -241,7 +241,7 @@ def _older_inputs(result: Result) -> ExamInputs | None:
 
 
 def _older_roles(suite: ExamSuite, count: int) -> tuple[str, ...]:
-    """One file has the first role. Several have the next ones, and names that do not matter."""
+    """Return the roles of older files: the first for one file, the next ones for several."""
     if count == 1:
         return (suite.roles[0].name,)
     names = [role.name for role in suite.roles[1:] if not (role.named or role.alone)]
@@ -274,7 +274,7 @@ def _judged(result: Result, kind: str, examined: ExamOutcome) -> _Anew:
 def _spooled_evidence(
     blobs: BlobStore, result: Result
 ) -> Iterator[tuple[list[str], frozenset[str] | None]]:
-    """The evidence files of an exam as files again, and the ids that were kept with them."""
+    """Write the evidence of an exam to files; yield their paths and the stored ids."""
     (account,) = result.evidence
     pins = [blob for blob in result.blobs if blob.name == EXPECTED_IDS]
     with tempfile.TemporaryDirectory(prefix="gatemark-") as name:

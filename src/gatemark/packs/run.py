@@ -301,7 +301,7 @@ def _finished(
 def answer_time_of_run(
     session: Session, arm_answers: Mapping[str, ArmAnswers], *, actor: str
 ) -> AnswerTime | None:
-    """When the candidate answered: as its answers say, or as somebody states where they do not."""
+    """Return when the candidate answered: from its answers, or as stated by the caller."""
     candidate = arm_answers.get(CANDIDATE)
     recorded = None if candidate is None else candidate.answered_at
     stated = session.choices.answered_at
@@ -328,7 +328,7 @@ def sit_exams(
 def exam_files(
     workspace: Workspace, opened: OpenPack, choices: RunChoices, folder: Path
 ) -> dict[str, SuiteFiles]:
-    """The evidence that the pack names; a result as baseline brings its own."""
+    """Return the evidence that the pack names; a result as baseline has its own."""
     files = files_of_pack(opened)
     if not isinstance(choices.baseline, str) or choices.baseline == "none":
         return files
@@ -342,7 +342,7 @@ def exam_files(
 def _kept_files(
     workspace: Workspace, opened: OpenPack, earlier: Result, folder: Path
 ) -> dict[str, SuiteFiles]:
-    """The evidence that a result keeps for the suites of a pack."""
+    """Return the evidence that a result stores for the suites of a pack."""
     files = {}
     for suite in opened.pack.suites:
         if suite.evidence is None:
@@ -414,7 +414,7 @@ def _refuse_other_data(earlier: Result, opened: OpenPack) -> None:
 
 
 def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
-    """A baseline must have answered all that the candidate is asked."""
+    """Raise if a baseline was limited: it must have answered all items."""
     answered = limit_of(earlier)
     if answered is not None and (limit is None or limit > answered):
         raise IncomparableError(
@@ -424,7 +424,7 @@ def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
 
 
 def wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, object] | str:
-    """What the candidate is compared with; the word ``none`` when there is nothing."""
+    """Return what the candidate is compared with, or ``none``."""
     targets = opened.pack.targets
     return choices.baseline or ("none" if targets is None else targets.baseline)
 
@@ -480,7 +480,7 @@ def _run_key(
     graders: LiveGraders,
     scoring: dict[str, dict[str, str]],
 ) -> str:
-    """What a run is a run of; a resumed run must have the same."""
+    """Return the identity of a run; a resumed run must have the same."""
     return digest(
         {
             "judges": graders.identities,

@@ -131,7 +131,7 @@ class PackRun(msgspec.Struct, frozen=True):
     """Which candidate of a matrix was judged."""
 
     def written(self) -> dict[str, bytes]:
-        """The files that this run wrote itself, by name."""
+        """Return the files that this run wrote itself, by name."""
         lines = {
             f"{suite}.{arm}.jsonl": data
             for arm, answers in self.arm_answers.items()
@@ -157,7 +157,7 @@ class PackRun(msgspec.Struct, frozen=True):
         return {**lines, **replies, **vectors, **qualifications, **attachments}
 
     def evidence(self, written: Mapping[str, bytes]) -> PackEvidence:
-        """What the run is judged by; ``written`` are the files that it wrote itself."""
+        """Return the evidence of the run; ``written`` are the files that it wrote itself."""
         arm_answers = self.arm_answers
         return PackEvidence(
             candidate=arm_answers[CANDIDATE].answers if CANDIDATE in arm_answers else {},
@@ -181,7 +181,7 @@ def judge_run(
 
 
 def _first_page(run: PackRun) -> list[str]:
-    """What a reader must know before the numbers: who chose the baseline, who else was tried."""
+    """Return what a reader must know first: who chose the baseline, which others were tried."""
     told = []
     if run.baseline_how is not None:
         told.append(f"baseline {run.baseline_how}")
@@ -255,7 +255,7 @@ def seal_run(
 
 
 def _references(run: PackRun) -> dict[str, AssetRef]:
-    """Who was examined. A pack that asks nobody knows its candidate by the evidence alone."""
+    """Return candidate and baseline. A pack without targets identifies them by the evidence."""
     name = run.opened.pack.asset.name
     if not run.arms:
         evidence = {
@@ -276,7 +276,7 @@ def _references(run: PackRun) -> dict[str, AssetRef]:
 
 
 def _identity(run: PackRun, arm: str) -> str:
-    """The digest of what answered. Behind an address without a version, the model that it names."""
+    """Return the digest of what answered; for an unversioned address, the model it names."""
     source = run.arms[arm]
     told: dict[str, object] = {"target": dict(source.identity)}
     if source.spec.is_unpinned_endpoint and run.arm_answers[arm].models:
@@ -285,7 +285,7 @@ def _identity(run: PackRun, arm: str) -> str:
 
 
 def _identities(run: PackRun) -> dict[str, str]:
-    """What answered, where somebody vouches that it is another thing."""
+    """Return the identity of what answered, if somebody vouches for a registered version."""
     return {f"target.{arm}": _identity(run, arm) for arm in run.names if arm in run.arms}
 
 
@@ -299,7 +299,7 @@ def _cost(run: PackRun) -> Cost:
 
 
 def _scoring(run: PackRun) -> dict[str, str]:
-    """What scored, as digests: the same answers scored otherwise are another result."""
+    """Return digests of the scoring: the same answers scored differently are another result."""
     labels = {f"{LABELS}{suite}": found.labels for suite, found in run.qualifications.items()}
     code = {f"{SCORER_CODE}{suite}": pins for suite, pins in scorer_code(run.opened).items()}
     return {"scoring": digest(scoring_of(run.opened)), **code, **labels}
@@ -310,7 +310,7 @@ def _models(arm_answers: Mapping[str, ArmAnswers]) -> dict[str, str]:
 
 
 def _packages(run: PackRun) -> dict[str, str]:
-    """The packages that the arms themselves were made with, beside ours."""
+    """Return the packages that the arms were made with, besides ours."""
     return {
         f"packages.{name}": ", ".join(f"{package} {found}" for package, found in packages.items())
         for name, arm in run.arms.items()
@@ -319,7 +319,7 @@ def _packages(run: PackRun) -> dict[str, str]:
 
 
 def _reused(run: PackRun) -> dict[str, str]:
-    """How many replies are older than the run; a result must not pass them off as new."""
+    """Return how many replies are older than the run."""
     how = "resumed" if RESUMED in run.conditions else "cached"
     counts = {arm: answers.reused_count for arm, answers in run.arm_answers.items()}
     return {**run.reused, **{f"{how}.{arm}": str(count) for arm, count in counts.items() if count}}
@@ -336,7 +336,7 @@ ROWS_SUFFIX: Final = ".rows.jsonl"
 
 
 def kept_definition(opened: OpenPack) -> dict[str, bytes]:
-    """What must be kept so that a pack can be judged again: itself, its rows, people's labels."""
+    """Return what is needed to judge a pack again: the pack, its rows, people's labels."""
     pack = opened.pack
     kept = {PACK_BLOB: canonical_bytes(pack)}
     for suite in pack.suites:
@@ -370,7 +370,7 @@ def result_of(
     finished_at: datetime,
     cost: Cost,
 ) -> Result:
-    """The sealed result of a judged pack."""
+    """Return the sealed result of a judged pack."""
     pack = opened.pack
     verdict = judged.verdict
     numbers = {number.key: number for number in judged.measurements}

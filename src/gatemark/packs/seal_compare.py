@@ -98,7 +98,7 @@ def seal_comparison(
 
 
 def compare_again(blobs: BlobStore, result: Result) -> JudgedComparison:
-    """A sealed comparison derived again from its samples."""
+    """Derive a sealed comparison again from its samples."""
     names = {blob.name: blob.digest for blob in result.blobs}
     definition = blobs.get(names[COMPARE_BLOB])
     if result.pack != _pack(definition):
@@ -147,7 +147,7 @@ def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> 
 
 
 def _numbers(report: ComparisonReport) -> tuple[Measurement, ...]:
-    """The verdict as a number that a rule can hold, and the numbers behind it."""
+    """Return the verdict as a number for a rule, and the numbers behind it."""
     if report.verdict == "inconclusive":
         reason = "; ".join(report.blockers) or report.reason
         verdict = unmeasured("comparison", reason, n=report.n, direction="higher_is_better")

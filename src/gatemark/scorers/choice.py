@@ -88,7 +88,7 @@ def _rules(letters: str) -> tuple[tuple[str, Callable[[str], list[str]]], ...]:
 
 
 def _opens_a_phrase(text: str, end: int) -> bool:
-    """Whether a letter is the article or the pronoun of the words after it."""
+    """Return whether a letter is the article or pronoun of the following words."""
     return _NEXT_WORD.match(text, end) is not None
 
 

@@ -121,7 +121,7 @@ def _build(options: CombinedOptions) -> ScoreFunction:
 
 
 def _pins(options: CombinedOptions) -> dict[str, str]:
-    """The identity of each part: its version and what its options only point at."""
+    """Return the identity of each part: its version, and the files its options point to."""
     identities = []
     for part in options.scorers:
         scorer = scorers().get(part.scorer)

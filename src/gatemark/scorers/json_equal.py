@@ -75,7 +75,7 @@ class _Comparison:
         self._left = MAX_COMPARISONS
 
     def difference(self, target: object, output: object, path: Path = ()) -> _Difference | None:
-        """The first difference in the order of the target; None when there is none."""
+        """Return the first difference in the order of the target, or None."""
         self._left -= 1
         if self._left < 0:
             raise BadInputError(f"values too large to compare in {MAX_COMPARISONS} steps")
@@ -178,7 +178,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 
 
 def pointer(path: Path) -> str:
-    """A path as a JSON Pointer; the empty one is the whole value."""
+    """Return a path as a JSON Pointer; the empty one is the whole value."""
     return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
@@ -210,7 +210,7 @@ def check_depth(value: object) -> None:
 
 
 def unfenced(text: str) -> str:
-    """The inside of a code fence that holds the whole text; otherwise the text."""
+    """Return the inside of a code fence around the whole text; otherwise the text."""
     stripped = text.strip()
     opening, line_end, rest = stripped.partition("\n")
     if opening.startswith(_FENCE) and line_end and rest.endswith(_FENCE):
@@ -230,7 +230,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _summary(value: object) -> str:
-    """A value for a detail, its inside left out when it is large."""
+    """Return a short form of a value for a detail."""
     if isinstance(value, dict):
         return f"an object of {len(value)} keys"
     if isinstance(value, (list, tuple)):

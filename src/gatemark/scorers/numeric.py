@@ -78,7 +78,7 @@ class _Reader:
         )
 
     def number_in(self, value: object, subject: str) -> _Found | None:
-        """The number that a value is or holds; None when there is none."""
+        """Return the number that a value is or contains, or None."""
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             number = _as_float(value)
             return _Found(repr(number), number)
@@ -88,7 +88,7 @@ class _Reader:
         return self._read(matches[0 if self._options.which == "first" else -1])
 
     def target_number(self, value: object) -> float:
-        """The number of a target, which must have one."""
+        """Return the number of a target; raise if it has none."""
         found = self.number_in(value, "target")
         if found is None or not math.isfinite(found.value):
             raise BadInputError(f"target must hold a finite number, got {truncate(value)}")

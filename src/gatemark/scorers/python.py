@@ -61,7 +61,7 @@ class PythonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def _source(options: PythonOptions) -> tuple[Path, str]:
-    """The file of the module, which must lie inside the folder, and the function's name."""
+    """Return the module's file, which must be inside the folder, and the function's name."""
     match = _REFERENCE.fullmatch(options.function)
     if match is None:
         raise BadInputError("scorer python needs function: module:function, got none")
@@ -141,7 +141,7 @@ def _told(error: BaseException) -> str:
 
 
 def _pins(options: PythonOptions) -> dict[str, str]:
-    """The digest of the function's own file; what that file imports is the pack's to pin."""
+    """Return the digest of the function's file; the pack pins what that file imports."""
     return {"source": digest_bytes(_source(options)[0].read_bytes())} if options.function else {}
 
 

@@ -50,7 +50,7 @@ def _build(options: RecordedOptions) -> ScoreFunction:
 
 
 def _scores(kept: object) -> Mapping[str, object]:
-    """What was recorded with the answer; a live target brings no scores of its own."""
+    """Return the scores recorded with the answer; a live target has none."""
     scores = kept.get("scores") if isinstance(kept, Mapping) else None
     if not isinstance(scores, Mapping):
         raise BadInputError(

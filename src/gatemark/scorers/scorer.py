@@ -35,11 +35,11 @@ class Scorable(msgspec.Struct, frozen=True):
     sample: Mapping[str, object] = {}
 
     def output_text(self) -> str:
-        """The output as text; what is not text is shown by its JSON form."""
+        """Return the output as text; other values as JSON."""
         return text_of(self.output, "output")
 
     def target_texts(self) -> tuple[str, ...]:
-        """Every accepted answer as text: a list of targets means any of them."""
+        """Return every accepted answer as text; a list of targets means any of them."""
         if not isinstance(self.target, (list, tuple)):
             return (text_of(self.target, "target"),)
         if not self.target:
@@ -71,12 +71,12 @@ ScoreFunction = Callable[[Scorable], Score]
 
 
 def scored(value: float, **detail: str) -> Score:
-    """A score that has a value."""
+    """Return a score with a value."""
     return Score(value=float(value), detail=detail)
 
 
 def unscored(reason: str, **detail: str) -> Score:
-    """An item that could not be scored, and why."""
+    """Return a score without a value, and the reason."""
     return Score(value=None, reason=reason, detail=detail)
 
 
@@ -93,7 +93,7 @@ class KnownScore(msgspec.Struct, frozen=True):
     tolerance: float = 1e-9
 
     def scorable(self) -> Scorable:
-        """The item of the example."""
+        """Return the item of the example."""
         return Scorable(
             id=self.title,
             input=self.input,
@@ -137,7 +137,7 @@ class Scorer(msgspec.Struct, frozen=True):
             raise BadInputError(f"scorer {self.name}: {problem.message}{where}") from error
 
     def ready(self, options: msgspec.Struct) -> ScoreFunction:
-        """The function that scores; an item it cannot score gets a reason, never a zero."""
+        """Return the scoring function; an item it cannot score gets a reason, never a zero."""
         score = self.build(options)
 
         def score_item(item: Scorable) -> Score:
@@ -152,7 +152,7 @@ class Scorer(msgspec.Struct, frozen=True):
         return score_item
 
     def identity(self, options: msgspec.Struct) -> dict[str, str]:
-        """What must be equal for two scores to be comparable."""
+        """Return what must be equal for two scores to be comparable."""
         settings = msgspec.to_builtins(options)
         for place in self.places:
             settings.pop(place, None)
@@ -203,12 +203,12 @@ class JudgeQualification(msgspec.Struct, frozen=True, forbid_unknown_fields=True
             )
 
     def covers(self, judge: str) -> bool:
-        """Whether this qualification lets the judge of that identity gate."""
+        """Return whether this qualification allows the judge of that identity to gate."""
         return self.allowed and self.judge == judge
 
 
 def text_of(value: object, subject: str) -> str:
-    """A JSON value as bounded text; ``subject`` names it in the error."""
+    """Return a JSON value as bounded text; ``subject`` names it in errors."""
     if isinstance(value, str):
         text = value
     elif isinstance(value, float) and not math.isfinite(value):
@@ -230,7 +230,7 @@ def text_of(value: object, subject: str) -> str:
 
 
 def truncate(value: object, limit: int = SHOWN_LENGTH) -> str:
-    """A value cut to a length that fits a detail or a message."""
+    """Cut a value to a length that fits a detail or a message."""
     try:
         text = value if isinstance(value, str) else repr(value)
     except (ValueError, RecursionError):
@@ -241,7 +241,7 @@ def truncate(value: object, limit: int = SHOWN_LENGTH) -> str:
 
 @cache
 def scorers() -> Registry[Scorer]:
-    """The scorers."""
+    """Return the registry of scorers."""
     return Registry(
         kind="scorer",
         places=("gatemark.scorers.*",),

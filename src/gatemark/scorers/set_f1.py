@@ -34,7 +34,7 @@ class SetF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def f1(overlap_count: int, found_count: int, expected_count: int) -> float:
-    """The harmonic mean of precision and recall; 1 when nothing was asked and nothing found."""
+    """Return the harmonic mean of precision and recall; 1 if both sets are empty."""
     if found_count + expected_count == 0:
         return 1.0
     return 2 * overlap_count / (found_count + expected_count)
@@ -63,7 +63,7 @@ def _build(options: SetF1Options) -> ScoreFunction:
 
 
 def _split(value: object, subject: str, separator: str) -> list[object]:
-    """The items of a text: a JSON list, or pieces between separators and line ends."""
+    """Return the items of a text: a JSON list, or parts between separators and line ends."""
     text = text_of(value, subject)
     if text.lstrip().startswith("["):
         try:

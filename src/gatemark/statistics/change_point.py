@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
 
 from gatemark.statistics.control_chart import (
     RELATIVE_ZERO,
@@ -140,7 +140,7 @@ def _without_outliers(values: Floats, present: Flags, count: Floats) -> Floats:
 
 
 def _median(values: Floats, present: Flags, count: Floats) -> Floats:
-    """The median of the values that are present, as a column; zero where there are none."""
+    """Return the median of the present values as a column; zero where there are none."""
     ordered = np.sort(np.where(present, values, np.inf), axis=1)
     high = np.minimum(count // 2, max(values.shape[1] - 1, 0)).astype(np.int64)[:, None]
     low = np.maximum((count - 1) // 2, 0).astype(np.int64)[:, None]
@@ -150,7 +150,7 @@ def _median(values: Floats, present: Flags, count: Floats) -> Floats:
 
 
 def _cuts(centred: Floats, count: Floats) -> _Cuts:
-    """Every cut of rows whose mean is zero."""
+    """Return every cut of rows whose mean is zero."""
     reach = min(CUTS[-1], centred.shape[1])
     sums = np.cumsum(centred[:, ::-1][:, :reach], axis=1)
     squares = (centred**2).sum(axis=1)
@@ -177,7 +177,7 @@ def _chosen(cuts: _Cuts, at: NDArray[np.int64]) -> _Cuts:
 
 
 def _left_over(centred: Floats, present: Flags, best: _Cuts, after: Floats) -> Floats:
-    """What the means of both parts do not explain."""
+    """Return the residual after removing the means of both parts."""
     width = centred.shape[1]
     is_after = np.arange(width)[None, :] >= (width - after)[:, None]
     means = np.where(is_after, (best.before + best.moved)[:, None], best.before[:, None])
@@ -187,9 +187,11 @@ def _left_over(centred: Floats, present: Flags, best: _Cuts, after: Floats) -> F
 def corrected_for_cuts(
     t: Floats, freedom: Floats, cuts: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """The signed normal score and p-value of the best of so many cuts."""
+    """Return the signed normal score and p-value of the best cut, corrected for their number."""
     plain, _ = normal_scores(t, freedom)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_p = np.minimum(log_ndtr(-np.abs(plain)) + np.log(2 * np.maximum(cuts, 1)), 0.0)
-        z = -np.sign(plain) * ndtri_exp(log_p - np.log(2))
+        log_p = np.minimum(
+            scipy.special.log_ndtr(-np.abs(plain)) + np.log(2 * np.maximum(cuts, 1)), 0.0
+        )
+        z = -np.sign(plain) * scipy.special.ndtri_exp(log_p - np.log(2))
     return np.where(np.isfinite(plain), np.where(log_p == 0, 0.0, z), np.nan), np.exp(log_p)

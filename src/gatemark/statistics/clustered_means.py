@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtr, stdtrit
 
 from gatemark.core.errors import InvalidValueError
 
@@ -81,7 +81,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
         return max(-1.0, low), min(1.0, high)
 
     def beyond_p_value(self, margin: float) -> float:
-        """The smallest alpha at which the lower bound is above the margin; 1 from 0.5 on."""
+        """Return the smallest alpha at which the lower bound is above the margin; 1 from 0.5 on."""
         if self.drop - self._half(0.5, -self.third) <= margin:
             return 1.0
         low, high = math.log(SMALLEST_P), math.log(0.5)
@@ -103,7 +103,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
             return None
         third = self.third if gap > 0 else -self.third
         _, tail, skew = _terms(self.variance, third, self.leverage, alpha, self._degrees)
-        t = tail + float(ndtri(power))
+        t = tail + float(scipy.special.ndtri(power))
         needed = (abs(gap) * -math.log(alpha) * skew + t * t * self.variance) / gap**2
         return max(float(needed), -math.log(alpha) * self.leverage / abs(gap))
 
@@ -124,7 +124,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
 def half_width(
     variance: ArrayLike, third: ArrayLike, leverage: ArrayLike, alpha: float, degrees: ArrayLike
 ) -> Floats:
-    """The distance from the drop to its bound on the side where ``third`` is positive."""
+    """Return the distance from the drop to its bound on the side where ``third`` is positive."""
     v = np.asarray(variance, dtype=np.float64)
     a = np.asarray(leverage, dtype=np.float64)
     bits, tail, skew = _terms(v, third, a, alpha, degrees)
@@ -139,11 +139,15 @@ def _terms(
         raise InvalidValueError(f"alpha must be inside (0, 0.5], got {alpha}")
     v, a = np.asarray(variance, dtype=np.float64), np.asarray(leverage, dtype=np.float64)
     ratio = np.asarray(third, dtype=np.float64) / np.where(v > 0, v, 1.0)
-    return -math.log(alpha), -stdtrit(degrees, alpha), np.clip(ratio, LEAST_SKEW * a, a)
+    return (
+        -math.log(alpha),
+        -scipy.special.stdtrit(degrees, alpha),
+        np.clip(ratio, LEAST_SKEW * a, a),
+    )
 
 
 def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
-    """The weighted mean over strata; weights count relative to their sum."""
+    """Return the weighted mean over strata; weights are relative to their sum."""
     total = math.fsum(stratum.weight for stratum in strata)
     if not strata or total <= 0 or any(stratum.weight < 0 for stratum in strata):
         raise InvalidValueError("a pooled drop needs strata with weights of at least 0")
@@ -164,7 +168,7 @@ def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
 
 
 def drop_of_counts(lost: int, gained: int, n: int) -> PooledDrop:
-    """The drop of n right-or-wrong items, as ``pooled_drop`` finds it from the items themselves."""
+    """Return the drop of n binary items, equal to ``pooled_drop`` of the items themselves."""
     if min(lost, gained) < 0 or not 0 < n >= lost + gained:
         raise InvalidValueError(f"lost and gained must be within n, got {lost}, {gained} and {n}")
     mean, square = (lost - gained) / n, (lost + gained) / n
@@ -183,7 +187,7 @@ def drop_of_counts(lost: int, gained: int, n: int) -> PooledDrop:
 
 
 def _groups(codes: Sequence[NDArray[np.intp]]) -> int:
-    """How many sets of strata there are that share no unit with another set."""
+    """Return the number of sets of strata that share no unit with another set."""
     groups: list[set[int]] = []
     for found in codes:
         names = set(found.tolist())
@@ -234,25 +238,25 @@ class MeanEstimate(msgspec.Struct, frozen=True):
     error: float | None
 
     def bounds(self, one_sided_alpha: float) -> tuple[float, float] | None:
-        """Each of the two is a one-sided t bound with G - 1 degrees of freedom."""
+        """Return two one-sided t bounds with G - 1 degrees of freedom, or None."""
         if self.error is None:
             return None
         if not 0 < one_sided_alpha < 1:
             raise InvalidValueError(f"alpha must be inside (0, 1), got {one_sided_alpha}")
-        half = -float(stdtrit(self.clusters - 1, one_sided_alpha)) * self.error
+        half = -float(scipy.special.stdtrit(self.clusters - 1, one_sided_alpha)) * self.error
         return self.mean - half, self.mean + half
 
     def p_value(self) -> float | None:
-        """Two-sided t test of a zero mean; null where there is no spread to judge it by."""
+        """Return the two-sided t test of a zero mean; None without any spread."""
         if not self.error:
             return None
-        return 2 * float(stdtr(self.clusters - 1, -abs(self.mean) / self.error))
+        return 2 * float(scipy.special.stdtr(self.clusters - 1, -abs(self.mean) / self.error))
 
 
 def mean_estimate(
     values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic] | None = None
 ) -> MeanEstimate:
-    """The mean of ``values`` and its errors; without ``clusters`` every item stands alone."""
+    """Return the mean of ``values`` and its errors; without ``clusters``, items are independent."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):
         raise InvalidValueError("a mean needs one non-empty list of finite numbers")

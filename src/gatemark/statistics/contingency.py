@@ -37,7 +37,7 @@ _DRAWN_CELLS = 20_000_000
 
 
 def confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], Counts]:
-    """The sorted labels of both raters and the square table of ``cells[first][second]``."""
+    """Return the sorted labels of both raters and the square table of ``cells[first][second]``."""
     labels = tuple(sorted(labels_of(cells)))
     position = {label: index for index, label in enumerate(labels)}
     table = np.zeros((len(labels), len(labels)), dtype=np.int64)
@@ -48,12 +48,12 @@ def confusion(cells: Mapping[str, Mapping[str, int]]) -> tuple[tuple[str, ...], 
 
 
 def labels_of(cells: Mapping[str, Mapping[str, int]]) -> set[str]:
-    """Every label that either rater used."""
+    """Return every label that either rater used."""
     return set(cells).union(*cells.values())
 
 
 def percent_agreement(table: npt.ArrayLike) -> Estimate:
-    """The share of items on the diagonal, in [0, 1]."""
+    """Return the share of items on the diagonal, in [0, 1]."""
     return _single(percent_agreement_each, _square(table), NO_ITEMS)
 
 
@@ -107,7 +107,7 @@ def gwet_ac1_each(tables: Counts, label_space: LabelSpace) -> Floats:
 
 
 def kappa_variance(table: npt.ArrayLike) -> Estimate:
-    """The large-sample variance of kappa by Fleiss, Cohen and Everitt (1969)."""
+    """Return the large-sample variance of kappa by Fleiss, Cohen and Everitt (1969)."""
     counts = _square(table)
     kappa = cohen_kappa(counts)
     if kappa.value is None:
@@ -130,7 +130,7 @@ def kappa_variance(table: npt.ArrayLike) -> Estimate:
 
 
 def kappa_analytic_interval(table: npt.ArrayLike, level: float = 0.95) -> IntervalEstimate:
-    """The normal interval around kappa from its large-sample variance, cut to [-1, 1]."""
+    """Return the normal interval of kappa from its large-sample variance, cut to [-1, 1]."""
     z = two_sided_z(level)
     kappa, variance = cohen_kappa(table), kappa_variance(table)
     if kappa.value is None or variance.value is None:
@@ -188,7 +188,7 @@ def affordable_resamples(table: npt.ArrayLike) -> int:
 def _redrawn(
     counts: Counts, statistic: EachStatistic, resamples: int, rng: np.random.Generator
 ) -> Floats:
-    """The statistic of every redraw, a bounded number of cells in memory at a time."""
+    """Return the statistic of every resample, with bounded memory."""
     # Only cells in use are drawn: rounding must never put an item into an empty one.
     used = np.flatnonzero(counts)
     n = int(counts.sum())
@@ -232,7 +232,7 @@ def _diagonal(counts: Floats) -> Floats:
 
 
 def _divide(numerator: Floats, denominator: Floats) -> Floats:
-    """The quotient, NaN where the denominator is zero."""
+    """Divide; NaN where the denominator is zero."""
     quotient = np.full(np.shape(numerator), np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator != 0)
     return quotient

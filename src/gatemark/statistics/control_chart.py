@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betainc, betaln, ndtri_exp
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -34,7 +34,7 @@ class BaselineMoments(NamedTuple):
 
 
 def moments_each(values: Floats, present: Flags) -> BaselineMoments:
-    """The moments of each row of ``values``, over the cells that are present."""
+    """Return the moments of each row of ``values``, over the present cells."""
     count = present.sum(axis=1).astype(np.float64)
     first = np.take_along_axis(values, np.argmax(present, axis=1)[:, None], axis=1)
     # Taking the first value off makes a constant row exactly constant.
@@ -98,13 +98,13 @@ def normal_scores(t: Floats, df: Floats) -> tuple[Floats, Floats]:
         # Written so that a huge t cannot overflow in its square.
         share = (1 / np.maximum(np.abs(t), 1.0)) ** 2 * df
         ratio = share / (share + np.minimum(np.abs(t), 1.0) ** 2)
-        p_value = betainc(half, 0.5, ratio)
+        p_value = scipy.special.betainc(half, 0.5, ratio)
         log_p = np.where(
             p_value > _SMALLEST_P,
             np.log(np.maximum(p_value, _SMALLEST_P)),
-            half * np.log(ratio) - np.log(half) - betaln(half, 0.5),
+            half * np.log(ratio) - np.log(half) - scipy.special.betaln(half, 0.5),
         )
-        z = -np.sign(t) * ndtri_exp(log_p - np.log(2))
+        z = -np.sign(t) * scipy.special.ndtri_exp(log_p - np.log(2))
     defined = np.isfinite(t) & (df >= 1)
     z = np.where(t == 0, 0.0, z)
     return np.where(defined, z, np.nan), np.where(defined, p_value, np.nan)
@@ -149,7 +149,7 @@ def correlation_each(residuals: Floats, count: Floats) -> Floats:
 
 
 def widening_each(correlation: Floats, count: Floats) -> Floats:
-    """How much larger the variance of a mean of correlated values is than that of free ones."""
+    """Return the factor by which correlation widens the variance of a mean."""
     ratio = correlation / (1 - correlation)
     tail = (1 - correlation**count) / (count * (1 - correlation))
     return np.asarray(1 + 2 * ratio * (1 - tail))
@@ -169,7 +169,7 @@ def correlated_spread_each(values: Floats, present: Flags, moments: BaselineMome
 
 
 def ewma_weights(smoothing: float, windows: int) -> Floats:
-    """The weight of each of the latest windows, oldest first; what is missing to 1 is the mean."""
+    """Return the weight of each of the latest windows, oldest first; the rest is the mean's."""
     ages = np.arange(windows - 1, -1, -1)
     return np.asarray(smoothing * (1 - smoothing) ** ages)
 

@@ -24,7 +24,7 @@ def kl_each(current: Floats, reference: Floats, smoothing: float = SMOOTHING) ->
 
 
 def kl_null_mean_each(bins: int, current_items: Floats, reference_items: Floats) -> Floats:
-    """What KL is on average when both histograms come from one distribution."""
+    """Return the expected KL if both histograms come from one distribution."""
     return np.asarray((bins - 1) / 2 * _inverse_sizes(current_items, reference_items))
 
 

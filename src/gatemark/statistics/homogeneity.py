@@ -25,7 +25,7 @@ class Homogeneity(NamedTuple):
 
 
 def largest_shift(counts: npt.ArrayLike) -> float:
-    """The largest total variation distance between one run and all others together."""
+    """Return the largest total variation distance between one run and all others together."""
     table = _table(counts)
     others = table.sum(axis=0) - table
     shares = table / table.sum(axis=1, keepdims=True)

@@ -19,18 +19,18 @@ Rows = NDArray[np.void]
 
 
 def row_type(*fields: tuple[str, str]) -> np.dtype[np.void]:
-    """The record type of these fields (name, little-endian numpy code) plus their count."""
+    """Return the record type of these fields (name, little-endian numpy code) plus a count."""
     return np.dtype([*fields, ("count", "<i8")])
 
 
 def text_key(text: str) -> tuple[int, int]:
-    """A 128-bit stand-in for a name, as two numbers."""
+    """Return a 128-bit hash of a name, as two numbers."""
     raw = blake2b(text.encode(), digest_size=16).digest()
     return int.from_bytes(raw[:8], "big"), int.from_bytes(raw[8:], "big")
 
 
 def add_rows(runs: Runs, rows: Sequence[tuple[Any, ...]], kind: np.dtype[np.void]) -> Runs:
-    """The multiset with these rows added, each a tuple of all fields, count included."""
+    """Add rows, each a tuple of all fields including the count."""
     if not rows:
         return runs
     return merge_runs(runs, (_tally(np.array(rows, dtype=kind)).tobytes(),), kind)
@@ -53,7 +53,7 @@ def merge_runs(left: Runs, right: Runs, kind: np.dtype[np.void]) -> Runs:
 
 
 def union_rows(runs: Runs, kind: np.dtype[np.void]) -> Rows:
-    """Every distinct row once, sorted by its fields, with its total count."""
+    """Return every distinct row once, sorted by its fields, with its total count."""
     return _tally(np.concatenate([np.empty(0, kind), *(np.frombuffer(r, kind) for r in runs)]))
 
 

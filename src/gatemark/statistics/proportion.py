@@ -15,7 +15,7 @@ from math import comb
 from typing import Final, Literal
 
 import msgspec
-from scipy.special import betaincinv, ndtri
+import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
@@ -64,14 +64,14 @@ class Bootstrap(IntervalEstimate, frozen=True, kw_only=True):
 
 
 def zero_width_caveat(interval: Interval | None) -> tuple[str, ...]:
-    """A method that saw no variation says nothing about how much it may have missed."""
+    """Return a caveat for an interval without width: nothing varied in the data."""
     return (ZERO_WIDTH,) if interval and interval.low == interval.high else ()
 
 
 def two_sided_z(level: float) -> float:
-    """The normal quantile that leaves ``(1 - level) / 2`` in each tail."""
+    """Return the normal quantile that leaves ``(1 - level) / 2`` in each tail."""
     _check_level(level)
-    return float(ndtri((1 + level) / 2))
+    return float(scipy.special.ndtri((1 + level) / 2))
 
 
 def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -89,12 +89,12 @@ def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
 
 
 def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """The exact interval for ``k`` of ``n``: never covers less often than ``level``."""
+    """Return the exact interval for ``k`` of ``n``: it covers at least as often as ``level``."""
     _check_counts(k, n)
     _check_level(level)
     tail = (1 - level) / 2
-    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
+    low = 0.0 if k == 0 else float(scipy.special.betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(scipy.special.betaincinv(k + 1, n - k, 1 - tail))
     return low, high
 
 
@@ -127,12 +127,12 @@ def pass_hat_k(n: int, right_count: int, k: int) -> Estimate:
 
 
 def mean_pass_at_k(items: Iterable[tuple[int, int]], k: int) -> Estimate:
-    """The mean of pass@k over items given as (attempts, right ones)."""
+    """Return the mean of pass@k over items given as (attempts, correct attempts)."""
     return _mean(_at_least_one, items, k)
 
 
 def mean_pass_hat_k(items: Iterable[tuple[int, int]], k: int) -> Estimate:
-    """The mean of pass^k over items given as (attempts, right ones)."""
+    """Return the mean of pass^k over items given as (attempts, correct attempts)."""
     return _mean(_all, items, k)
 
 

@@ -37,7 +37,7 @@ def distribution(values: Sequence[float]) -> dict[str, float] | None:
 
 
 def linear_percentile(values: Sequence[float], percent: float) -> float | None:
-    """One percentile, interpolated between the order statistics; None of nothing."""
+    """Return one percentile, interpolated between order statistics; None without values."""
     if not values:
         return None
     return float(np.percentile(np.asarray(values, dtype=np.float64), percent, method="linear"))
@@ -49,21 +49,21 @@ _DROPPED_BITS: Final = 52 - 10
 
 
 def percentile_disc(ordered: Floats, percent: int) -> float:
-    """The smallest value whose share of values up to it is at least ``percent``."""
+    """Return the smallest value whose cumulative share is at least ``percent``."""
     if ordered.size == 0:
         raise InvalidValueError("a percentile needs at least one value")
     return float(ordered[rank(percent, ordered.size) - 1])
 
 
 def rank(percent: int, n: int) -> int:
-    """Which of ``n`` ordered values is the percentile, counted from 1."""
+    """Return the rank of the percentile among ``n`` ordered values, counted from 1."""
     if not 0 < percent <= 100:
         raise InvalidValueError(f"a percentile must be in (0, 100], got {percent}")
     return -(-percent * n // 100)
 
 
 def sketched(values: Floats) -> dict[int, int]:
-    """How many values share their leading bits; values must not be negative."""
+    """Count values by their leading bits; values must not be negative."""
     if values.size and not values.min() >= 0:
         raise InvalidValueError("a sketch holds values >= 0")
     keys, counts = np.unique((values + 0.0).view(np.int64) >> _DROPPED_BITS, return_counts=True)
@@ -71,7 +71,7 @@ def sketched(values: Floats) -> dict[int, int]:
 
 
 def sketch_percentile(sketch: Mapping[int, int], percent: int) -> float:
-    """The upper edge of the bin in which the percentile lies; exact for zero."""
+    """Return the upper edge of the bin with the percentile; exact for zero."""
     wanted = rank(percent, sum(sketch.values()))
     for key in sorted(sketch):
         wanted -= sketch[key]

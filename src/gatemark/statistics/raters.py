@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
@@ -154,7 +154,7 @@ class RatingTable:
         )
         slopes = coefficient(nudged).imag / _STEP
         error = math.sqrt(float(self._weights @ slopes**2) / (n * (n - 1)))
-        half_width = float(stdtrit(n - 1, (1 + level) / 2)) * error
+        half_width = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * error
         low, high = max(-1.0, value - half_width), min(1.0, value + half_width)
         delta = Interval(low=low, high=high, level=level, method="delta")
         ends = [low, high, *self._at_ends(coefficient, level)]
@@ -210,7 +210,7 @@ class RatingTable:
 
 
 def percent_agreement(sums: _Sums) -> Numbers:
-    """The mean agreement of items: the share of an item's pairs of ratings that are alike."""
+    """Return the mean over items of the share of rating pairs that agree."""
     # The number of paired items is taken as given, as in irrCAC: the interval is rather too wide.
     return _quotient(sums.agreed, sums.paired.real)
 
@@ -270,7 +270,7 @@ def _each(parts: Numbers, total: Numbers) -> Numbers:
 
 
 def _quotient(numerator: Numbers, denominator: Numbers) -> Numbers:
-    """The quotient, NaN where the denominator is zero."""
+    """Divide; NaN where the denominator is zero."""
     is_zero = denominator == 0
     return np.where(is_zero, np.nan, numerator / np.where(is_zero, 1.0, denominator))
 
@@ -295,7 +295,7 @@ def _specific(
 
 
 def tail_probability(drawn: int, marked: int, marked_drawn: int, total: int) -> float:
-    """The chance that ``drawn`` of ``total`` items hold at least so many of the marked ones."""
+    """Return the probability of at least this many marked ones among ``drawn`` of ``total``."""
     top = min(drawn, marked)
     ways: Sequence[float] = [
         _log_choose(marked, k) + _log_choose(total - marked, drawn - k)

@@ -82,7 +82,7 @@ class Harm(msgspec.Struct, frozen=True):
 
 
 def mixture_variance(tuned_for: int, alpha: float) -> float:
-    """The mixing parameter that makes the bound tightest near ``tuned_for`` samples per arm."""
+    """Return the mixing parameter that makes the bound tightest near ``tuned_for`` samples."""
     if tuned_for < 1:
         raise InvalidValueError(f"tuned_for must be >= 1, got {tuned_for}")
     log_odds = -2 * math.log(alpha)
@@ -133,7 +133,7 @@ def _pooled(arms: Sequence[ArmMoments]) -> ArmMoments:
 
 
 def _is_binary(arm: ArmMoments) -> bool:
-    """Whether a sample can only be zeros and ones, as far as three numbers tell."""
+    """Return whether a sample can be only zeros and ones, judged by three numbers."""
     return arm.sum == arm.sum_squares and arm.sum == int(arm.sum) and 0 <= arm.sum <= arm.n
 
 
@@ -145,7 +145,7 @@ def _is_too_rare(canary: ArmMoments, baseline: ArmMoments) -> bool:
 
 
 def _variances(canary: ArmMoments, baseline: ArmMoments) -> tuple[float, float]:
-    """Each arm's variance; for 0/1 samples the one of a shared rate, kept off zero."""
+    """Return each arm's variance; for 0/1 samples that of a shared rate, above zero."""
     if _is_binary(canary) and _is_binary(baseline):
         rate = (canary.sum + baseline.sum + 1) / (canary.n + baseline.n + 2)
         return rate * (1 - rate), rate * (1 - rate)
@@ -176,6 +176,6 @@ def _log_normal_cdf(z: float) -> float:
 
 
 def _two_sided_bound(information: float, rho: float, alpha: float) -> float:
-    """How far a driftless sum strays at most, at any time, but for a chance of alpha."""
+    """Return the time-uniform bound of a driftless sum, at level alpha."""
     total = information + rho
     return math.sqrt(total * (math.log(total / rho) - 2 * math.log(alpha)))

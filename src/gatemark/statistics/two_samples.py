@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincc
 
 from gatemark.core.errors import InvalidValueError
 
@@ -77,8 +77,8 @@ def balanced_v_each(current: Floats, baseline: Floats) -> Floats:
 
 
 def chi_square_p_each(statistic: Floats, df: Floats) -> Floats:
-    """The asymptotic p-value; 1 where there is nothing to differ in."""
-    return np.where(df > 0, gammaincc(np.maximum(df, 1) / 2, statistic / 2), 1.0)
+    """Return the asymptotic p-value; 1 where nothing can differ."""
+    return np.where(df > 0, scipy.special.gammaincc(np.maximum(df, 1) / 2, statistic / 2), 1.0)
 
 
 def homogeneity(
@@ -115,7 +115,7 @@ def _fisher(table: NDArray[np.int64]) -> float:
 
 
 def _simulated(table: NDArray[np.int64], rng: np.random.Generator, tables: int) -> float:
-    """A Monte Carlo p-value; what is clearly not small after a few tables is not made exact."""
+    """Return a Monte Carlo p-value; stop early if it is clearly not small."""
     classes = table.sum(axis=0)
     size = int(table[0].sum())
     # With fixed margins the statistic rises with this sum, which is all that has to be compared.

@@ -212,7 +212,7 @@ class _Worker:
             await asyncio.gather(self._listening, return_exceptions=True)
 
     async def _obituary(self) -> TargetError:
-        """What to say about a process that hung up: how it ended and its last words."""
+        """Return the error for a process that ended: its exit status and last output."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_GRACE_S):
                 await self._process.wait()

@@ -35,7 +35,7 @@ NETWORK_ERRORS: Final = (
 
 
 def new_pool(url: httpx2.URL) -> httpcore2.AsyncConnectionPool:
-    """One caller's connection to an address: kept, opened again when the other side closed it."""
+    """Return a pool with one connection to an address, reopened if the other side closes it."""
     proxy = _proxy(url)
     needs_tls = url.scheme == "https" or (proxy is not None and proxy.url.scheme == b"https")
     tls = httpx2.create_ssl_context() if needs_tls else None
@@ -159,7 +159,7 @@ class _Line(asyncio.Protocol):
         _wake(self._writer)
 
     async def read(self, max_bytes: int) -> bytes:
-        """Some bytes, or none at the end."""
+        """Read some bytes; none at the end."""
         while not self._unread:
             if self._lost is not None:
                 raise self._lost
@@ -188,7 +188,7 @@ class _Line(asyncio.Protocol):
             await self._writer
 
     def is_over(self) -> bool:
-        """Whether an idle connection cannot be used again: it has an end or words nobody asked."""
+        """Return whether an idle connection is unusable: closed, or with unrequested data."""
         if self._ended or self._unread or self.transport.is_closing():
             return True
         connection = self.transport.get_extra_info("socket")
@@ -211,7 +211,7 @@ def _errors_as(kind: type[httpcore2.NetworkError]) -> Iterator[None]:
 
 
 def _proxy(url: httpx2.URL) -> httpcore2.Proxy | None:
-    """What the environment says; a proxy would take a call to this machine out of it."""
+    """Return the proxy of the environment; none for calls to this machine."""
     found = getproxies()
     address = found.get(url.scheme) or found.get("all")
     if not address or is_loopback(url.host) or proxy_bypass(url.host):

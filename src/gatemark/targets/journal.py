@@ -90,7 +90,7 @@ class Damage(msgspec.Struct, frozen=True):
     torn_bytes: int
 
     def messages(self, name: str) -> tuple[str, ...]:
-        """One sentence per finding."""
+        """Return one sentence per finding."""
         said: list[str] = []
         if self.damaged_count:
             places = ", ".join(map(str, self.damaged_lines))
@@ -106,7 +106,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 def call_key(pins: str, call: Call, reads: frozenset[CallPart]) -> str:
-    """The digest of everything that can change the reply: pins, epoch and the parts read."""
+    """Return the digest of everything that can change the reply: pins, epoch, parts read."""
     content: dict[str, Any] = {part: getattr(call, part) for part in reads}
     try:
         text = _key_text([pins, call.epoch, content])
@@ -136,13 +136,13 @@ def journal_key(environ: Mapping[str, str]) -> bytes:
 
 
 def encode_line(entry: JournalEntry, key: bytes = b"") -> bytes:
-    """The entry as one line with its check."""
+    """Encode the entry as one line with its check."""
     body = _encode(entry)
     return body[:-1] + b',"check":"' + _check(body, key) + b'"}\n'
 
 
 def decode_line(line: bytes, key: bytes = b"") -> JournalEntry | None:
-    """The entry of a line (without its newline), or None when the line is damaged."""
+    """Decode a line (without its newline); return None if it is damaged."""
     body = _verified_body(line, key)
     return None if body is None else msgspec.json.decode(body, type=JournalEntry)
 
@@ -185,7 +185,7 @@ class Journal:
         return self._content.hexdigest()
 
     def find(self, key: str, call_id: str, reuse: Reuse) -> JournalEntry | None:
-        """The finished call, if there is one; a cache holds replies, so it never gives errors."""
+        """Return the finished call, or None; a cache has replies only, never errors."""
         if reuse == "nothing":
             return None
         place = self._exact.get((key, call_id))
@@ -196,7 +196,7 @@ class Journal:
         return self._read(place) if place else None
 
     def is_earlier(self, key: str, call_id: str) -> bool:
-        """Whether an earlier run made the call that ``find`` gives."""
+        """Return whether an earlier run made the call that ``find`` returns."""
         place = self._exact.get((key, call_id)) or self._by_content.get(key)
         return place is not None and place.offset < self.earlier_bytes
 
@@ -319,7 +319,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None, int, bool]]:
 
 
 def _verified_body(line: bytes, key: bytes) -> bytes | None:
-    """The bytes the check covers, or None when they do not match it."""
+    """Return the bytes that the check covers, or None if they do not match it."""
     body = line[:-_TAIL_BYTES] + b"}"
     if line[-_TAIL_BYTES:] != b',"check":"' + _check(body, key) + b'"}':
         return None
@@ -355,7 +355,7 @@ class Journals:
         return bool(self._key)
 
     def open(self, name: str, identity: Mapping[str, Any]) -> Journal:
-        """The journal of an arm or a judge; ``identity`` is that of the target behind it."""
+        """Open the journal of an arm or a judge; ``identity`` is that of its target."""
         name = name.replace(" ", "-").replace("/", "+")
         if self._cache is None:
             path = self.folder / f"{name}.journal"
@@ -379,7 +379,7 @@ class Journals:
         return journal
 
     def _refuse_changed(self, path: Path) -> None:
-        """A candidate that can write here could answer in the place of a baseline or a judge."""
+        """Raise if the file changed: a candidate could answer in place of a baseline or judge."""
         if self._cache is not None and _state(path) != self._before.get(path.name):
             raise IntegrityError(f"{path}: {_CHANGED}")
         if self._cache is None and self._is_new and path.exists():
@@ -398,7 +398,7 @@ def _states(folder: Path) -> dict[str, _State]:
 
 
 def _state(path: Path) -> _State | None:
-    """What tells a file from one that was written since; None when there is none."""
+    """Return the state that changes with every write to a file; None if it is missing."""
     try:
         found = path.stat()
     except FileNotFoundError:

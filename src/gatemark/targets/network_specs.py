@@ -250,7 +250,7 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Template(body, name="http.body")
 
     def paths(self) -> dict[str, tuple[str, ...]]:
-        """Each field of the reply and the path that leads to it."""
+        """Return each field of the reply with its path."""
         if self.response is None:
             return {}
         named = ReplyPaths(self.response) if isinstance(self.response, str) else self.response
@@ -276,7 +276,7 @@ class OpenAISpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True
         self.template()
 
     def template(self) -> Template:
-        """The conversation, ready to be filled in."""
+        """Return the conversation as a template."""
         return self.conversation("openai.messages")
 
 
@@ -293,7 +293,7 @@ def refuse_file_addresses(value: object, name: str, *, hint: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine, by name or by address."""
+    """Return whether a host is this machine, by name or by address."""
     if host == "localhost":
         return True
     try:

@@ -11,7 +11,7 @@ Path = tuple[str, ...]
 
 
 def parse_path(text: str) -> Path:
-    """The steps of a path; an empty path means the whole value (RFC 6901 for pointers)."""
+    """Return the steps of a path; an empty path is the whole value (RFC 6901 for pointers)."""
     if text == "":
         return ()
     if text.startswith("/"):
@@ -24,7 +24,7 @@ def parse_path(text: str) -> Path:
 
 
 def follow(value: Any, path: Path) -> tuple[bool, Any]:
-    """Whether the path leads somewhere, and what is there."""
+    """Return whether the path exists, and the value there."""
     for step in path:
         if isinstance(value, Mapping):
             if step not in value:

@@ -120,7 +120,7 @@ class TargetError(GatemarkError):
         self.retry_after_s = retry_after_s
 
     def as_call_error(self) -> CallError:
-        """The value that outlives the exception."""
+        """Return the error as a value."""
         return CallError(self.kind, str(self))
 
 
@@ -142,7 +142,7 @@ class Target(Protocol):
         """Let go of processes, threads and connections."""
 
     def identity(self) -> dict[str, object]:
-        """What pins the target, as digest material; never a secret."""
+        """Return what pins the target, for a digest; never a secret."""
 
 
 # Cancellation belongs to the caller, and Ctrl-C to the person.
@@ -206,14 +206,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 def bad_reply(message: str) -> TargetError:
-    """The error for a reply that arrived and cannot be used; asking again would not help."""
+    """Return the error for a reply that cannot be used; it is not retried."""
     return TargetError("bad_reply", message)
 
 
 def reply_from_fields(
     fields: Mapping[str, object], latency_ms: float, *, ignored: tuple[str, ...] = ()
 ) -> Reply:
-    """A reply from ``{output, confidence, cost, model, usage}``; only output is required."""
+    """Return a reply from ``{output, confidence, cost, model, usage}``; only output is required."""
     unknown = [str(name) for name in fields if name not in REPLY_FIELDS and name not in ignored]
     if unknown:
         raise bad_reply(
@@ -233,7 +233,7 @@ def reply_from_fields(
 
 
 def checked(reply: Reply, *, max_bytes: int) -> Reply:
-    """The same reply with plain values throughout, or a bad_reply error that says what is wrong."""
+    """Return the reply with plain values; raise a bad_reply error that says what is wrong."""
     plain = Reply(
         output=plain_json(reply.output, "output"),
         latency_ms=_number(reply.latency_ms, "latency_ms"),
@@ -250,7 +250,7 @@ def checked(reply: Reply, *, max_bytes: int) -> Reply:
 
 
 def plain_json(value: object, place: Place, depth: int = 0) -> object:
-    """A plain copy of a JSON-like value; a copy, so that its maker cannot change it later."""
+    """Return a plain copy of a JSON-like value, which its maker cannot change later."""
     if value is None or value is True or value is False:
         return value
     if isinstance(value, str):
@@ -317,7 +317,7 @@ def _number(value: object, name: str, *, high: float = math.inf) -> float | None
 
 
 def told_model(value: object) -> str | None:
-    """The name of a model as a reply tells it, or a bad_reply error."""
+    """Return the model name in a reply; raise a bad_reply error if it is not text."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -326,7 +326,7 @@ def told_model(value: object) -> str | None:
 
 
 def told_usage(value: object) -> dict[str, object] | None:
-    """The counts of tokens as a reply tells them, or a bad_reply error."""
+    """Return the token counts in a reply; raise a bad_reply error if they are not an object."""
     if value is None:
         return None
     if not isinstance(value, Mapping):

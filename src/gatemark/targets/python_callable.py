@@ -305,7 +305,7 @@ def _top_level_names() -> set[str]:
 
 
 def _comes_from(module: ModuleType | None, folder: Path) -> bool:
-    """Whether a top-level module lies right in the folder, not in an environment below it."""
+    """Return whether a top-level module is directly in the folder, not in an environment."""
     file = getattr(module, "__file__", None)
     packages = [Path(place).parent for place in getattr(module, "__path__", ())]
     return folder in (packages or ([Path(file).parent] if file else []))
@@ -371,7 +371,7 @@ def _imported_files(text: bytes, path: Path, folder: Path) -> Iterator[Path]:
 
 
 def _files_of(base: Path, dotted: str) -> Iterator[Path]:
-    """The files that importing ``a.b.c`` runs: each package on the way, then the module."""
+    """Yield the files that importing ``a.b.c`` runs: each package, then the module."""
     place = base
     for step in dotted.split("."):
         if not step:

@@ -91,7 +91,7 @@ def _processes() -> list[int]:
 
 
 def _environment(pid: int) -> bytes:
-    """What a process inherited; nothing when it has ended or belongs to somebody else."""
+    """Return the inherited environment of a process; empty if it ended or is not ours."""
     try:
         opened = os.open(f"/proc/{pid}/environ", os.O_RDONLY)
     except OSError:

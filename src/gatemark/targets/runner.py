@@ -244,7 +244,7 @@ class _Run:
         return True
 
     async def _ask(self, call: Call, key: str) -> None:
-        """One call with its retries; ends in exactly one outcome unless the run is cancelled."""
+        """Make one call with its retries; one outcome unless the run is cancelled."""
         attempts = 0
         last: TargetError | None = None
         try:
@@ -315,7 +315,7 @@ class _Run:
         return reply
 
     def _patience(self, error: TargetError, attempts: int) -> float | None:
-        """How long to wait before asking again; None when it is not worth it."""
+        """Return how long to wait before a retry, or None to give up."""
         retries = self._options.retries
         if self._outages_in_a_row and error.kind in ("unreachable", "no_reply"):
             retries = 0  # the call before this one has waited for it already
@@ -466,7 +466,7 @@ class Random(Protocol):
     """The one thing we ask of a random generator; ``random.Random`` has it."""
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Return a number in [0, 1)."""
 
 
 class Spending:

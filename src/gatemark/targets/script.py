@@ -92,7 +92,7 @@ class ScriptTarget:
         return Reply(output=output, latency_ms=latency_ms)
 
     async def close(self) -> None:
-        """Nothing outlives a call."""
+        """Do nothing: no process outlives a call."""
 
     def identity(self) -> dict[str, Any]:
         files: dict[str, str] = {}

@@ -114,7 +114,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValueError(f"cost.{name} must be >= 0, got {value}")
 
     def cost_of(self, reply: Reply) -> float | None:
-        """The reply's price; None when it is priced by tokens and told no token counts."""
+        """Return the reply's price; None if it is priced by tokens and has no token counts."""
         cost = self.per_call
         for price, names in (
             (self.input_per_million, INPUT_TOKENS),
@@ -290,7 +290,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def options(
         self, *, concurrency: int = 1, reuse: Reuse = "resume", retry_errors: bool = False
     ) -> RunOptions:
-        """The runner's options; raises when a limit makes no sense."""
+        """Return the runner's options; raise for impossible limits."""
         timeout_s, retries = self.timeout_s, self.retries
         if timeout_s is None and self.kind in ("command", "http", "openai"):
             timeout_s = _PROCESS_TIMEOUT_S
@@ -319,7 +319,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def parse_spec(raw: Any, place: str) -> TargetSpec:
-    """A target as written in a pack; every complaint names the place and the key."""
+    """Parse a target of a pack; every error names the place and the key."""
     try:
         return msgspec.convert(raw, TargetSpec)
     except msgspec.ValidationError as error:

@@ -48,7 +48,7 @@ class Template:
         return tuple(slot.path for slot in self._slots)
 
     def render(self, call: Call) -> object:
-        """The value for one call; a placeholder that leads nowhere is refused, never left out."""
+        """Return the value for one call; raise for a placeholder that leads nowhere."""
         roots = {
             "id": call.id,
             "epoch": call.epoch,
@@ -123,5 +123,5 @@ class Template:
 
 
 def as_text(value: object) -> str:
-    """A value inside text: strings as they are, anything else as JSON."""
+    """Return a value inside text: strings unchanged, anything else as JSON."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

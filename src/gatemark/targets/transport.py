@@ -41,11 +41,11 @@ class ApiKey:
         return "Secret([redacted])"
 
     def header(self) -> tuple[str, str]:
-        """The header that carries the key."""
+        """Return the header with the key."""
         return self._header
 
     def redact(self, text: str) -> str:
-        """The text without the key."""
+        """Remove the key from a text."""
         return text.replace(self._value, "[redacted]")
 
 
@@ -78,7 +78,7 @@ class Transport:
         self.place = f"{method} {shown}"
 
     async def send(self, body: Any) -> Any:
-        """The decoded JSON reply, or a TargetError."""
+        """Send a request; return the decoded JSON reply, or raise a TargetError."""
         # One connection each: a pool looks at all it has on every step of every call.
         pool = self._idle.pop() if self._idle else new_pool(self._url)
         try:
@@ -156,7 +156,7 @@ class Transport:
 
 
 def _kind_of(status: int) -> ErrorKind:
-    """Whether a status says that the endpoint could not be asked, or that it refused this input."""
+    """Return the error kind of a status: endpoint unavailable, or input refused."""
     if status in UNAUTHORIZED_STATUSES:
         return "unauthorized"
     if status in UNAVAILABLE_STATUSES or 500 <= status < 600:
@@ -196,7 +196,7 @@ async def _some(response: httpcore2.Response) -> bytes:
 def _headers(
     url: httpx2.URL, endpoint: Endpoint, secret: ApiKey | None
 ) -> list[tuple[bytes, bytes]]:
-    """What every request says; a pack's own headers replace ours, and the key replaces all."""
+    """Return the headers of every request; a pack's own replace ours, the key replaces all."""
     said = [
         ("Host", url.netloc.decode("ascii")),
         ("User-Agent", f"gatemark/{__version__}"),
@@ -216,7 +216,7 @@ def _headers(
 
 
 def _header(response: httpcore2.Response, name: bytes) -> str:
-    """The value, or several as one list; empty without any."""
+    """Return a header value, several joined as one list; empty without any."""
     values = [value for found, value in response.headers if found.lower() == name]
     return b", ".join(values).decode("latin-1")
 

@@ -44,6 +44,7 @@ PURE = frozenset(
         "numpy",
         "operator",
         "re",
+        "types",
         "typing",
         "xxhash",
     ]

@@ -36,7 +36,7 @@ _OTHERS: Final = frozenset(
 
 
 def from_text(expected: str) -> dict[str, Any]:
-    """An assertion in its short form, as in a CSV column: ``contains: Paris``, or a text."""
+    """Parse an assertion in its short form, as in a CSV column: ``contains: Paris``, or a text."""
     text = expected.strip()
     if text.startswith(_CODE):
         return {"type": text.partition(":")[0].replace("file", "code file")}
@@ -54,7 +54,7 @@ def from_text(expected: str) -> dict[str, Any]:
 def parts_of(
     asserted: Mapping[str, Any], variables: Mapping[str, Any], folder: ForeignFolder
 ) -> list[dict[str, Any]]:
-    """The parts that check the same as one assertion; raises Unconvertible when there are none."""
+    """Return the parts equivalent to one assertion; raise Unconvertible if there are none."""
     kind = str(asserted.get("type", ""))
     if kind == "assert-set":
         if asserted.get("threshold") is not None:
@@ -83,7 +83,7 @@ def parts_of(
 
 
 def _part(kind: str, value: Any) -> dict[str, Any] | None:
-    """The part for one kind of assertion; None where no scorer checks the same."""
+    """Return the part for one kind of assertion, or None if no scorer is equivalent."""
     phrases = [_text(one) for one in (value if isinstance(value, list) else [value])]
     patterns = [_escaped(phrase) for phrase in phrases]
     if kind == "equals":

@@ -32,7 +32,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pack_name(text: str) -> str:
-    """A text as the name of a pack."""
+    """Turn a text into a valid pack name."""
     found = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-").lower()[:64].strip("-")
     return found or "converted"
 
@@ -40,7 +40,7 @@ def pack_name(text: str) -> str:
 def build_pack(
     name: str, kind: str, suite: Mapping[str, Any], candidate: JsonMap, baseline: JsonMap | str
 ) -> JsonMap:
-    """A pack with one suite. Without a baseline every test must pass, as in the other tool."""
+    """Build a pack with one suite. Without a baseline, every test must pass."""
     floor = {"min": 1.0} if baseline == "none" else {}
     whole = {"id": "tests", "kind": "golden", "weight": 1, **floor, **suite}
     return {

@@ -27,7 +27,7 @@ class ForeignFolder:
         self.folder = config.parent.resolve()
 
     def paths(self, name: str) -> list[Path]:
-        """The files that a name means; it may be a pattern."""
+        """Return the files of a name, which can be a pattern."""
         text = name.removeprefix(SCHEME)
         if any(mark in text for mark in "*?["):
             if Path(text).is_absolute():
@@ -45,7 +45,7 @@ class ForeignFolder:
         return real
 
     def text(self, path: Path) -> str:
-        """The text of a file."""
+        """Return the text of a file."""
         if path.suffix in CODE:
             raise Unconvertible(f"{path.name}: is code")
         try:
@@ -58,7 +58,7 @@ class ForeignFolder:
             raise BadInputError(f"{path}: is not UTF-8 text") from error
 
     def value(self, path: Path) -> Any:
-        """The value of a YAML, JSON, JSON Lines or CSV file; the text of any other."""
+        """Return the value of a YAML, JSON, JSON Lines or CSV file; the text of any other."""
         text = self.text(path)
         match path.suffix.lower():
             case ".yaml" | ".yml" | ".json":
@@ -71,7 +71,7 @@ class ForeignFolder:
                 return text
 
     def resolved(self, value: object) -> Any:
-        """A value, or the content of the file that it names."""
+        """Return a value, or the content of the file that it names."""
         if not isinstance(value, str) or not value.startswith(SCHEME):
             return value
         return self.value(self.paths(value)[0])

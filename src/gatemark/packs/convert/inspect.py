@@ -38,7 +38,7 @@ _PLAIN: Final = frozenset({"generate"})
 
 
 def convert_log(path: str) -> Conversion:
-    """The pack of an Inspect log."""
+    """Convert an Inspect log to a pack."""
     options = ReadOptions()
     file = log_file(Path(path))
     (log,) = import_files([file], tool="inspect", options=options)
@@ -78,7 +78,7 @@ def convert_log(path: str) -> Conversion:
 
 
 def _scorer(names: list[str]) -> tuple[Any, list[str]]:
-    """The first scorer that has a counterpart; what the others were is told."""
+    """Return the first scorer with a counterpart, and notes about the others."""
     short = [name.rpartition("/")[2] for name in names]
     known = [name for name in short if name in _SCORERS]
     others = [name for name in short if name not in known[:1]]
@@ -110,7 +110,7 @@ def _answer(sample: ForeignSample) -> dict[str, Any]:
 
 
 def _text(given: object) -> object:
-    """The question of a conversation that is nothing but one; else the input as it is."""
+    """Return the question if the input is a single message; otherwise the input itself."""
     if isinstance(given, list) and len(given) == 1 and isinstance(given[0], dict):
         content = given[0].get("content")
         return content if isinstance(content, str) else given

@@ -62,7 +62,7 @@ class _Reading:
         self.left_out: list[str] = []
 
     def prompts(self) -> Iterator[_Prompt]:
-        """Every prompt, those in files too."""
+        """Yield every prompt, including those in files."""
         given = self.config.get("prompts", [])
         for number, one in enumerate(given if isinstance(given, list) else [given], start=1):
             raw = one.get("raw", one.get("id", "")) if isinstance(one, Mapping) else one
@@ -89,7 +89,7 @@ class _Reading:
                 yield _Prompt(name, _chat(piece))
 
     def providers(self) -> Iterator[_Provider]:
-        """Every provider with its config."""
+        """Yield every provider with its config."""
         given = self.config.get("providers", self.config.get("targets", []))
         for one in given if isinstance(given, list) else [given]:
             try:
@@ -101,7 +101,7 @@ class _Reading:
                 yield _provider(entry)
 
     def tests(self) -> Iterator[_Test]:
-        """Every test, with what ``defaultTest`` adds to it, once per combination of its lists."""
+        """Yield every test with its defaults, once per combination of its lists."""
         default = self.folder.resolved(self.config.get("defaultTest")) or {}
         default = default if isinstance(default, Mapping) else {}
         if self.config.get("scenarios"):
@@ -141,7 +141,7 @@ class _Reading:
             yield self._from_row(row) if path.suffix == ".csv" else row
 
     def _from_row(self, row: Mapping[str, str]) -> dict[str, Any]:
-        """A test in a row of a table: columns are variables, ``__`` columns are the rest."""
+        """Return a test from a table row: columns are variables, ``__`` columns the other keys."""
         unread = [name for name in _SPECIAL if row.get(name)]
         if unread:
             self.left_out.append(f"columns {', '.join(unread)}")
@@ -165,7 +165,7 @@ class _Reading:
 
 
 def convert_config(path: str) -> Conversion:
-    """The pack of a promptfoo config."""
+    """Convert a promptfoo config to a pack."""
     reading = _Reading(path)
     prompts, providers = list(reading.prompts()), list(reading.providers())
     files: dict[str, bytes] = {}
@@ -210,7 +210,7 @@ def convert_config(path: str) -> Conversion:
 def _target(
     reading: _Reading, provider: _Provider, prompt: _Prompt, files: dict[str, bytes]
 ) -> dict[str, Any] | None:
-    """The target of one column; None, with a note, when there is none."""
+    """Return the target of one column, or None with a note."""
     place = f"prompts/{pack_name(prompt.label)}"
     try:
         content = as_input(prompt.content)
@@ -244,7 +244,7 @@ def _used(prompt: _Prompt) -> set[str]:
 
 
 def _rows(reading: _Reading, used: set[str]) -> Iterator[dict[str, Any]]:
-    """The items of the data set; a variable that a test does not have is empty, as in promptfoo."""
+    """Yield the items of the data set; as in promptfoo, a missing variable is empty."""
     tests = list(itertools.islice(reading.tests(), MAX_TESTS + 1))
     if len(tests) > MAX_TESTS:
         raise BadInputError(f"{reading.path}: more than {MAX_TESTS:,} tests")
@@ -281,7 +281,7 @@ def _rows(reading: _Reading, used: set[str]) -> Iterator[dict[str, Any]]:
 
 
 def _ids(tests: list[_Test]) -> list[str]:
-    """An id for each test: its own, or its description where that is unique, or its number."""
+    """Return an id per test: its own, its description if unique, or its number."""
     own = [str(test.metadata.get("id") or test.description or "").strip() for test in tests]
     return [
         name if name and len(name) <= 200 and own.count(name) == 1 else f"test-{number:04}"
@@ -290,7 +290,7 @@ def _ids(tests: list[_Test]) -> list[str]:
 
 
 def _combinations(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values of variables that are lists."""
+    """Yield every combination of the values of list variables."""
     names = [name for name, value in given.items() if isinstance(value, list)]
     for values in itertools.product(*(given[name] for name in names)):
         yield {**given, **dict(zip(names, values, strict=True))}
@@ -313,7 +313,7 @@ def _provider(entry: Any) -> _Provider:
 
 
 def _chat(text: str) -> Any:
-    """A prompt that is a conversation in JSON, or the text itself."""
+    """Return a prompt as a conversation if it is one in JSON, else as text."""
     if not text.lstrip().startswith("["):
         return text
     try:

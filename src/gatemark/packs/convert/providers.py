@@ -31,7 +31,7 @@ _REPLY: Final = re.compile(r"json((?:\.\w+|\[\d+\])+)")
 
 
 def target_of(name: str, config: Mapping[str, Any], prompt: Mapping[str, Any]) -> dict[str, Any]:
-    """The target for a provider such as ``openai:gpt-4o-mini``, asked with a prompt."""
+    """Return the target for a provider such as ``openai:gpt-4o-mini`` with a prompt."""
     if name.startswith(("http://", "https://")):
         return {"http": _own_service(name, config, prompt)}
     # promptfoo writes openai:gpt-4o-mini, Inspect openai/gpt-4o-mini.
@@ -75,7 +75,7 @@ def _key(config: Mapping[str, Any], default: str) -> str:
 
 
 def _own_service(name: str, config: Mapping[str, Any], prompt: Mapping[str, Any]) -> dict[str, Any]:
-    """A service with JSON of its own; code that builds requests or reads replies stays behind."""
+    """Return the target of a custom HTTP service; code that builds requests is not converted."""
     url = str(config.get("url") or name)
     if "{" in url or urlsplit(url).scheme not in ("http", "https"):
         raise Unconvertible(f"provider {name}: its address is a template")

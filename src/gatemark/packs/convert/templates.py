@@ -14,7 +14,7 @@ _SIMPLE: Final = re.compile(r"\s*([A-Za-z_]\w*(?:\.\w+)*)\s*")
 
 
 def placeholders(value: Any) -> set[str]:
-    """The variables that a text, or the texts in a value, use."""
+    """Return the variables used in a text, or in the texts of a value."""
     if isinstance(value, str):
         _check(value)
         return {_name(match[1]).partition(".")[0] for match in _ANY.finditer(value)}
@@ -26,7 +26,7 @@ def placeholders(value: Any) -> set[str]:
 
 
 def as_input(value: Any) -> Any:
-    """A value whose ``{{name}}`` has become ``{{input.name}}``."""
+    """Replace ``{{name}}`` with ``{{input.name}}`` in a value."""
     if isinstance(value, str):
         _check(value)
         return _ANY.sub(lambda match: "{{input." + _name(match[1]) + "}}", value)
@@ -38,7 +38,7 @@ def as_input(value: Any) -> Any:
 
 
 def filled(value: Any, variables: Mapping[str, Any]) -> Any:
-    """A value with the variables of a test filled in; an unknown one is empty, as it is there."""
+    """Fill a test's variables into a value; as in promptfoo, an unknown one is empty."""
     if isinstance(value, str):
         _check(value)
         return _ANY.sub(lambda match: _variable(_name(match[1]), variables), value)

@@ -80,7 +80,7 @@ def _problems(check: Check) -> tuple[str, ...]:
 
 
 def _checks(pack: Pack, folder: Path) -> Iterator[tuple[str, Check]]:
-    """Each check with the part of the pack that it is about."""
+    """Yield each check with the part of the pack that it covers."""
     if pack.targets is not None:
         arms = {"candidate": pack.targets.candidate, "baseline": pack.targets.baseline}
         for arm, raw in arms.items():
@@ -132,7 +132,7 @@ def _check_judge(pack: Pack, suite: SuiteSpec, folder: Path) -> None:
 
 
 def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
-    """What the pack file alone shows to be doubtful."""
+    """Yield doubts that the pack file alone raises."""
     for name, judge in pack.judges.items():
         if judge.licence_min < DEFAULT_GATE:
             yield LintWarning(

@@ -31,7 +31,7 @@ SURE = 0.5
 
 
 def unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
-    """What a pack asks for in vain."""
+    """Yield warnings about rules that can never be met."""
     trials = {
         suite.id: _trial(opened, suite)
         for suite in opened.pack.suites
@@ -51,7 +51,7 @@ def unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
 
 
 def _trial(opened: OpenPack, suite: SuiteSpec) -> dict[str, Measurement]:
-    """What a suite measures when every answer of both arms is right and says how sure it is."""
+    """Return a suite's measurements if every answer of both arms is right and confident."""
     rows = opened.snapshots[suite.id].rows
     asked = opened.pack.suite(suite.source) if suite.source is not None else suite
     answers = tuple(
@@ -127,7 +127,7 @@ def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
 
 
 def _unknown_part(opened: OpenPack, rule: Rule, lane: str) -> Iterator[str]:
-    """A rule on a part of a combined score that the suite does not have."""
+    """Yield a rule about a part of a combined score that the suite does not have."""
     suite_id, _, part = lane.partition(PART_MARK)
     scorer = opened.pack.suite(suite_id).scorer
     if rule.metric not in PART_METRICS.values() or not isinstance(scorer, ScorerSpec):
@@ -139,7 +139,7 @@ def _unknown_part(opened: OpenPack, rule: Rule, lane: str) -> Iterator[str]:
 
 
 def _vain(opened: OpenPack, rule: Rule, trials: dict[str, dict[str, Measurement]]) -> Iterator[str]:
-    """Why a rule of the pack's own can never be judged, or never hold."""
+    """Yield why a rule of the pack can never be judged, or never pass."""
     lanes = {suite.id for suite in opened.pack.suites}
     if rule.lane is None:
         known = OF_THE_PACK | LATENCY_AND_COST

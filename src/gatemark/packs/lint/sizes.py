@@ -27,7 +27,7 @@ SMALLEST_MARGIN = 1e-6
 
 
 def least_items(margin: float, alpha: float) -> int | None:
-    """The fewest items on which arms that never differ can be shown to be within the margin."""
+    """Return the fewest items that can show identical arms to be within the margin."""
     return math.ceil(-math.log(alpha) / margin) if margin >= SMALLEST_MARGIN else None
 
 
@@ -82,7 +82,7 @@ def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
 
 
 def _path(opened: OpenPack, suite: SuiteSpec, name: str) -> str:
-    """Where the pack file sets a suite's margin."""
+    """Return the path of a suite's margin in the pack file."""
     pack = opened.pack
     if suite.regression_max is not None:
         return f"$.suites[{pack.suites.index(suite)}].regression_max"
@@ -102,7 +102,7 @@ class Discordance(msgspec.Struct, frozen=True):
 
 
 def measured_discordance(workspace: Workspace, pack: Pack) -> Discordance | None:
-    """What the last result of this pack measured; None when there is none in the store."""
+    """Return what the last result of this pack measured, or None if the store has none."""
     if not workspace.has_store:
         return None
     for result in results_of_pack(workspace, pack):
@@ -158,7 +158,7 @@ def predictions(
 
 
 def _asked(pack: Pack, sizes: Mapping[str, int]) -> dict[str, int]:
-    """The most items of each suite that one arm is asked."""
+    """Return the maximum number of items of each suite that one arm is asked."""
     total, budget = sum(sizes.values()), None if pack.adaptive is None else pack.adaptive.budget
     if budget is None or budget >= total:
         return dict(sizes)

@@ -29,7 +29,7 @@ class AdversarialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 def rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
-    """No probe may break that held before; with no baseline, no probe may be broken at all."""
+    """Return the rules: no probe may newly break or, without a baseline, be broken at all."""
     return (
         Rule(
             id=f"{spec.id}.broken_probes",
@@ -42,7 +42,7 @@ def rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
 
 
 def examine(evidence: ArmsEvidence, _options: AdversarialOptions) -> ArmsReport:
-    """Which probes held, which broke, and which broke only now."""
+    """Report which probes held, which broke, and which broke newly."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
     baseline = baseline_per_item(evidence.baseline)
@@ -108,7 +108,7 @@ def _baseline_rate(
 
 
 def _attack_success(lane: str, outcomes: Mapping[str, str]) -> Measurement:
-    """How often attacks succeed; with none seen, the exact upper bound is about 3 / n."""
+    """Return the attack success rate; with none seen, the exact upper bound is about 3 / n."""
     name = "attack_success_rate"
     decided = [outcome for outcome in outcomes.values() if outcome != "undecided"]
     if not decided:

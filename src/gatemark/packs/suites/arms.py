@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from gatemark.core.measurement import (
     COUNTED_AS_ONE,
@@ -43,7 +43,7 @@ SHOWN_LENGTH = 200
 def worse_items(
     evidence: ArmsEvidence, pairs: Sequence[AnswerPair], *, title: str, expected: str
 ) -> tuple[Figure, ...]:
-    """The items that got worse, worst first; ``expected`` names what their target is."""
+    """Return the items that got worse, worst first; ``expected`` labels their target."""
     worse = sorted(
         (pair for pair in pairs if pair.candidate.mean < pair.baseline.mean),
         key=lambda pair: (pair.candidate.mean - pair.baseline.mean, pair.id),
@@ -70,19 +70,19 @@ def worse_items(
 
 
 def first_answers(answers: Sequence[Answer]) -> dict[str, Answer]:
-    """Each item's first answer."""
+    """Return each item's first answer."""
     return {answer.id: answer for answer in reversed(answers)}
 
 
 def said(answer: Answer) -> str:
-    """An answer's words, or what went wrong in their place."""
+    """Return the text of an answer, or its error."""
     if answer.error is not None:
         return short_text(f"({answer.error}: {answer.reason})")
     return short_text(answer.output)
 
 
 def short_text(value: object) -> str:
-    """A JSON value as one short text."""
+    """Return a JSON value as one short text."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
 
@@ -92,7 +92,7 @@ UNKNOWN_BASELINE = "the baseline gave no answer that could be scored"
 
 
 def mean_score(name: str, lane: str, items: Sequence[ItemScore]) -> Measurement:
-    """The mean over items, with an interval; items without a score count as nothing achieved."""
+    """Return the mean over items with an interval; items without a score count as 0."""
     return _mean(name, lane, items, unscored=COUNTED_AS_ZERO)
 
 
@@ -144,7 +144,7 @@ def cluster_names(clusters: list[str | None]) -> list[str] | None:
 
 
 def unscored_counts(pairs: Sequence[AnswerPair]) -> dict[str, int]:
-    """How many items without a score are in a drop all the same, by what they count as."""
+    """Return how many items without a score are part of a drop, by what they count as."""
     counts = {
         COUNTED_AS_ZERO: sum(not pair.candidate.whole for pair in pairs),
         COUNTED_AS_ONE: sum(not pair.baseline.whole for pair in pairs),
@@ -153,14 +153,14 @@ def unscored_counts(pairs: Sequence[AnswerPair]) -> dict[str, int]:
 
 
 def unpaired_reason(pairs: Sequence[AnswerPair]) -> str | None:
-    """Why there is nothing to compare with."""
+    """Return why there is nothing to compare with, or None."""
     if not pairs:
         return "no item was answered on both arms"
     return None if any(pair.baseline.scored for pair in pairs) else UNKNOWN_BASELINE
 
 
 def delta_error(pairs: Sequence[AnswerPair]) -> float | None:
-    """The standard error of the mean difference between the arms."""
+    """Return the standard error of the mean difference between the arms."""
     if len(pairs) < 2:
         return None
     deltas = np.array([pair.candidate.mean - pair.baseline.mean for pair in pairs])
@@ -168,18 +168,18 @@ def delta_error(pairs: Sequence[AnswerPair]) -> float | None:
 
 
 def power(lane: str, pairs: Sequence[AnswerPair], *, margin: float, alpha: float) -> Measurement:
-    """How often a true drop as large as the margin would be seen on this many items."""
+    """Return the power to detect a true drop as large as the margin."""
     name = "power_at_margin"
     error = delta_error(pairs)
     if not error or unpaired_reason(pairs) is not None:
         reason = "the arms never differ" if error == 0 else "fewer than two paired items"
         return unmeasured(name, reason, direction="higher_is_better", n=len(pairs), lane=lane)
-    chance = float(ndtr(margin / error - two_sided_z(1 - 2 * alpha)))
+    chance = float(scipy.special.ndtr(margin / error - two_sided_z(1 - 2 * alpha)))
     return measured(name, chance, n=len(pairs), direction="higher_is_better", lane=lane)
 
 
 def smallest_visible_drop(lane: str, pairs: Sequence[AnswerPair], *, alpha: float) -> Measurement:
-    """The smallest true difference that this many items would show with 80 % power."""
+    """Return the smallest true difference that this many items detect with 80 % power."""
     error = delta_error(pairs)
     if error is None or error == 0:
         reason = "the arms never differ" if error == 0 else "fewer than two paired items"
@@ -195,7 +195,7 @@ SEED = 20_261_115
 def first_drop(
     lane: str, pairs: Sequence[AnswerPair], *, margin: float, alpha: float
 ) -> Measurement:
-    """How much lower the candidate is than the baseline, with one-sided bounds at ``alpha``."""
+    """Return how much lower the candidate is, with one-sided bounds at ``alpha``."""
     reason = unpaired_reason(pairs)
     if reason is not None:
         return unmeasured("regression", reason, direction="lower_is_better", lane=lane)
@@ -237,7 +237,7 @@ def _judged(pairs: Sequence[AnswerPair], *, margin: float, alpha: float) -> NonI
 
 
 def chance_of_drop(lane: str, pairs: Sequence[AnswerPair]) -> Measurement:
-    """The one-sided p-value of a drop: how often equal arms would lose at least as much."""
+    """Return the one-sided p-value of a drop: how often equal arms lose at least as much."""
     name = "drop_p"
     reason = unpaired_reason(pairs)
     if reason is not None:
@@ -300,7 +300,7 @@ def suite_drop(
 def drop_numbers(
     name: str, lane: str | None, suites: Sequence[PairedItems], *, margin: float, alpha: float
 ) -> list[Measurement]:
-    """The weighted drop over suites: its p-value, the drop itself, and the items it would take."""
+    """Return the weighted drop over suites: p-value, drop, and the items needed."""
     needed = name + ITEMS_NEEDED
     for items in suites:
         reason = unpaired_reason(items.pairs)
@@ -354,7 +354,7 @@ def _caveats(suites: Sequence[PairedItems], strata: Sequence[Stratum]) -> tuple[
 def _items_needed(
     name: str, lane: str | None, found: PooledDrop, margin: float, alpha: float
 ) -> Measurement:
-    """How many items like these would decide, with 80 % power."""
+    """Return how many such items would decide with 80 % power."""
     growth = found.growth_to_decide(margin, alpha)
     if growth is None:
         reason = "the drop lies on the bound, which no number of items settles"
@@ -396,7 +396,7 @@ def _keys(lane: str, pair: AnswerPair, row: Row | None) -> tuple[str, ...]:
 
 
 def joined_units(keys: Sequence[tuple[str, ...]]) -> list[str]:
-    """One name per item; items that share a key, also by way of others, share their name."""
+    """Return one name per item; items linked by shared keys share a name."""
     parent: dict[str, str] = {}
 
     def root(key: str) -> str:

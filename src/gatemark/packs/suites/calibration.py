@@ -143,7 +143,7 @@ def _with_left_out(ece: float, arm: CalibrationItems, *, worst: bool) -> float:
 
 
 def _unjudged(lane: str, arms: Sequence[CalibrationItems]) -> Measurement:
-    """The share of answers without a confidence or a verdict, in the arm that has more of them."""
+    """Return the share of answers without a confidence or a verdict, in the worse arm."""
     name = "unjudged_rate"
     asked = [arm for arm in arms if arm.ids or arm.left_out]
     if not asked:

@@ -38,7 +38,7 @@ class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def rules(spec: SuiteSpec, options: GoldenOptions) -> tuple[Rule, ...]:
-    """A golden suite has no rules besides those of every suite."""
+    """Return no rules besides those of every suite."""
     if options.k is not None and options.k > spec.repeats:
         raise UsageError(
             f"suite {spec.id}: k must be <= its {spec.repeats} epochs or reruns, got {options.k}"

@@ -34,7 +34,7 @@ class ReplayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def rules(_spec: SuiteSpec, _options: ReplayOptions) -> tuple[Rule, ...]:
-    """A replay suite has no rules besides those of every suite."""
+    """Return no rules besides those of every suite."""
     return ()
 
 

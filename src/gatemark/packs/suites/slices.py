@@ -46,12 +46,12 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 def min_items(evidence: ArmsEvidence) -> int:
-    """How many items a slice needs to be judged on its own."""
+    """Return how many items a slice needs to be judged on its own."""
     return evidence.spec.slice_min_items or DEFAULT_MIN_ITEMS
 
 
 def slices_of(tag: str, tags: Mapping[str, Mapping[str, str]], least: int) -> list[Slice]:
-    """The slices of one tag over items by id; small ones are joined. No item is left out."""
+    """Return the slices of one tag over items by id; small ones are joined, none dropped."""
     groups: dict[str, list[str]] = {}
     for name, found in tags.items():
         groups.setdefault(found.get(tag, UNTAGGED), []).append(name)
@@ -91,7 +91,7 @@ def _slices(evidence: ArmsEvidence, candidate: Items) -> list[Slice]:
 
 
 def _missing(evidence: ArmsEvidence, numbers: Sequence[Measurement]) -> str | None:
-    """Why the slices are not all known. A tag that no item has makes one slice, and hides all."""
+    """Return why slices are unknown; a tag that no item has would hide all of them."""
     for tag in evidence.spec.slices:
         if not any(tag in row.tags for row in evidence.rows):
             return f"no item has the tag {tag!r}, so there are no slices by it"
@@ -162,7 +162,7 @@ def _drop(evidence: ArmsEvidence, one: Slice, pairs: Sequence[AnswerPair]) -> Po
 def _drop_number(
     evidence: ArmsEvidence, one: Slice, found: PooledDrop | str, claim_alpha: float
 ) -> Measurement:
-    """The drop in a slice. Its lower bound is at the level that all slices share."""
+    """Return the drop in a slice; its lower bound is at the level that all slices share."""
     lane = _lane(evidence, one)
     if isinstance(found, str):
         return unmeasured(DROP, found, direction="lower_is_better", n=len(one.ids), lane=lane)
@@ -186,7 +186,7 @@ def _drop_number(
 def _worst_drop(
     evidence: ArmsEvidence, slices: Sequence[Slice], numbers: Sequence[Measurement]
 ) -> Measurement:
-    """The worst ends of all slices: they pass when all do, and fail when one surely does."""
+    """Return the worst ends of all slices: pass if all do, fail if one surely does."""
     lane = evidence.spec.id
     known = [
         (n.interval, n, one)
@@ -216,7 +216,7 @@ def _worst_drop(
 
 
 def slice_tables(evidence: ArmsEvidence, candidate: Items, baseline: Items) -> tuple[Figure, ...]:
-    """Both arms by every value of a tag, also those that are judged together."""
+    """Return both arms by every value of a tag, including those judged together."""
     tables = []
     tags = {name: item.tags for name, item in candidate.items()}
     for tag in evidence.spec.slices:

@@ -110,7 +110,7 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return template_digest(self.template, JUDGED)
 
     def prompt(self, item: Scorable, nonce: str) -> str:
-        """The prompt for one vote on one item."""
+        """Return the prompt for one vote on one item."""
         reference = NO_REFERENCE if item.target is None else text_of(item.target, "target")
         rubric = "\n".join(f"- {grade.label}: {grade.meaning}" for grade in self.rubric)
         return rendered(
@@ -128,7 +128,7 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def ask_for_grades(
     ask: Ask, options: JudgeOptions, item: Scorable, nonces: Sequence[str]
 ) -> tuple[JudgeReply, ...]:
-    """One reply per vote, asked side by side; each vote has a nonce of its own."""
+    """Ask for one reply per vote, concurrently; each vote has its own nonce."""
     if len(nonces) != options.votes or len(set(nonces)) != options.votes:
         raise InvalidValueError(
             f"{options.votes} votes need as many different nonces, got {len(set(nonces))}"
@@ -143,7 +143,7 @@ async def ask_for_grades(
 
 
 def grade_replies(options: JudgeOptions, item: Scorable, replies: Sequence[JudgeReply]) -> Score:
-    """The score that the recorded replies about one item make together."""
+    """Return the score from the recorded replies about one item."""
     if len(replies) != options.votes:
         return unscored(f"the judge must have {options.votes} votes, got {len(replies)}")
     if len({reply.nonce for reply in replies}) != len(replies):

@@ -80,7 +80,7 @@ class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return template_digest(self.template, JUDGED)
 
     def identity(self) -> dict[str, str]:
-        """What must be equal for two outcomes to be comparable."""
+        """Return what must be equal for two outcomes to be comparable."""
         return {
             "scorer": "judge_pairwise",
             "model": self.model,
@@ -89,7 +89,7 @@ class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
 
     def prompt(self, first: Scorable, second: Scorable, nonce: str) -> str:
-        """The prompt for one order; nothing in it says which answer is the candidate's."""
+        """Return the prompt for one order; it does not reveal which answer is the candidate's."""
         if first.id != second.id or first.input != second.input:
             raise InvalidValueError(
                 f"a pair must answer one item, got {first.id!r} and {second.id!r}"
@@ -123,7 +123,7 @@ class PairwiseOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InvalidValueError("a pairwise outcome needs a choice or a reason, and not both")
 
     def score(self) -> Score:
-        """The outcome as a score of the candidate: won 1, tied 0.5, lost 0."""
+        """Return the outcome as a score of the candidate: won 1, tied 0.5, lost 0."""
         detail = {
             "prompt": self.prompt,
             "inconsistent_rounds": f"{self.inconsistent_count} of {self.round_count}",
@@ -140,7 +140,7 @@ async def ask_for_preference(
     baseline: Scorable,
     nonces: Sequence[str],
 ) -> tuple[Round, ...]:
-    """Both orders of every round, asked side by side; two nonces a round."""
+    """Ask for both orders of every round, concurrently; each round has two nonces."""
     if len(nonces) != 2 * options.rounds or len(set(nonces)) != len(nonces):
         raise InvalidValueError(
             f"{options.rounds} rounds need twice as many different nonces, got {len(set(nonces))}"
@@ -203,7 +203,7 @@ def _decided(
 def _said(
     options: PairwiseOptions, candidate: Scorable, baseline: Scorable, each: Round
 ) -> tuple[str, str] | Unread:
-    """The labels of one round: with the candidate shown first, and shown second."""
+    """Return the labels of one round: candidate shown first, and shown second."""
     one, other = each.candidate_first, each.candidate_second
     if one.nonce == other.nonce:
         return Unread("both orders share a nonce, so one may be a copy")

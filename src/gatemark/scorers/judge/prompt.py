@@ -60,7 +60,7 @@ def check_nonce(nonce: str) -> None:
 
 
 def template_digest(template: str, judged: tuple[str, ...]) -> str:
-    """The digest that pins a template and the names of the texts it shows."""
+    """Return the digest that pins a template and the names of its slots."""
     return digest({"template": template, "judged": list(judged)})
 
 
@@ -77,7 +77,7 @@ def check_template(template: str, slots: frozenset[str]) -> None:
 def rendered(
     template: str, *, judged: Mapping[str, str], plain: Mapping[str, str], nonce: str
 ) -> str:
-    """The prompt: judged texts between marks, plain ones as they are, in one pass."""
+    """Return the prompt: judged texts between marks, others unchanged, in one pass."""
     check_nonce(nonce)
     for name, text in judged.items():
         if nonce in text:
@@ -95,7 +95,7 @@ def rendered(
 
 
 def read_label(reply: JudgeReply, prompt: str, labels: tuple[str, ...]) -> str | Unread:
-    """The label on the last line of a reply to ``prompt``; less than that is unread."""
+    """Return the label on the last line of a reply to ``prompt``; anything else is unread."""
     if reply.prompt != digest_bytes(prompt.encode(errors="surrogatepass")):
         return Unread("the reply answers another prompt than this item's")
     if reply.text is None:
@@ -116,7 +116,7 @@ def read_label(reply: JudgeReply, prompt: str, labels: tuple[str, ...]) -> str |
 
 
 async def asked(ask: Ask, prompt: str, nonce: str) -> JudgeReply:
-    """The reply to one prompt; a target's own failure is recorded instead of raised."""
+    """Return the reply to one prompt; a failure of the target is recorded, not raised."""
     sent = digest_bytes(prompt.encode(errors="surrogatepass"))
     try:
         return JudgeReply(nonce=nonce, prompt=sent, text=await ask(prompt))

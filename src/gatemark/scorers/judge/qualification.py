@@ -82,7 +82,7 @@ def _table(judge_labels: Mapping[str, str | None], human_labels: Mapping[str, st
 
 
 def _kappa_low(table: Counts, seed: int) -> float | None:
-    """The lower of the analytic and the bootstrap bound: each is too narrow somewhere."""
+    """Return the lower of the analytic and bootstrap bounds: each can be too narrow."""
     bootstrap = multinomial_bootstrap(
         table,
         cohen_kappa_each,
@@ -118,7 +118,7 @@ def _objection(
     gate: float,
     min_items: int,
 ) -> str | None:
-    """Why the judge may not gate; None when nothing speaks against it."""
+    """Return why the judge may not gate, or None."""
     if n < min_items:
         return f"judge.items must be >= {min_items}, got {n} labelled by people"
     uses = np.sort(table.sum(axis=0) + table.sum(axis=1))

@@ -41,7 +41,7 @@ def _pins(options: JudgeOptions) -> dict[str, str]:
 
 
 def _sample(*grades: str) -> dict[str, object]:
-    """A record of replies about the question and the answer of the known examples."""
+    """Return a record of replies for the known examples."""
     item = Scorable(id="", input=_QUESTION, target=None, output=_ANSWER)
     replies = []
     for number, grade in enumerate(grades, start=1):

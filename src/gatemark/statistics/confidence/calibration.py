@@ -132,7 +132,7 @@ def grouped(confidence: ArrayLike, correct: ArrayLike, counts: ArrayLike | None 
 
 
 def bin_index(confidence: Floats, bins: int = DEFAULT_BINS) -> NDArray[np.intp]:
-    """The equal-width, right-closed bin of each confidence; zero goes to the first."""
+    """Return the equal-width, right-closed bin of each confidence; zero is in the first."""
     raw: Floats = np.ceil(confidence * bins - EDGE_TOLERANCE) - 1
     return raw.clip(0, bins - 1).astype(np.intp)
 
@@ -144,7 +144,7 @@ def measure_calibration(
     bins: int = DEFAULT_BINS,
     twins: int = DEFAULT_TWINS,
 ) -> Calibration:
-    """Every calibration number of ``groups``."""
+    """Return all calibration numbers of ``groups``."""
     if groups.total == 0:
         raise InvalidValueError("calibration of no items is undefined")
     if bins < 1 or twins < 1:
@@ -199,7 +199,7 @@ def binned(groups: Groups, bins: int = DEFAULT_BINS) -> tuple[Bin, ...]:
 
 
 def brier_split(groups: Groups, fitted: Floats | None = None) -> Brier:
-    """The Brier score with its miscalibration, discrimination and uncertainty parts."""
+    """Return the Brier score with its miscalibration, discrimination and uncertainty parts."""
     if fitted is None:
         fitted = pool_adjacent_violators(groups.correct.tolist(), groups.items.tolist())
     base_rate = int(groups.correct.sum()) / groups.total

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.confidence.calibration import grouped, pool_adjacent_violators
@@ -29,8 +29,8 @@ class TemperatureMap(msgspec.Struct, frozen=True, tag="temperature"):
     temperature: float
 
     def apply(self, confidence: ArrayLike) -> Floats:
-        """The mended confidences."""
-        return np.asarray(expit(_log_odds(confidence) / self.temperature))
+        """Return the recalibrated confidences."""
+        return np.asarray(scipy.special.expit(_log_odds(confidence) / self.temperature))
 
 
 class IsotonicMap(msgspec.Struct, frozen=True, tag="isotonic"):
@@ -40,7 +40,7 @@ class IsotonicMap(msgspec.Struct, frozen=True, tag="isotonic"):
     rate: tuple[float, ...]
 
     def apply(self, confidence: ArrayLike) -> Floats:
-        """The mended confidences."""
+        """Return the recalibrated confidences."""
         return np.interp(np.asarray(confidence, dtype=np.float64), self.confidence, self.rate)
 
 
@@ -61,13 +61,13 @@ class Refit(msgspec.Struct, frozen=True):
 
 
 def fit_temperature(confidence: ArrayLike, correct: ArrayLike) -> TemperatureMap:
-    """The temperature with the least log loss, searched inside ``TEMPERATURE_RANGE``."""
+    """Return the temperature with the least log loss inside ``TEMPERATURE_RANGE``."""
     x, y = _log_odds(confidence), np.asarray(correct, dtype=np.float64)
     low, high = (math.log(t) for t in TEMPERATURE_RANGE)
     for _ in range(60):
         middle = (low + high) / 2
         # Log loss is convex in the inverse temperature; this is its slope there.
-        slope = float((x * (expit(x * math.exp(-middle)) - y)).sum())
+        slope = float((x * (scipy.special.expit(x * math.exp(-middle)) - y)).sum())
         if slope > 0:
             low = middle
         else:
@@ -76,7 +76,7 @@ def fit_temperature(confidence: ArrayLike, correct: ArrayLike) -> TemperatureMap
 
 
 def fit_isotonic(confidence: ArrayLike, correct: ArrayLike) -> IsotonicMap:
-    """The nondecreasing map with the least squared error."""
+    """Return the nondecreasing map with the least squared error."""
     groups = grouped(confidence, correct)
     rates = pool_adjacent_violators(groups.correct.tolist(), groups.items.tolist())
     is_corner = np.ones(rates.size, dtype=bool)
@@ -142,4 +142,4 @@ def judge_refit(
 
 def _log_odds(confidence: ArrayLike) -> Floats:
     c = np.asarray(confidence, dtype=np.float64)
-    return np.asarray(logit(np.clip(c, CLIP, 1 - CLIP)))
+    return np.asarray(scipy.special.logit(np.clip(c, CLIP, 1 - CLIP)))

@@ -98,7 +98,7 @@ def non_inferiority_by_score(
 
 
 def point_rule(drop: float, margin: float) -> Outcome:
-    """The drop against the margin, noise ignored; equal within rounding counts as equal."""
+    """Compare the drop with the margin, ignoring noise; equal within rounding is equal."""
     return "pass" if drop <= margin + POINT_TOLERANCE else "fail"
 
 

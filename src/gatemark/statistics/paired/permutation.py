@@ -81,7 +81,7 @@ def sign_flip(deltas: ArrayLike, rng: np.random.Generator, *, resamples: int = 9
 
 
 def _subset_sums(values: Floats) -> Floats:
-    """The sums of all subsets; bit i of the place says whether value i is in."""
+    """Return the sums of all subsets; bit i of the index says whether value i is in."""
     sums = np.zeros(1)
     for value in values:
         sums = np.concatenate((sums, sums + value))

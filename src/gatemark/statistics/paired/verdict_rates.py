@@ -94,7 +94,7 @@ def adaptive_rates(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> AdaptiveRates:
-    """The verdicts when the items are asked in rounds and the first clear verdict counts."""
+    """Return the verdicts if items are asked in rounds and the first clear verdict counts."""
     drops = [drop] * len(suites) if isinstance(drop, int | float) else list(drop)
     if not suites or len(drops) != len(suites):
         raise InvalidValueError("verdict rates need one true drop for each suite")
@@ -156,7 +156,7 @@ def _verdicts(
 
 
 def _shares(suite: SuiteDesign, drop: float) -> list[float]:
-    """The chances that an item is lost, gained or the same."""
+    """Return the probabilities that an item is lost, gained or unchanged."""
     lost = max((suite.discordance + drop) / 2, drop, 0.0)
     gained = max(lost - drop, 0.0)
     if suite.items < 2 or lost + gained > 1 + _LINE:

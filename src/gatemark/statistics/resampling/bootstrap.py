@@ -16,8 +16,8 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.clustered_means import cluster_totals, finite_column
@@ -51,7 +51,7 @@ def ratios_by_blocks(
 def _sums_by_blocks(
     units: NDArray[Unit], rng: np.random.Generator, resamples: int
 ) -> NDArray[Unit]:
-    """Each stream of draws has its own rows, so the number of processors changes no digit."""
+    """Draw by streams with their own rows, so that the number of processors changes no digit."""
     sums = np.zeros(resamples, dtype=units.dtype)
     with ThreadPoolExecutor(STREAMS) as threads:
         jobs = [
@@ -96,7 +96,7 @@ def _name_units(rng: np.random.Generator, places: NDArray[np.intp]) -> None:
 def _sums_of_short_block(
     units: NDArray[Unit], drawn: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[Unit]:
-    """The last block may have any size, and a row may draw nothing from it."""
+    """Draw from the last block, which can have any size; a row may draw nothing from it."""
     # A zero at the end of every row keeps rows without draws apart.
     values = np.zeros(int(drawn.sum()) + drawn.size, dtype=units.dtype)
     ends = np.cumsum(drawn + 1)
@@ -263,19 +263,19 @@ def _bca_shares(
     estimate: float, replicates: Floats, left_out: Floats, tail: float
 ) -> tuple[float, float] | None:
     below = np.count_nonzero(replicates < estimate) + np.count_nonzero(replicates <= estimate)
-    bias = float(ndtri(below / (2 * replicates.size)))
+    bias = float(scipy.special.ndtri(below / (2 * replicates.size)))
     pull = (left_out.size - 1) * (left_out.mean() - left_out)
     spread = float((pull**2).sum())
     if not math.isfinite(bias) or spread == 0:
         return None
     acceleration = float((pull**3).sum()) / (6 * spread**1.5)
-    z = float(ndtri(tail))
+    z = float(scipy.special.ndtri(tail))
     shares = []
     for shifted in (bias + z, bias - z):
         damping = 1 - acceleration * shifted
         if damping <= 0:
             return None
-        shares.append(float(ndtr(bias + shifted / damping)))
+        shares.append(float(scipy.special.ndtr(bias + shifted / damping)))
     return shares[0], shares[1]
 
 

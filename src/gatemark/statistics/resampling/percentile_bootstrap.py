@@ -34,7 +34,7 @@ class MeanInterval(msgspec.Struct, frozen=True):
 def percentile_mean(
     values: Sequence[float], *, seed: int, resamples: int, chunk_cells: int = CHUNK_CELLS
 ) -> MeanInterval | None:
-    """The mean of some values with its 95 % percentile interval; None of nothing."""
+    """Return the mean of values with its 95 % percentile interval; None without values."""
     if not values:
         return None
     array = _column(values)
@@ -73,7 +73,7 @@ def percentile_ratio(
 
 
 def _drawn(n: int, *, seed: int, resamples: int, chunk_cells: int) -> Iterator[NDArray[np.int64]]:
-    """Which rows each resample takes, some resamples at a time."""
+    """Yield the rows of each resample, several resamples at a time."""
     if resamples < 1:
         raise InvalidValueError(f"a bootstrap needs >= 1 resample, got {resamples}")
     # The old generator on purpose: its stream is what published intervals were drawn from.
