@@ -247,3 +247,27 @@ def test_routing_notes_stand_on_the_page_and_in_the_interface_as_soon_as_accepte
         assert "accepted by olu" in shown
     (note,) = loop.gatemark("route", ASSET, "--store", loop.store, "--json").json["notes"]
     assert note["attribution"] == name
+
+
+def test_a_policy_for_some_assets_counts_and_pages_offer_only_legal_steps(
+    loop: Loop, tmp_path: Path
+) -> None:
+    live = loop.live
+    live.enable()
+    entry = {"names": ["tri*"], "set": {"shadow_min_hours": 5, "watch_hours": 0}}
+    file = tmp_path / "release.yaml"
+    file.write_text(json.dumps({"gatemark_release": 1, "shadow": None, "assets": [entry]}))
+    adopted = loop.gatemark("policy", "adopt", file, "--actor", "root", "--store", loop.store)
+    assert adopted.code == 0, adopted.err
+    live.now = day(400)
+    live.to_shadow("2.0.0")
+    with loop.scene.running() as client:
+        loop.scene.session(client, "olu")
+        why = client.get(f"/assets/{ASSET}/versions/2.0.0").text
+        assert "shadow must last 5 h" in why
+        assert "shadow must last 24 h" not in why
+        page = client.get(f"/assets/{ASSET}").text
+        assert ">canary</option>" in page
+        assert ">enabled</option>" not in page, "a version is live: a shadow goes to canary first"
+    shown = loop.gatemark("policy", "show", "--asset", ASSET, "--store", loop.store)
+    assert "shadow_min_hours: 5" in shown.out
