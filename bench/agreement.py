@@ -54,7 +54,7 @@ def lines() -> Iterator[Line]:
         write_pairs(large, 1_050_000)
         yield Line("size of 1,050,000 pairs", large.stat().st_size / 1e6, "MB")
         plain = run(
-            [sys.executable, "-m", "bench.plain_agreement", str(large), str(folder / "plain.tsv")]
+            [sys.executable, "-m", "bench.plain_agreement", str(folder / "plain.tsv"), str(large)]
         )
         score = ("score", "agreement", "--json", "--out", str(folder), "--pairs")
         one = ("-j", "1")
@@ -73,6 +73,34 @@ def lines() -> Iterator[Line]:
         yield Line("resident memory, 1,050,000 pairs", checked.resident_mb, "MB", at_most=120)
         growth = checked.resident_mb / little.resident_mb
         yield Line("resident memory, 1,050,000 / 100,000 pairs", growth, "x", at_most=1.25)
+        yield from two_file_lines(folder, large)
+
+
+def write_sides(pairs: Path, folder: Path) -> tuple[str, str]:
+    """The same opinions as one file per validator, without answers."""
+    paths = folder / "scholar.jsonl", folder / "auditor.jsonl"
+    with pairs.open() as rows, paths[0].open("w") as scholar, paths[1].open("w") as auditor:
+        for line in rows:
+            row = json.loads(line)
+            scholar.write(json.dumps({"qid": row["qid"], **row["scholar"]}) + "\n")
+            auditor.write(json.dumps({"qid": row["qid"], **row["auditor"]}) + "\n")
+    return str(paths[0]), str(paths[1])
+
+
+def two_file_lines(folder: Path, pairs: Path) -> Iterator[Line]:
+    """One file per validator, in processor time: the claim does not depend on other work."""
+    scholar, auditor = write_sides(pairs, folder)
+    out = str(folder / "plain.tsv")
+    plain = run([sys.executable, "-m", "bench.plain_agreement", out, scholar, auditor], repeats=2)
+    files = ("--scholar", scholar, "--auditor", auditor)
+    ours = run(
+        gatemark("score", "agreement", "--json", "--out", str(folder), *files, "-j", "1"), repeats=2
+    )
+    yield Line("two files, plain scorer, processor", plain.processor_s, "s")
+    yield Line("two files, gatemark, processor", ours.processor_s, "s")
+    ratio = plain.processor_s / ours.processor_s
+    yield Line("two files, plain / gatemark, processor", ratio, "x", at_least=5)
+    yield Line("two files, resident memory, 1,050,000 rows", ours.resident_mb, "MB")
 
 
 def help_lines() -> Iterator[Line]:

@@ -21,9 +21,22 @@ def final(row: dict) -> tuple[str, str]:
     return "REJECT", "incoherent_pair"
 
 
-def main(pairs: Path, out: Path) -> None:
-    with pairs.open(encoding="utf-8") as stream:
-        rows = [json.loads(line) for line in stream]
+def read(path: Path) -> list[dict]:
+    with path.open(encoding="utf-8") as stream:
+        return [json.loads(line) for line in stream]
+
+
+def joined(scholar: Path, auditor: Path) -> list[dict]:
+    first = {row["qid"]: row for row in read(scholar)}
+    second = {row["qid"]: row for row in read(auditor)}
+    return [
+        {"qid": qid, "scholar": first[qid], "auditor": second[qid]}
+        for qid in sorted(first.keys() & second.keys())
+    ]
+
+
+def main(out: Path, *files: Path) -> None:
+    rows = joined(*files) if len(files) > 1 else read(*files)
     table: dict[tuple[str, str], int] = {}
     for row in rows:
         cell = (row["scholar"]["label"], row["auditor"]["label"])
@@ -45,4 +58,4 @@ def main(pairs: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Kills, damaged files and bombs, with a table of what broke: ``python -m tests.chaos``.
+"""Kills, damage, bombs, races and full disks, with a table: ``python -m tests.chaos``.
 
 Exits with 1 when anything was lost, doubled, crashed, hung or took more than a gigabyte.
 """
@@ -19,8 +19,10 @@ from pathlib import Path
 from tests.chaos.bombs import BOMBS
 from tests.chaos.guarded import guarded
 from tests.chaos.killed_runs import command_of, finish, furnish_run, record, shoot_run
-from tests.chaos.kills import remains, shoot
+from tests.chaos.kills import Remains, remains, shoot
+from tests.chaos.races import fill_up, race
 from tests.chaos.seeds import Seed, damaged, furnish, seeds
+from tests.chaos.stores import keep, looks
 from tests.postgres_server import empty_place, real_postgres
 
 from gatemark.cli.main import main as gatemark
@@ -99,6 +101,43 @@ def killed_runs(folder: Path, kills: int, items: int, seed: int) -> Count:
     return count
 
 
+def raced(folder: Path, races: int, rounds: int) -> Count:
+    """Let four writers race for a store beside a check, again and again."""
+    count = Count("races", tried=races)
+    for number in range(races):
+        _add_remains(count, race(folder / f"race-{number}.sqlite3", 4, rounds))
+    return count
+
+
+def filled_disks(folder: Path, disks: int, seed: int) -> Count:
+    """Fill disks up at seeded moments; none where nothing can be mounted."""
+    count = Count("full disks")
+    draw = random.Random(seed)
+    for _ in range(disks):
+        left = fill_up(folder, draw.randrange(1_500_000))
+        if left is not None:
+            count.tried += 1
+            _add_remains(count, left)
+    return count
+
+
+def _add_remains(count: Count, left: Remains) -> None:
+    count.lost += len(left.lost) + len(left.troubles)
+    count.duplicated += len(left.duplicated)
+    count.found += [str(one) for part in left for one in part]
+
+
+def fuzzed_stores(folder: Path, inputs: int, seed: int, seconds: int) -> Count:
+    """Look at stores and exports with one odd value."""
+    count = Count("fuzzed stores")
+    (folder / "stores").mkdir()
+    kept = keep(folder / "stores")
+    for what, command in looks(kept, folder / "stores", seed, inputs):
+        _watch(count, command, f"{what}, {command[:3]}", seconds)
+    shutil.rmtree(folder / "stores")
+    return count
+
+
 def _told(seed: Seed, folder: Path) -> list[str]:
     path = str(folder / seed.file)
     return [one.replace("{}", path).replace("@", str(folder)) for one in seed.arguments]
@@ -106,14 +145,18 @@ def _told(seed: Seed, folder: Path) -> list[str]:
 
 def _look(count: Count, seed: Seed, folder: Path, name: str, seconds: int) -> None:
     """Run a command in a process of its own and count how it ended."""
+    _watch(count, _told(seed, folder), f"{seed.name}, {name}", seconds)
+
+
+def _watch(count: Count, command: list[str], name: str, seconds: int) -> None:
     count.tried += 1
-    ended = guarded(lambda: int(gatemark(_told(seed, folder))), seconds)
+    ended = guarded(lambda: int(gatemark(command)), seconds)
     count.traceback += ended.is_bug
     count.hang += ended.is_hung
     count.over += ended.is_over
     if ended.is_bug or ended.is_hung or ended.is_over:
         size = f"{ended.peak >> 20} MB"
-        count.found.append(f"{seed.name}, {name}: {ended.code}, {size}, {ended.said[-300:]!r}")
+        count.found.append(f"{name}: {ended.code}, {size}, {ended.said[-300:]!r}")
 
 
 def fuzzed(folder: Path, inputs: int, seed: int, seconds: int) -> Count:
@@ -216,6 +259,10 @@ def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
     yield fuzzed(folder, chosen.inputs, chosen.seed, chosen.seconds)
     names = list(BOMBS)[:2] if chosen.short else list(BOMBS)
     yield bombed(folder, names, list(seeds()), chosen.seconds)
+    # A tenth of the files again, as values in stores.
+    yield fuzzed_stores(folder, max(20, chosen.inputs // 10), chosen.seed, chosen.seconds)
+    yield raced(folder, 1 if chosen.short else 50, 12 if chosen.short else 60)
+    yield filled_disks(folder, 2 if chosen.short else 50, chosen.seed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -59,6 +59,7 @@ def _load() -> None:
 
     for module, _ in VERBS.values():
         __import__(module)
+    __import__("gatemark.report.html")
     # Collections in children leave alone what they share with this process.
     gc.collect()
     gc.freeze()

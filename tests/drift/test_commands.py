@@ -294,7 +294,12 @@ def test_the_policy_is_explained_by_a_seeded_simulation(gatemark: Run, tmp_path:
         assert f"{cell['found']:.0%} ({cell['demoted']:.0%})" in words
 
 
-def test_a_metric_with_two_watches_is_one_metric_of_its_class() -> None:
+def test_a_metric_with_two_watches_is_one_metric_of_its_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Classes need neither the kinds of series nor the changed ones, which take most of the time.
+    monkeypatch.setattr("gatemark.drift.explain.KINDS", ())
+    monkeypatch.setattr("gatemark.drift.explain.SHIFTS", ())
     found = explain(DriftPolicy(), seed=1, series=4)
     metrics = {one.asset_class: one.metrics for one in found.classes}
     assert metrics["model"] == ("golden_accuracy",)

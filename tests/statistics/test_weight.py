@@ -15,20 +15,21 @@ names = [
 ]
 for name in names:
     importlib.import_module(name)
-print(len(names), "scipy.special" in sys.modules, "scipy.stats" in sys.modules)
+print(len(names), *(name for name in sys.modules if name.startswith("scipy.") and "._" not in name))
 """
 
 
 @pytest.mark.parametrize(
     ("package", "word"), [("gatemark.statistics", ""), ("gatemark.exams", ".measure")]
 )
-def test_loading_every_module_leaves_scipy_stats_out(package: str, word: str) -> None:
+def test_loading_every_module_loads_no_part_of_scipy(package: str, word: str) -> None:
+    """Parts of SciPy load when they are used: most commands compute nothing with them."""
     done = subprocess.run(
         [sys.executable, "-c", LOAD_EVERY_MODULE, package, word],
         capture_output=True,
         text=True,
         check=True,
     )
-    module_count, has_special, has_stats = done.stdout.split()
+    module_count, *loaded = done.stdout.split()
     assert int(module_count) >= 3
-    assert (has_special, has_stats) == ("True", "False")
+    assert {name.split(".")[1] for name in loaded} <= {"version"}

@@ -14,14 +14,16 @@ from tests.drift.live import ASSET, METRIC, Live, lively, point, stamp
 from tests.drift.series import day
 from tests.drift.test_versions import BAD, OTHER, upgrade
 from tests.lifecycle.sealed import full_pack
+from tests.lifecycle.world import window
 from tests.web.failures import add_failure
 from tests.web.scene import Scene
 
 from gatemark.core.canonical import digest
 from gatemark.integrity import verify
 from gatemark.ledger.journey import VerifyRequest
+from gatemark.lifecycle.canary import canary_state
 from gatemark.lifecycle.commands import AdoptPolicy, Approve, Demote, SetExam
-from gatemark.lifecycle.journey import act
+from gatemark.lifecycle.journey import act, run_due
 from gatemark.lifecycle.model.release_policy import ReleasePolicy, ShadowRules
 from gatemark.schedule.cadence import Occasion, Schedule, SchedulePlan
 from gatemark.schedule.journey import Alerting, tick_schedules
@@ -247,3 +249,56 @@ def test_routing_notes_stand_on_the_page_and_in_the_interface_as_soon_as_accepte
         assert "accepted by olu" in shown
     (note,) = loop.gatemark("route", ASSET, "--store", loop.store, "--json").json["notes"]
     assert note["attribution"] == name
+
+
+def test_a_policy_for_some_assets_counts_and_pages_offer_only_legal_steps(
+    loop: Loop, tmp_path: Path
+) -> None:
+    live = loop.live
+    live.enable()
+    entry = {"names": ["tri*"], "set": {"shadow_min_hours": 5, "watch_hours": 0}}
+    file = tmp_path / "release.yaml"
+    file.write_text(json.dumps({"gatemark_release": 1, "shadow": None, "assets": [entry]}))
+    adopted = loop.gatemark("policy", "adopt", file, "--actor", "root", "--store", loop.store)
+    assert adopted.code == 0, adopted.err
+    live.now = day(400)
+    live.to_shadow("2.0.0")
+    with loop.scene.running() as client:
+        loop.scene.session(client, "olu")
+        why = client.get(f"/assets/{ASSET}/versions/2.0.0").text
+        assert "shadow must last 5 h" in why
+        assert "shadow must last 24 h" not in why
+        page = client.get(f"/assets/{ASSET}").text
+        assert ">canary</option>" in page
+        assert ">enabled</option>" not in page, "a version is live: a shadow goes to canary first"
+    shown = loop.gatemark("policy", "show", "--asset", ASSET, "--store", loop.store)
+    assert "shadow_min_hours: 5" in shown.out
+
+
+def test_an_approval_from_before_the_clean_windows_does_not_enable(loop: Loop) -> None:
+    live = loop.live
+    live.enable()
+    live.now = day(2)
+    run_due(live.workspace, ASSET, "production")
+    policy = ReleasePolicy(name="no-watch", watch_hours=0)
+    act(live.workspace, AdoptPolicy(actor="root", policy=policy))
+    live.to_canary("2.0.0")
+    live.do(Approve, "bob", "2.0.0", stage="enabled")
+    for _ in range(6):
+        begin = canary_state(live.workspace, ASSET).next_window
+        live.now = begin + timedelta(minutes=16)
+        act(live.workspace, window(begin))
+        run_due(live.workspace, ASSET, "production")
+    assert live.stage("2.0.0") == "canary_25"
+    with loop.scene.running() as client:
+        headers = loop.scene.session(client, "olu")
+        promotion = f"{API}/versions/2.0.0/promotion"
+        headers["If-Match"] = client.get(API).headers["etag"]
+        refused = client.post(promotion, json={"to": "enabled"}, headers=headers)
+        words = "given before the 2 clean windows"
+        assert (refused.status_code, words in refused.text) == (409, True), refused.text
+        assert words in client.get(f"/assets/{ASSET}/versions/2.0.0").text
+        live.do(Approve, "bob", "2.0.0", stage="enabled")
+        headers["If-Match"] = client.get(API).headers["etag"]
+        done = client.post(promotion, json={"to": "enabled"}, headers=headers)
+        assert (done.status_code, routed(client)) == (200, "2.0.0"), done.text

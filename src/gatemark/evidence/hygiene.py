@@ -47,7 +47,11 @@ _LONG_WORD = b"w" * 18
 
 def suspicious(reasons: Iterable[str]) -> bool:
     """Tell whether any reason may contain personal data; never misses any."""
-    joined = "\n".join(reasons).encode("utf-8", "replace")
+    return suspicious_bytes("\n".join(reasons).encode("utf-8", "replace"))
+
+
+def suspicious_bytes(joined: bytes) -> bool:
+    """Tell the same of texts with something between them that belongs to none."""
     if b"@" in joined or b"-----BEGIN" in joined:
         return True
     if _DIGIT_RUN in joined.translate(_DIGITS, _SEPARATORS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final
@@ -160,6 +161,8 @@ def _own(events: LedgerStore, note: str, place: str) -> Checkpoint:
 def small_text(path: str) -> str:
     """The text of a file that cannot be large."""
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise BadInputError(f"{path}: expected a regular file")
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_FILE_BYTES + 1)
     except OSError as error:

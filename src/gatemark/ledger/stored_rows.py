@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 import msgspec
+
+from gatemark.core.errors import GatemarkError, IntegrityError
 
 Finding = tuple[int | None, str]
 """The number of the event that something is wrong with, None when it is no event's, and what."""
@@ -19,6 +22,20 @@ def finding(seq: int | None, table: str, message: str) -> Finding:
     """A finding about a table, in the words of a report."""
     place = f"table {table}" if seq is None else f"event {seq}: table {table}"
     return seq, f"{place}: {message}"
+
+
+@contextmanager
+def readable_rows(table: str) -> Iterator[None]:
+    """Raise IntegrityError where rows of a table hold what no build writes."""
+    try:
+        yield
+    except GatemarkError:
+        raise
+    except (ValueError, TypeError, OverflowError, MemoryError, msgspec.MsgspecError) as error:
+        raise IntegrityError(
+            f"table {table}: has a row that cannot be read ({type(error).__name__}): it was edited "
+            "or damaged; see 'gatemark ledger verify'"
+        ) from error
 
 
 def has_types(row: Sequence[object], *types: type) -> bool:

@@ -49,6 +49,7 @@ from gatemark.review.open_stores import reviews_of
 from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,
+    ReviewFacts,
     ReviewPair,
     ReviewPlan,
     StoredReview,
@@ -393,7 +394,7 @@ def _with_assets(
     return msgspec.structs.replace(request.plan, assets=assets) if assets else request.plan
 
 
-def _facts(created: ReviewCreated, matched: Matched) -> dict[str, object]:
+def _facts(created: ReviewCreated, matched: Matched) -> ReviewFacts:
     listed = {reason: items[:MAX_SHOWN_LEFT_OUT] for reason, items in matched.left_out.items()}
     return {"left_out": created.left_out, "left_out_items": listed, "tells": list(created.tells)}
 

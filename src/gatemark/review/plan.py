@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -129,6 +129,14 @@ class ReviewClosing(msgspec.Struct, frozen=True):
     note: str
 
 
+class ReviewFacts(TypedDict, total=False):
+    """What was found when a review was made: what was left out, and what tells arms apart."""
+
+    left_out: dict[str, int]
+    left_out_items: dict[str, list[str]]
+    tells: list[str]
+
+
 class StoredReview(msgspec.Struct, frozen=True):
     """A review as it was made. ``sealed_key`` is opened by ``create.review_key``."""
 
@@ -136,7 +144,7 @@ class StoredReview(msgspec.Struct, frozen=True):
     plan_digest: str
     commitment: str
     sealed_key: bytes
-    facts: dict[str, Any]
+    facts: ReviewFacts
     created_by: str
     created_at: datetime
     closing: ReviewClosing | None

@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from gatemark.core.errors import InvalidValueError
 
@@ -148,12 +147,16 @@ def draw_strengths(
     rows, first, second = (table[:, at].astype(np.int64) for at in range(3))
     shape = (items, count * count)
     places = (np.tile(rows, 2), np.concatenate([first * count + second, second * count + first]))
-    sparse = csr_array((np.concatenate([table[:, 3], table[:, 4]]), places), shape=shape)
+    sparse = scipy.sparse.csr_array(
+        (np.concatenate([table[:, 3], table[:, 4]]), places), shape=shape
+    )
     total = np.asarray(sparse.sum(axis=0)).reshape(count, count)
     met = (total + total.T) > 0
     if not _is_connected(met.astype(np.float64)):
         return None
-    _, group = connected_components(csr_array(total > 0), directed=True, connection="strong")
+    _, group = scipy.sparse.csgraph.connected_components(
+        scipy.sparse.csr_array(total > 0), directed=True, connection="strong"
+    )
     rng = np.random.default_rng(seed)
     spread = []
     for start in range(0, resamples, DRAWN_AT_ONCE):

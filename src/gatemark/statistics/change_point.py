@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, ndtri_exp
 
 from gatemark.statistics.control_chart import (
     RELATIVE_ZERO,
@@ -190,6 +190,8 @@ def corrected_for_cuts(
     """Return the signed normal score and p-value of the best cut, corrected for their number."""
     plain, _ = normal_scores(t, freedom)
     with np.errstate(divide="ignore", invalid="ignore"):
-        log_p = np.minimum(log_ndtr(-np.abs(plain)) + np.log(2 * np.maximum(cuts, 1)), 0.0)
-        z = -np.sign(plain) * ndtri_exp(log_p - np.log(2))
+        log_p = np.minimum(
+            scipy.special.log_ndtr(-np.abs(plain)) + np.log(2 * np.maximum(cuts, 1)), 0.0
+        )
+        z = -np.sign(plain) * scipy.special.ndtri_exp(log_p - np.log(2))
     return np.where(np.isfinite(plain), np.where(log_p == 0, 0.0, z), np.nan), np.exp(log_p)

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri, stdtr, stdtrit
 
 from gatemark.core.errors import InvalidValueError
 
@@ -103,7 +103,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
             return None
         third = self.third if gap > 0 else -self.third
         _, tail, skew = _terms(self.variance, third, self.leverage, alpha, self._degrees)
-        t = tail + float(ndtri(power))
+        t = tail + float(scipy.special.ndtri(power))
         needed = (abs(gap) * -math.log(alpha) * skew + t * t * self.variance) / gap**2
         return max(float(needed), -math.log(alpha) * self.leverage / abs(gap))
 
@@ -139,7 +139,11 @@ def _terms(
         raise InvalidValueError(f"alpha must be inside (0, 0.5], got {alpha}")
     v, a = np.asarray(variance, dtype=np.float64), np.asarray(leverage, dtype=np.float64)
     ratio = np.asarray(third, dtype=np.float64) / np.where(v > 0, v, 1.0)
-    return -math.log(alpha), -stdtrit(degrees, alpha), np.clip(ratio, LEAST_SKEW * a, a)
+    return (
+        -math.log(alpha),
+        -scipy.special.stdtrit(degrees, alpha),
+        np.clip(ratio, LEAST_SKEW * a, a),
+    )
 
 
 def pooled_drop(strata: Sequence[Stratum]) -> PooledDrop:
@@ -239,14 +243,14 @@ class MeanEstimate(msgspec.Struct, frozen=True):
             return None
         if not 0 < one_sided_alpha < 1:
             raise InvalidValueError(f"alpha must be inside (0, 1), got {one_sided_alpha}")
-        half = -float(stdtrit(self.clusters - 1, one_sided_alpha)) * self.error
+        half = -float(scipy.special.stdtrit(self.clusters - 1, one_sided_alpha)) * self.error
         return self.mean - half, self.mean + half
 
     def p_value(self) -> float | None:
         """Return the two-sided t test of a zero mean; None without any spread."""
         if not self.error:
             return None
-        return 2 * float(stdtr(self.clusters - 1, -abs(self.mean) / self.error))
+        return 2 * float(scipy.special.stdtr(self.clusters - 1, -abs(self.mean) / self.error))
 
 
 def mean_estimate(

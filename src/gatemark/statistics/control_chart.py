@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betainc, betaln, ndtri_exp
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -98,13 +98,13 @@ def normal_scores(t: Floats, df: Floats) -> tuple[Floats, Floats]:
         # Written so that a huge t cannot overflow in its square.
         share = (1 / np.maximum(np.abs(t), 1.0)) ** 2 * df
         ratio = share / (share + np.minimum(np.abs(t), 1.0) ** 2)
-        p_value = betainc(half, 0.5, ratio)
+        p_value = scipy.special.betainc(half, 0.5, ratio)
         log_p = np.where(
             p_value > _SMALLEST_P,
             np.log(np.maximum(p_value, _SMALLEST_P)),
-            half * np.log(ratio) - np.log(half) - betaln(half, 0.5),
+            half * np.log(ratio) - np.log(half) - scipy.special.betaln(half, 0.5),
         )
-        z = -np.sign(t) * ndtri_exp(log_p - np.log(2))
+        z = -np.sign(t) * scipy.special.ndtri_exp(log_p - np.log(2))
     defined = np.isfinite(t) & (df >= 1)
     z = np.where(t == 0, 0.0, z)
     return np.where(defined, z, np.nan), np.where(defined, p_value, np.nan)

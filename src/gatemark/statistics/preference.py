@@ -12,8 +12,8 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betainc, betaln
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
@@ -111,12 +111,12 @@ def win_p_value(wins: int, losses: int) -> float:
 
 def log_e_value(wins: int, losses: int) -> float:
     """Natural log of the e-value against a fair coin, for a win rate spread evenly over [0, 1]."""
-    return float(betaln(1 + wins, 1 + losses)) + (wins + losses) * math.log(2)
+    return float(scipy.special.betaln(1 + wins, 1 + losses)) + (wins + losses) * math.log(2)
 
 
 def one_sided_log_e_value(wins: int, losses: int) -> float:
     """Return the log e-value with the win rate spread evenly over [1/2, 1] only."""
-    share = float(betainc(1 + losses, 1 + wins, 0.5))
+    share = float(scipy.special.betainc(1 + losses, 1 + wins, 0.5))
     log_share = math.log(share) if share > 0 else _log_far_tail(wins, losses)
     return log_e_value(wins, losses) + math.log(2) + log_share
 
@@ -125,7 +125,7 @@ def anytime_p_values(is_win: Sequence[bool] | NDArray[np.bool_]) -> NDArray[np.f
     """After each decisive pair in turn, the p-value that looking at every step leaves valid."""
     won = np.cumsum(np.asarray(is_win, dtype=np.int64))
     seen = np.arange(1, won.size + 1)
-    log_e = betaln(1 + won, 1 + seen - won) + seen * math.log(2)
+    log_e = scipy.special.betaln(1 + won, 1 + seen - won) + seen * math.log(2)
     return np.minimum(1.0, np.exp(-np.maximum.accumulate(log_e)))
 
 
@@ -166,7 +166,7 @@ def _log_far_tail(wins: int, losses: int) -> float:
     Only for a sum too small for a float, where the terms shrink fast.
     """
     trials = wins + losses + 1
-    log_largest = -float(betaln(wins + 1, losses + 1)) - math.log(losses + 1)
+    log_largest = -float(scipy.special.betaln(wins + 1, losses + 1)) - math.log(losses + 1)
     total = term = 1.0
     for k in range(wins, 0, -1):
         term *= k / (trials - k + 1)

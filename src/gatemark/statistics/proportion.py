@@ -15,7 +15,7 @@ from math import comb
 from typing import Final, Literal
 
 import msgspec
-from scipy.special import betaincinv, ndtri
+import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
@@ -71,7 +71,7 @@ def zero_width_caveat(interval: Interval | None) -> tuple[str, ...]:
 def two_sided_z(level: float) -> float:
     """Return the normal quantile that leaves ``(1 - level) / 2`` in each tail."""
     _check_level(level)
-    return float(ndtri((1 + level) / 2))
+    return float(scipy.special.ndtri((1 + level) / 2))
 
 
 def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -93,8 +93,8 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     _check_counts(k, n)
     _check_level(level)
     tail = (1 - level) / 2
-    low = 0.0 if k == 0 else float(betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(betaincinv(k + 1, n - k, 1 - tail))
+    low = 0.0 if k == 0 else float(scipy.special.betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(scipy.special.betaincinv(k + 1, n - k, 1 - tail))
     return low, high
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from gatemark.core.errors import InvalidValueError
 
@@ -39,7 +39,7 @@ def rank_shift(sample: Sequence[float], reference: Sequence[float], level: float
         raise InvalidValueError(f"interval level must be inside (0, 1), got {level}")
     gaps = np.subtract.outer(np.asarray(sample, float), np.asarray(reference, float)).ravel()
     spread = math.sqrt(n * m * (n + m + 1) / 12)
-    outside = n * m / 2 - float(ndtri((1 + level) / 2)) * spread
+    outside = n * m / 2 - float(scipy.special.ndtri((1 + level) / 2)) * spread
     rank = max(0, math.ceil(outside) - 1)
     middle = [(gaps.size - 1) // 2, gaps.size // 2]
     places = sorted({rank, gaps.size - 1 - rank, *middle})

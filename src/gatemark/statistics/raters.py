@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtrit
+import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
@@ -154,7 +154,7 @@ class RatingTable:
         )
         slopes = coefficient(nudged).imag / _STEP
         error = math.sqrt(float(self._weights @ slopes**2) / (n * (n - 1)))
-        half_width = float(stdtrit(n - 1, (1 + level) / 2)) * error
+        half_width = float(scipy.special.stdtrit(n - 1, (1 + level) / 2)) * error
         low, high = max(-1.0, value - half_width), min(1.0, value + half_width)
         delta = Interval(low=low, high=high, level=level, method="delta")
         ends = [low, high, *self._at_ends(coefficient, level)]

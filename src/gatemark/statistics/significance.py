@@ -13,8 +13,8 @@ from functools import cache
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
 
@@ -43,8 +43,8 @@ def drop_bounds(
 def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
     changed = lost + gained
     if gained == 0:
-        return 1.0 if lost == n else float(betaincinv(lost + 1, n - lost, 1 - alpha))
-    if betainc(lost + 1, gained, 0.5) <= 1 - alpha:
+        return 1.0 if lost == n else float(scipy.special.betaincinv(lost + 1, n - lost, 1 - alpha))
+    if scipy.special.betainc(lost + 1, gained, 0.5) <= 1 - alpha:
         low, high = 0.0, 1.0
         rates = _rate_quantiles(changed + 1, n - changed)
     else:
@@ -54,7 +54,7 @@ def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         split = (1 + np.clip(middle / rates, -1, 1)) / 2
-        if float(weights @ betainc(lost + 1, gained, split)) < 1 - alpha:
+        if float(weights @ scipy.special.betainc(lost + 1, gained, split)) < 1 - alpha:
             low = middle
         else:
             high = middle
@@ -64,7 +64,7 @@ def _upper(lost: int, gained: int, n: int, alpha: float) -> float:
 def _rate_quantiles(a: int, b: int) -> Floats:
     """Return the confidence distribution Beta(a, b) of the discordant rate at the nodes."""
     nodes, _ = _gauss_nodes()
-    return np.ones_like(nodes) if b == 0 else np.asarray(betaincinv(a, b, nodes))
+    return np.ones_like(nodes) if b == 0 else np.asarray(scipy.special.betaincinv(a, b, nodes))
 
 
 @cache
@@ -108,7 +108,7 @@ def half_binomial_cdf(k: int, n: int) -> float:
         return 0.0
     if k >= n:
         return 1.0
-    return float(betainc(n - k, k + 1, 0.5))
+    return float(scipy.special.betainc(n - k, k + 1, 0.5))
 
 
 def minimum_detectable_effect(
@@ -141,7 +141,7 @@ def non_inferiority_items(
 
 
 def _z_sum(one_sided_alpha: float, power: float) -> float:
-    return float(ndtri(1 - one_sided_alpha) + ndtri(power))
+    return float(scipy.special.ndtri(1 - one_sided_alpha) + scipy.special.ndtri(power))
 
 
 def _refuse_negative(lost: int, gained: int) -> None:
@@ -174,7 +174,7 @@ def look_levels(looks: int, alpha: float) -> tuple[float, ...]:
     if looks < 1 or not 0 < alpha < 0.5:
         raise InvalidValueError(f"needs a look and alpha inside (0, 0.5), got {looks} and {alpha}")
     shares = np.arange(1, looks) / looks
-    spent = 2 * ndtr(ndtri(alpha / 2) / np.sqrt(shares))
+    spent = 2 * scipy.special.ndtr(scipy.special.ndtri(alpha / 2) / np.sqrt(shares))
     return tuple(np.diff(np.concatenate([[0.0], spent, [alpha]])).tolist())
 
 

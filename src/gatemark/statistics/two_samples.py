@@ -10,8 +10,8 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincc
 
 from gatemark.core.errors import InvalidValueError
 
@@ -78,7 +78,7 @@ def balanced_v_each(current: Floats, baseline: Floats) -> Floats:
 
 def chi_square_p_each(statistic: Floats, df: Floats) -> Floats:
     """Return the asymptotic p-value; 1 where nothing can differ."""
-    return np.where(df > 0, gammaincc(np.maximum(df, 1) / 2, statistic / 2), 1.0)
+    return np.where(df > 0, scipy.special.gammaincc(np.maximum(df, 1) / 2, statistic / 2), 1.0)
 
 
 def homogeneity(

@@ -271,6 +271,15 @@ def test_declared_labels(gatemark: Run, write: Callable[..., Path]) -> None:
     assert "did you mean 'unsur'?" in ran.err
 
 
+def test_a_declared_label_with_a_blank_at_its_end_is_refused(
+    gatemark: Run, write: Callable[..., Path]
+) -> None:
+    labels = write('labels: {ok: accept, "ok ": reject}\n', "labels.yaml")
+    ran = gatemark("score", "agreement", "--table", write(RAW_4_RATERS), "--labels", labels)
+    assert ran.code == 2
+    assert "label 'ok ' begins or ends with a blank" in ran.err
+
+
 def test_excluded_lines_lower_coverage(gatemark: Run, write: Write) -> None:
     table = write(csv_of(good_rows()) + "i900,toxic\ni0,fine,fine,fine\n")
     choice = ("--on-bad-line", "exclude", "--on-duplicate", "first", "--json")

@@ -100,7 +100,7 @@ def test_two_percent_fail_a_budget_of_one(score: Run, tmp_path: Path) -> None:
     ran = score(*ppl_pair(tmp_path, 10, 10.2))
     assert (ran.code, ran.json["verdict"]) == (1, "fail")
     assert ran.json["guard_overhead"]["overhead_ratio"] == pytest.approx(1.02)
-    assert ran.json["blockers"][0].startswith("quality_overhead must be <= 0.01, got 0.02 (n=200)")
+    assert ran.json["blockers"][0].startswith("the guards cost 2 %, the budget is 1 % (n=200)")
 
 
 def test_a_missing_arm_is_inconclusive(score: Run, tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_tokens_beside_answers_are_compared_too(score: Run, tmp_path: Path) -> N
         ("1e999", "is not in the range"),
         ("-0.01", "-0.01 is not in the range"),
         ("0.6", "0.6 is not in the range"),
-        ("1E-400", "'1E-400' is too small to be told from 0"),
+        ("1E-400", "'1E-400' is too small: it rounds to 0"),
     ],
 )
 def test_a_budget_that_is_none_is_refused(

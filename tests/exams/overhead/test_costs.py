@@ -120,7 +120,10 @@ def test_arms_that_could_not_take_turns_have_no_interval(score: Run) -> None:
     ran = score(change)
     latency = ran.json["axes"]["latency"]
     assert (ran.code, latency["overhead"], latency["low"]) == (0, pytest.approx(0.2), None)
-    assert score(change, latency_budget=5.0).code == 3
+    judged = score(change, latency_budget=5.0)
+    assert judged.code == 3
+    words = "the time cannot be judged by its budget: switching is slow"
+    assert judged.json["blockers"] == [words]
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,7 @@ def test_people_read_the_remedies(gatemark: Run, tmp_path: Path) -> None:
     [
         (1, 10.01, "200 windows are needed, 1 window was measured"),
         (12, 10.01, "10,000 tokens are needed, 1,200 were measured"),
+        (200, 10.3, "the guards cost 3 %, the budget is 1 % (n=200)"),
         (200, 10, "the guards changed nothing: 200 windows were the same in both arms"),
     ],
 )

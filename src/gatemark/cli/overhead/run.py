@@ -56,8 +56,9 @@ def run(
     """Run a target bare, guarded, guarded, bare, and judge the cost of the guards.
 
     CONFIG is YAML: the target (a built-in example, or your own function), its options, the seeds
-    and the output folder. Before every pass, the state is restored, its hash is compared and every
-    seed is set again. The first bare pass runs before any guard is switched on. Writes bare.jsonl,
+    and the output folder. Before every pass, the state is restored (with 'reload: true', the target
+    is built again), its hash is compared and every seed is set again. The first bare pass runs
+    before any guard is switched on. Then both arms are timed side by side. Writes bare.jsonl,
     guarded.jsonl, noise.jsonl and repeat.jsonl (the second bare and guarded pass), costs.json with
     time and memory, and report.json.
 

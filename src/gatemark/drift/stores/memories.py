@@ -24,6 +24,7 @@ from gatemark.drift.table_digest import EPISODES as EPISODES_TAG
 from gatemark.drift.table_digest import MEMORIES as MEMORIES_TAG
 from gatemark.drift.table_digest import WatchState, table_state
 from gatemark.ledger.database import Database
+from gatemark.ledger.stored_rows import readable_rows
 
 DRIFT: Final = "drift"
 BATCH: Final = 5_000
@@ -155,9 +156,10 @@ class SqlMemories:
         query = sa.select(TICKS.c.number, TICKS.c.at).where(TICKS.c.name == name)
         with self._database.reading() as connection:
             row = connection.execute(query).first()
-        return (
-            LastTick(0, None) if row is None else LastTick(row[0], datetime.fromisoformat(row[1]))
-        )
+        if row is None:
+            return LastTick(0, None)
+        with readable_rows("watch_ticks"):
+            return LastTick(int(row[0]), datetime.fromisoformat(row[1]))
 
     @contextmanager
     def recording(
@@ -216,7 +218,7 @@ class SqlMemories:
         )
         if series_ids is not None:
             query = query.where(MEMORIES.c.series_id.in_(list(series_ids)))
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, readable_rows("series_memories"):
             return {
                 (row[0], row[1]): KeptMemory(row[2], row[3], _memory(row[4]))
                 for row in connection.execute(query)
@@ -231,7 +233,8 @@ class SqlMemories:
             query = query.where(EPISODES.c.is_open.is_(True))
         with self._database.reading() as connection:
             documents = connection.execute(query).scalars().all()
-        return [read_stored(document, Episode) for document in documents]
+        with readable_rows("episodes"):
+            return [read_stored(document, Episode) for document in documents]
 
     def untold(self) -> list[Episode]:
         """Episodes that the ledger knows of, but not that they are over."""
@@ -247,7 +250,8 @@ class SqlMemories:
         )
         with self._database.reading() as connection:
             documents = connection.execute(query).scalars().all()
-        return [read_stored(document, Episode) for document in documents]
+        with readable_rows("episodes"):
+            return [read_stored(document, Episode) for document in documents]
 
     def acts(self, episodes: Sequence[str] | None = None) -> list[EpisodeAction]:
         """What was done, the oldest first."""
@@ -256,17 +260,18 @@ class SqlMemories:
             query = query.where(ACTS.c.episode.in_(list(episodes)))
         with self._database.reading() as connection:
             rows = connection.execute(query).all()
-        return [
-            EpisodeAction(
-                episode=row.episode,
-                act=row.act,
-                level=row.level,
-                at=datetime.fromisoformat(row.at),
-                outcome=row.outcome,
-                events=msgspec.json.decode(row.events, type=tuple[int, ...]),
-            )
-            for row in rows
-        ]
+        with readable_rows("episode_acts"):
+            return [
+                EpisodeAction(
+                    episode=row.episode,
+                    act=row.act,
+                    level=row.level,
+                    at=datetime.fromisoformat(row.at),
+                    outcome=row.outcome,
+                    events=msgspec.json.decode(row.events, type=tuple[int, ...]),
+                )
+                for row in rows
+            ]
 
     def note_act(self, act: EpisodeAction) -> bool:
         """Keep an act; False when it was done before."""

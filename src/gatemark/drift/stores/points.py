@@ -21,6 +21,7 @@ from gatemark.drift.stores.batches import binary, has_batches, row_count, stored
 from gatemark.drift.stores.rows import FETCHED, stream
 from gatemark.drift.stores.tables import POINTS, REVISIONS, SERIES
 from gatemark.ledger.database import Database
+from gatemark.ledger.stored_rows import readable_rows
 
 BATCH: Final = 50_000
 _STAGE: Final = "point_stage"
@@ -270,8 +271,9 @@ class SqlPoints:
 
     def series(self, asset: str | None = None) -> list[Series]:
         """Every series, or those of one asset."""
-        with self._database.streaming() as connection:
-            return list(read_series(connection, asset))
+        with self._database.streaming() as connection, readable_rows("point_series"):
+            found = list(read_series(connection, asset))
+            return [msgspec.convert(msgspec.structs.asdict(one), Series) for one in found]
 
     def chunks(self, form: FormName, length_s: int, since_s: int) -> Iterator[Chunk]:
         """Points of all series of one form with windows of that length, from a moment on."""
@@ -290,7 +292,8 @@ class SqlPoints:
         with self._database.streaming() as connection:
             some: list[Chunk] = []
             for rows in stream(connection, query):
-                some.append(_chunk(form, rows))
+                with readable_rows("points"):
+                    some.append(_chunk(form, rows))
                 if len(some) * FETCHED >= BATCH:
                     yield _joined(some)
                     some = []

@@ -152,7 +152,7 @@ class AgreementExam(RowExam):
                 if record is None:
                     state.unrated[name] = state.unrated.get(name, 0) + 1
                 else:
-                    self._check_reason(state, qid, name, record.reason)
+                    self.check_reason(state, qid, name, record.reason)
 
     def _check_reasons(self, state: AgreementExamState, rows: RowColumns) -> None:
         first = [one.reason for one in rows.scholars]
@@ -161,16 +161,19 @@ class AgreementExam(RowExam):
         if not told:
             return
         state.copied_count += sum(
-            is_copy(one) for one, other in zip(first, second, strict=True) if one == other
+            self.is_copy(one) for one, other in zip(first, second, strict=True) if one == other
         )
         is_long = max(map(len, told)) > self.options.reason_max
         if is_long or suspicious(told):
             sides = (("scholar", first), ("auditor", second))
             for place, name in enumerate(rows.names):
                 for who, reasons in sides:
-                    self._check_reason(state, name, who, reasons[place])
+                    self.check_reason(state, name, who, reasons[place])
 
-    def _check_reason(
+    def is_copy(self, reason: str | UnsetType) -> bool:
+        return bool(reason) and len(str(reason).split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
+
+    def check_reason(
         self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
     ) -> None:
         if reason is UNSET:
@@ -417,11 +420,6 @@ def _copied_rate(count: int, n: int, gate: float) -> Measurement:
 
 def _ships(ruling: Ruling, space: LabelSpace) -> bool:
     return ruling.why in {"auditor_ok", "agreed_refusal"} and ruling.final in space.roles
-
-
-def is_copy(reason: str | UnsetType) -> bool:
-    """Return whether a shared reason is too long to be equal by chance."""
-    return bool(reason) and len(str(reason).split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
 
 
 def _plain_words(text: str) -> str:

@@ -39,6 +39,9 @@ def read_label_spec(path: str) -> dict[str, object]:
     text = settings_text(path)
     try:
         spec = msgspec.convert(parse_settings(text, path), LabelSpec)
+        for label in spec.labels or ():
+            if label != label.strip():
+                raise BadInputError(f"label {label!r} begins or ends with a blank; remove it")
         options: dict[str, object] = msgspec.to_builtins(spec)
         msgspec.convert(options, AgreementOptions)
     except msgspec.ValidationError as error:

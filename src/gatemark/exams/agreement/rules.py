@@ -416,6 +416,7 @@ class RowExam(Exam[AgreementExamState]):
 
     one_sided_form = "judgement"
     options: AgreementOptions
+    space: LabelSpace
 
     @abstractmethod
     def count(self, state: AgreementExamState, rows: RowColumns) -> AgreementExamState:
@@ -429,3 +430,13 @@ class RowExam(Exam[AgreementExamState]):
         rows: Iterable[tuple[str, Sequence[Judgement | None]]],
     ) -> None:
         """Count the opinions of further validators: all labels, what is missing, and reasons."""
+
+    @abstractmethod
+    def check_reason(
+        self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
+    ) -> None:
+        """Note a reason that is too long or contains personal data."""
+
+    @abstractmethod
+    def is_copy(self, reason: str | UnsetType) -> bool:
+        """Tell whether a reason that both sides give is too long to be the same by chance."""

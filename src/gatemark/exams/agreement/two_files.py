@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -31,6 +31,7 @@ from gatemark.evidence.source import (
     repeated_lines,
     split_sources,
 )
+from gatemark.exams.agreement.plain_files import count_plain, plain_rows
 from gatemark.exams.agreement.records import JoinedAnswer, JoinedRow
 from gatemark.exams.agreement.rules import (
     AUDITOR,
@@ -156,6 +157,17 @@ class _Side:
         ]
 
 
+class _Joined(NamedTuple):
+    """Both sides as one state: the shared names, those that a side lacks, and counts of lines."""
+
+    state: AgreementExamState
+    names: Collection[str]
+    missing: set[str]
+    accepted: int
+    rejected: int = 0
+    duplicates: int = 0
+
+
 def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamReport, Evidence]:
     """Run the exam over files that each hold one side of every item."""
     paths, expected_ids = dict(run.files), run.expected_ids
@@ -165,12 +177,50 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
         sources = find_sources(list(paths.values()), choices.limits, Path(folder))
         marks = marks_of(sources)
         files = tuple(digest_source(source) for source in sources)
-        with _no_collection():
-            sides = {
-                name: _Side(source, job, exam, choices)
-                for name, source in zip(paths, sources, strict=True)
-            }
+        by_name = dict(zip(paths, sources, strict=True))
+        joined = _joined_columns(exam, by_name, choices) or _joined_records(
+            job, exam, by_name, choices
+        )
         refuse_changed(sources, marks)
+    names, missing = joined.names, joined.missing
+    if expected_ids is not None:
+        strangers = sorted((missing | set(names)) - expected_ids)
+        refuse([f"id {name!r} is not among the expected ids" for name in strangers], choices)
+        missing |= expected_ids.difference(names)
+    evidence = Evidence(
+        received=joined.accepted + joined.rejected,
+        accepted=joined.accepted,
+        rejected=joined.rejected,
+        usable=len(names),
+        missing=len(missing),
+        expected=None if expected_ids is None else len(expected_ids),
+        files=files,
+        duplicates=joined.duplicates,
+        checks=choices.checks(),
+    )
+    return exam.finish(joined.state), evidence
+
+
+def _joined_columns(
+    exam: RowExam, sources: Mapping[str, Source], choices: ReadingChoices
+) -> _Joined | None:
+    """Join two files by column; None if they must be read record by record."""
+    if sources.keys() != {SCHOLAR, AUDITOR}:
+        return None
+    rows = plain_rows((sources[SCHOLAR], sources[AUDITOR]), exam, choices)
+    if rows is None:
+        return None
+    state = exam.zero(0)
+    count_plain(exam, state, rows)
+    return _Joined(state, rows.name_list(), set(), accepted=2 * rows.names.size)
+
+
+def _joined_records(
+    job: ExamJob, exam: RowExam, sources: Mapping[str, Source], choices: ReadingChoices
+) -> _Joined:
+    """Join any number of files, record by record."""
+    with _no_collection():
+        sides = {name: _Side(source, job, exam, choices) for name, source in sources.items()}
     names = _shared(sides[SCHOLAR].records, sides[AUDITOR].records)
     unmatched = _unmatched(sides, names)
     if choices.on_unpaired == "error":
@@ -178,25 +228,14 @@ def examine_joined(run: ExamRun, job: ExamJob, exam: RowExam) -> tuple[ExamRepor
     with _no_collection():
         state = _joined(exam, sides, names)
     state.unmatched = {name: len(found) for name, found in unmatched.items()}
-    missing = {name for found in unmatched.values() for name, _ in found}
-    if expected_ids is not None:
-        strangers = sorted((missing | set(names)) - expected_ids)
-        refuse([f"id {name!r} is not among the expected ids" for name in strangers], choices)
-        missing |= expected_ids.difference(names)
-    accepted = sum(side.accepted for side in sides.values())
-    rejected = sum(side.rejected for side in sides.values())
-    evidence = Evidence(
-        received=accepted + rejected,
-        accepted=accepted,
-        rejected=rejected,
-        usable=len(names),
-        missing=len(missing),
-        expected=None if expected_ids is None else len(expected_ids),
-        files=files,
+    return _Joined(
+        state,
+        names,
+        {name for found in unmatched.values() for name, _ in found},
+        accepted=sum(side.accepted for side in sides.values()),
+        rejected=sum(side.rejected for side in sides.values()),
         duplicates=sum(side.duplicates for side in sides.values()),
-        checks=choices.checks(),
     )
-    return exam.finish(state), evidence
 
 
 def _shared(first: Mapping[str, Judgement], second: Mapping[str, Judgement]) -> list[str]:

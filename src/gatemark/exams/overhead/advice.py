@@ -11,7 +11,6 @@ from gatemark.core.policy import Finding, Verdict
 from gatemark.exams.overhead.document import Facts, Numbers
 from gatemark.exams.overhead.measure import OVERHEAD
 from gatemark.exams.overhead.policy import (
-    LATENCY,
     MISSING_TOKENS,
     RULES,
     UNSEEN,
@@ -44,9 +43,12 @@ def _plain(
     """Return the words of one finding; None leaves them as they are."""
     if number is None or number.value is None:
         return None
-    budget = f"the budget is {settings.budget:.4g}"
+    unit = "points of accuracy" if facts.basis == "count" else "%"
+    share, budget = f"{100 * number.value:.4g} {unit}", f"{100 * settings.budget:.4g} {unit}"
     windows = "1 window was" if facts.windows == 1 else f"{facts.windows:,} windows were"
     match finding.rule:
+        case "overhead.quality" if finding.against == "value" and finding.observed is not None:
+            return f"the guards cost {share}, the budget is {budget} (n={number.n})"
         case "overhead.windows":
             return f"{settings.min_windows:,} windows are needed, {windows} measured"
         case "overhead.tokens":
@@ -56,17 +58,19 @@ def _plain(
         case "overhead.unseen":
             return (
                 f"{windows} measured: too few to rule out rare damage, which may cost "
-                f"{number.value:.4g}; {budget}"
+                f"{share}; the budget is {budget}"
             )
-        case "overhead.noise":
-            return f"a second bare run differs from the first by up to {number.value:.4g}; {budget}"
-        case "overhead.repeat":
+        case "overhead.noise" | "overhead.repeat":
+            arm = "bare" if finding.rule == "overhead.noise" else "guarded"
             return (
-                f"a second guarded run differs from the first by up to {number.value:.4g}; {budget}"
+                f"a second {arm} run differs from the first by up to {share}, "
+                f"the budget is {budget}"
             )
-        case "overhead.latency" if finding.observed is None and finding.metric == LATENCY:
+        case "overhead.latency" if finding.observed is None:
             why = "; ".join(number.caveats) or "there is no interval"
             return f"the time cannot be judged by its budget: {why}"
+        case "overhead.memory":
+            return f"peak memory rose by {number.value:.2%}, the budget is {finding.bound:.2%}"
         case "overhead.install":
             return (
                 f"switching the guards on took {number.value:,.4g} ms, "

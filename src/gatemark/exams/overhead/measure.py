@@ -15,8 +15,8 @@ from typing import Final, Literal
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtrit
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.fold import Batch, KnownAnswer, Measure
@@ -194,7 +194,7 @@ def side_by_side_overhead(
     starts = [2 * int(pairs[0]) for pairs in np.array_split(np.arange(before.size // 2), blocks)]
     above = np.add.reduceat(after - before, starts)
     below = np.add.reduceat(before, starts)
-    half = -float(stdtrit(blocks - 1, (1 - level) / 2)) * _ratio_error(above, below)
+    half = -float(scipy.special.stdtrit(blocks - 1, (1 - level) / 2)) * _ratio_error(above, below)
     method = f"t over {blocks} blocks of time"
     return overhead, Interval(overhead - half, overhead + half, level, method), None
 
@@ -221,7 +221,8 @@ def _ratio_bounds(
         return None, "none", "one window shows no spread"
     if above.size * resamples > MAX_DRAWN_CELLS:
         estimate = math.fsum(above) / math.fsum(below)
-        half = -float(stdtrit(above.size - 1, (1 - level) / 2)) * _ratio_error(above, below)
+        t = -float(scipy.special.stdtrit(above.size - 1, (1 - level) / 2))
+        half = t * _ratio_error(above, below)
         return (
             (estimate - half, estimate + half),
             "t",

@@ -252,7 +252,7 @@ _NOTHING_FOUND: Mapping[Needs, str] = {
 
 
 def has_substance(name: str, rows: Iterable[RunRow]) -> bool:
-    """Whether any row has the concepts that a metric needs."""
+    """Return whether any row has the concepts that a metric needs."""
     needs = METRICS[name].needs
     if needs == "said":
         return any(row.said_concepts for row in rows)

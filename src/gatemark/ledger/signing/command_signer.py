@@ -13,6 +13,7 @@ import io
 import os
 import select
 import shlex
+import stat
 import subprocess
 import tempfile
 import time
@@ -118,6 +119,8 @@ def _signature_in(printed: bytes) -> bytes | None:
 def read_raw_public_key(path: str) -> bytes:
     """Return the Ed25519 public key in a file: PEM, DER, or its 32 bytes."""
     try:
+        if not stat.S_ISREG(Path(path).stat().st_mode):
+            raise BadInputError(f"{path}: expected a regular file")
         with Path(path).open("rb") as stream:
             data = stream.read(MAX_PUBLIC_BYTES + 1)
     except OSError as error:

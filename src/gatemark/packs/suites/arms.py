@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from gatemark.core.measurement import (
     COUNTED_AS_ONE,
@@ -174,7 +174,7 @@ def power(lane: str, pairs: Sequence[AnswerPair], *, margin: float, alpha: float
     if not error or unpaired_reason(pairs) is not None:
         reason = "the arms never differ" if error == 0 else "fewer than two paired items"
         return unmeasured(name, reason, direction="higher_is_better", n=len(pairs), lane=lane)
-    chance = float(ndtr(margin / error - two_sided_z(1 - 2 * alpha)))
+    chance = float(scipy.special.ndtr(margin / error - two_sided_z(1 - 2 * alpha)))
     return measured(name, chance, n=len(pairs), direction="higher_is_better", lane=lane)
 
 

@@ -12,6 +12,7 @@ from gatemark.core.canonical import plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
+from gatemark.ledger.stored_rows import readable_rows
 from gatemark.review.cast_rows import GivenRow
 from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows, MarkRow
 from gatemark.review.labelling import Acceptance, LabelItem, LabelMark, LabelPlan
@@ -65,7 +66,8 @@ class SqlLabels:
                 document = connection.execute(query).scalar()
         if document is None:
             raise UnknownNameError(f"there is no label set {name!r}")
-        return read_stored(document, LabelPlan)
+        with readable_rows("label_sets"):
+            return read_stored(document, LabelPlan)
 
     def names(self) -> list[str]:
         """Every label set, the newest first."""
@@ -90,7 +92,7 @@ class SqlLabels:
         query = sa.select(LABEL_ITEMS.c.number, LABEL_ITEMS.c.document).where(
             LABEL_ITEMS.c.label_set == name
         )
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, readable_rows("label_items"):
             return {
                 row.number: read_stored(row.document, LabelItem)
                 for row in connection.execute(query)
@@ -103,7 +105,8 @@ class SqlLabels:
         )
         with self._database.reading() as connection:
             document = connection.execute(query).scalar_one()
-        return read_stored(document, LabelItem)
+        with readable_rows("label_items"):
+            return read_stored(document, LabelItem)
 
     def stored_names(self) -> list[str]:
         """Every label set that there is a row of, by name; acceptances count too."""
@@ -177,7 +180,7 @@ class SqlLabels:
             .where(columns.label_set == name, columns.number.in_(numbers))
             .order_by(columns.number, columns.reviewer, columns.version)
         )
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, readable_rows("label_marks"):
             return [
                 (LabelMark(*row[:5]), datetime.fromisoformat(row.at))
                 for row in connection.execute(query)
@@ -218,7 +221,7 @@ class SqlLabels:
 
     def accepted(self, name: str) -> dict[int, Acceptance]:
         """The label of every item that has an accepted one."""
-        with self._database.reading() as connection:
+        with self._database.reading() as connection, readable_rows("label_acceptances"):
             return _accepted(connection, name)
 
     def accept(

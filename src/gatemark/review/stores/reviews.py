@@ -13,10 +13,12 @@ from gatemark.core.canonical import digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
+from gatemark.ledger.stored_rows import readable_rows
 from gatemark.review.cast_rows import GivenRow
 from gatemark.review.plan import (
     Answered,
     ReviewClosing,
+    ReviewFacts,
     ReviewPair,
     ReviewPlan,
     StoredReview,
@@ -101,19 +103,20 @@ class SqlReviews:
                 row = connection.execute(query).first()
         if row is None:
             raise UnknownNameError(f"there is no review {name!r}")
-        closing = None
-        if row.by is not None:
-            closing = ReviewClosing(row.by, datetime.fromisoformat(row.at), row.note)
-        return StoredReview(
-            plan=read_stored(row.plan, ReviewPlan),
-            plan_digest=digest_document(row.plan),
-            commitment=row.commitment,
-            sealed_key=bytes(row.sealed_key),
-            facts=msgspec.json.decode(row.facts),
-            created_by=row.created_by,
-            created_at=datetime.fromisoformat(row.created_at),
-            closing=closing,
-        )
+        with readable_rows("reviews"):
+            closing = None
+            if row.by is not None:
+                closing = ReviewClosing(row.by, datetime.fromisoformat(row.at), row.note)
+            return StoredReview(
+                plan=read_stored(row.plan, ReviewPlan),
+                plan_digest=digest_document(row.plan),
+                commitment=row.commitment,
+                sealed_key=row.sealed_key if isinstance(row.sealed_key, bytes) else b"",
+                facts=msgspec.convert(msgspec.json.decode(row.facts), ReviewFacts),
+                created_by=row.created_by,
+                created_at=datetime.fromisoformat(row.created_at),
+                closing=closing,
+            )
 
     def names(self) -> list[str]:
         """Every review, the newest first."""
@@ -142,7 +145,9 @@ class SqlReviews:
         """One pair."""
         query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name, PAIRS.c.number == number)
         with self._database.reading() as connection:
-            return read_pair(bytes(connection.execute(query).scalar_one()))
+            document = connection.execute(query).scalar_one()
+        with readable_rows("review_pairs"):
+            return read_pair(document)
 
     def gold_numbers(self, name: str) -> frozenset[int]:
         """The numbers of the pairs whose right choice is known."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlog1py, xlogy
 
 Floats = NDArray[np.float64]
 
@@ -53,11 +53,11 @@ def binomial_mean_deviation(items: Floats, expected: Floats) -> Floats:
         # Just below n, so that the formula has its next success to speak of.
         m = np.minimum(np.floor(n * p), n - 1)
         logarithm = (
-            gammaln(n + 1)
-            - gammaln(m + 1)
-            - gammaln(n - m)
-            + xlogy(m + 1, p)
-            + xlog1py(n - m, -p)
+            scipy.special.gammaln(n + 1)
+            - scipy.special.gammaln(m + 1)
+            - scipy.special.gammaln(n - m)
+            + scipy.special.xlogy(m + 1, p)
+            + scipy.special.xlog1py(n - m, -p)
             + np.log(2.0)
         )
     return np.where((n > 0) & (p > 0) & (p < 1), np.exp(logarithm), 0.0)

@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit, logit
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.confidence.calibration import grouped, pool_adjacent_violators
@@ -30,7 +30,7 @@ class TemperatureMap(msgspec.Struct, frozen=True, tag="temperature"):
 
     def apply(self, confidence: ArrayLike) -> Floats:
         """Return the recalibrated confidences."""
-        return np.asarray(expit(_log_odds(confidence) / self.temperature))
+        return np.asarray(scipy.special.expit(_log_odds(confidence) / self.temperature))
 
 
 class IsotonicMap(msgspec.Struct, frozen=True, tag="isotonic"):
@@ -67,7 +67,7 @@ def fit_temperature(confidence: ArrayLike, correct: ArrayLike) -> TemperatureMap
     for _ in range(60):
         middle = (low + high) / 2
         # Log loss is convex in the inverse temperature; this is its slope there.
-        slope = float((x * (expit(x * math.exp(-middle)) - y)).sum())
+        slope = float((x * (scipy.special.expit(x * math.exp(-middle)) - y)).sum())
         if slope > 0:
             low = middle
         else:
@@ -142,4 +142,4 @@ def judge_refit(
 
 def _log_odds(confidence: ArrayLike) -> Floats:
     c = np.asarray(confidence, dtype=np.float64)
-    return np.asarray(logit(np.clip(c, CLIP, 1 - CLIP)))
+    return np.asarray(scipy.special.logit(np.clip(c, CLIP, 1 - CLIP)))

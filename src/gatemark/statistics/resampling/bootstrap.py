@@ -16,8 +16,8 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.clustered_means import cluster_totals, finite_column
@@ -263,19 +263,19 @@ def _bca_shares(
     estimate: float, replicates: Floats, left_out: Floats, tail: float
 ) -> tuple[float, float] | None:
     below = np.count_nonzero(replicates < estimate) + np.count_nonzero(replicates <= estimate)
-    bias = float(ndtri(below / (2 * replicates.size)))
+    bias = float(scipy.special.ndtri(below / (2 * replicates.size)))
     pull = (left_out.size - 1) * (left_out.mean() - left_out)
     spread = float((pull**2).sum())
     if not math.isfinite(bias) or spread == 0:
         return None
     acceleration = float((pull**3).sum()) / (6 * spread**1.5)
-    z = float(ndtri(tail))
+    z = float(scipy.special.ndtri(tail))
     shares = []
     for shifted in (bias + z, bias - z):
         damping = 1 - acceleration * shifted
         if damping <= 0:
             return None
-        shares.append(float(ndtr(bias + shifted / damping)))
+        shares.append(float(scipy.special.ndtr(bias + shifted / damping)))
     return shares[0], shares[1]
 
 

@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from gatemark.core.errors import InvalidValueError
 
@@ -38,9 +38,9 @@ def share_below_zero(weights: Floats) -> float:
     u = tilt * math.sqrt(curvature)
     if abs(u) < NEAR_THE_MEAN:
         correction = float((terms**3).sum()) / (3 * curvature * math.sqrt(curvature))
-        return float(ndtr(u)) + _density(u) * correction
+        return float(scipy.special.ndtr(u)) + _density(u) * correction
     w = math.copysign(math.sqrt(2 * float(np.log(shrunk).sum())), tilt)
-    return float(ndtr(w)) + _density(w) * (1 / w - 1 / u)
+    return float(scipy.special.ndtr(w)) + _density(w) * (1 / w - 1 / u)
 
 
 def _density(z: float) -> float:
@@ -163,13 +163,13 @@ def _where(
     """Return where a growing share is reached; on the normal scale it is nearly linear."""
     low, high = inside
     mean, slope = normal
-    wanted = float(ndtri(share))
+    wanted = float(scipy.special.ndtri(share))
     last, last_z = mean, 0.0
     t = min(max(mean + wanted * slope, low), high)
     for _ in range(_STEPS):
         found = share_at(t)
         low, high = (t, high) if found < share else (low, t)
-        z = float(ndtri(found))
+        z = float(scipy.special.ndtri(found))
         if math.isfinite(z) and z != last_z and t != last:
             slope, last, last_z = (t - last) / (z - last_z), t, z
         following = t + (wanted - z) * slope

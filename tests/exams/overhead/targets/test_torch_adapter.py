@@ -38,6 +38,9 @@ from gatemark.exams.overhead.targets.torch_adapter import (  # noqa: E402
     deterministic,
 )
 
+# Threads of several test processes would wait for each other.
+torch.set_num_threads(1)
+
 WORDS, WIDTH, LENGTH = 40, 32, 16
 SEEDS = PassSeeds(python=3, numpy=3, torch=3, bootstrap=3)
 

@@ -142,7 +142,7 @@ class SweepCase(Struct, frozen=True):
 
 
 def sweep_case(trace: Trace) -> SweepCase:
-    """The content plane of a trace; ``word_times_ms`` says when the n-th word began."""
+    """Return the content plane of a trace; ``word_times_ms`` has the start of each word."""
     events = tuple(replay(trace, "content_plane"))
     times: list[int] = []
     inside: set[str] = set()

@@ -36,7 +36,7 @@ def extractor_spec(
     stoplists: str | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> ExtractorSpec:
-    """A spec from plain values."""
+    """Return a spec from plain values."""
     return ExtractorSpec(
         name=name,
         choices=SourceChoices(lexicons=tuple(lexicons), model=model),
@@ -46,13 +46,13 @@ def extractor_spec(
 
 
 def find_extractor(spec: ExtractorSpec) -> ExtractorPlugin:
-    """The plugin that a spec names, or an error that helps."""
+    """Return the plugin that a spec names; raise with the known names otherwise."""
     return extractors().get(spec.name)
 
 
 @cache
 def load_extractor(spec: ExtractorSpec) -> ConceptExtractor:
-    """The extractor of a spec, once per process; one that cannot be loaded is an error."""
+    """Return the extractor of a spec, cached per process; raise if it cannot be loaded."""
     source = find_extractor(spec).load(spec.choices)
     stoplists = Stoplists() if spec.stoplists is None else read_stoplists(spec.stoplists)
     return ConceptExtractor(source, spec.settings, stoplists)

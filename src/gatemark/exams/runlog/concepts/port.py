@@ -86,11 +86,11 @@ class MentionSource(Protocol):
     """Finds mentions in text."""
 
     def describe(self) -> SourceDescription:
-        """What this source is made of."""
+        """Return what this source is made of."""
         ...
 
     def find(self, text: str) -> Sequence[Mention]:
-        """The mentions of a text; their order says nothing."""
+        """Return the mentions of a text, in any order."""
         ...
 
 
@@ -125,16 +125,16 @@ class ConceptExtractor:
         self._cached = lru_cache(CACHED_TEXTS)(self._concepts)
 
     def concepts(self, text: str) -> frozenset[str]:
-        """The set of concepts in a text; texts are remembered by what they say."""
+        """Return the set of concepts in a text; cached by text."""
         return self._cached(text)
 
     def cuis_and_surfaces(self, text: str) -> tuple[frozenset[str], frozenset[str]]:
-        """Both representations at once, for counting in how many texts each occurs."""
+        """Return both representations at once, for counting the texts with each."""
         kept = self._kept_mentions(text)
         return _linked(kept, self.settings, self.stoplists), frozenset(kept)
 
     def identity(self) -> dict[str, object]:
-        """What must be equal for two extractors to find the same concepts."""
+        """Return what must be equal for two extractors to find the same concepts."""
         return {
             "source": msgspec.to_builtins(self.description),
             "settings": msgspec.to_builtins(self.settings),
@@ -182,7 +182,7 @@ def _linked(
 
 @lru_cache(1 << 16)
 def ranked(candidates: tuple[Candidate, ...], settings: ConceptSettings) -> tuple[str, ...]:
-    """The ids that a mention is linked to, best first, each once."""
+    """Return the ids linked to a mention, best first, each once."""
     normalise = _NORMALISERS[settings.cui_normalization]
     best: dict[str, float] = {}
     for candidate in candidates:
@@ -202,7 +202,7 @@ _NORMALISERS: dict[Normalisation, Callable[[str], str]] = {
 
 
 def extractor_record(extractor: ConceptExtractor) -> dict[str, object]:
-    """The ``concept_extractor`` object of a run log, saying what really ran."""
+    """Return the ``concept_extractor`` object of a run log, from what really ran."""
     found, settings = extractor.description, extractor.settings
     is_scispacy = "scispacy" in found.libraries
     return {

@@ -10,7 +10,7 @@ from gatemark.exams.runlog.concepts.port import ExtractorPlugin
 
 @cache
 def extractors() -> Registry[ExtractorPlugin]:
-    """The concept extractors."""
+    """Return the registry of concept extractors."""
     return Registry(
         kind="extractor",
         places=("gatemark.exams.runlog.concepts.extractors.*",),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import stat
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -56,7 +57,7 @@ class Frequencies(NamedTuple):
     rows: tuple[Frequency, ...]
 
     def stopped(self, kind: ConceptType) -> list[str]:
-        """The concepts of one type that occur too often, sorted."""
+        """Return the concepts of one type that occur too often, sorted."""
         return sorted(
             row.concept for row in self.rows if row.type == kind and row.df_count >= self.cutoff
         )
@@ -90,7 +91,7 @@ def count_frequencies(
 def stoplist_files(
     frequencies: Frequencies, *, generated_at: str, commit: str | None
 ) -> dict[str, bytes]:
-    """The files of a stoplist folder, by name."""
+    """Return the files of a stoplist folder, by name."""
     metadata = StoplistMetadata(
         stoplists_generated_at=generated_at, stoplists_generated_by_commit=commit
     )
@@ -132,7 +133,7 @@ def _report_bytes(frequencies: Frequencies) -> bytes:
 
 
 def read_stoplists(folder: str) -> Stoplists:
-    """The stoplists of a folder; a folder without both lists is an error, not an empty list."""
+    """Read the stoplists of a folder; raise if one of the two lists is missing."""
     place = Path(folder)
     entities = _bounded(place / ENTITIES_FILE)
     cuis = _bounded(place / CUIS_FILE)
@@ -169,7 +170,10 @@ def _metadata(path: Path) -> StoplistMetadata | None:
 
 def _bounded(path: Path) -> bytes:
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
+        info = path.stat()
+        if not stat.S_ISREG(info.st_mode):
+            raise BadInputError(f"{path}: expected a regular file")
+        if info.st_size > FILE_BYTES_MAX:
             raise BadInputError(f"{path}: holds more than {FILE_BYTES_MAX} bytes")
         return path.read_bytes()
     except OSError as error:

@@ -223,7 +223,7 @@ def _differing(log: RunLog, ran: Mapping[str, object]) -> list[str]:
 
 
 def _has_logs(folder: Path) -> bool:
-    """Whether a folder holds files that may be run logs; summaries of runs are plain JSON."""
+    """Return whether a folder has files that may be run logs; run summaries are plain JSON."""
     return folder.is_dir() and any(one.name.endswith(RUN_LOG_ENDS) for one in folder.iterdir())
 
 

@@ -92,7 +92,7 @@ _HASH_PREFIX: Final = tuple((at, bytes([sign])) for at, sign in enumerate(b"sha2
 
 @lru_cache(maxsize=4096)
 def fits(pattern: str, text: str) -> bool:
-    """Whether a text matches a pattern; cached, because few texts recur often."""
+    """Return whether a text matches a pattern; cached, because few texts recur often."""
     return _PLAIN[pattern](text) is not None
 
 

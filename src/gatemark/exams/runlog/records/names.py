@@ -50,17 +50,17 @@ def json_hash(value: object) -> str:
 
 
 def short_hash(digest: str) -> str:
-    """The first eight digits of a hash, without its prefix."""
+    """Return the first eight digits of a hash, without its prefix."""
     return digest.removeprefix(DIGEST_PREFIX)[:SHORT]
 
 
 def event_id(case_id: str, variant_id: str, index: int) -> str:
-    """The name of a summary event."""
+    """Return the name of a summary event."""
     return f"{case_id}-{variant_id}-se-{index:03d}"
 
 
 def decision_id(case_id: str, variant_id: str, index: int) -> str:
-    """The name of a buffer decision."""
+    """Return the name of a buffer decision."""
     return f"{case_id}-{variant_id}-bd-{index:03d}"
 
 
@@ -70,7 +70,7 @@ def plain_case_id(name: str) -> str:
 
 
 def trace_file_name(case_id: str) -> str:
-    """The file that holds the trace of a case."""
+    """Return the name of the trace file of a case."""
     return _FILE_STRANGERS.sub("-", case_id) + TRACE_FILE_ENDS[0]
 
 
@@ -83,12 +83,12 @@ def case_of_trace_file(name: str) -> str | None:
 
 
 def run_file_name(case_id: str) -> str:
-    """The file that holds one case's run log."""
+    """Return the name of the run log file of a case."""
     return f"{case_id}.jsonl.gz"
 
 
 def decoding_hash(decoding: Mapping[str, object]) -> str:
-    """The hash of how a model was sampled: its four settings, absent ones as null."""
+    """Return the hash of a model's four sampling settings; absent ones are null."""
     fields = ("max_tokens", "seed", "temperature", "top_p")
     return json_hash({field: decoding.get(field) for field in fields})
 
@@ -96,7 +96,7 @@ def decoding_hash(decoding: Mapping[str, object]) -> str:
 def mas_run_id(
     *, mac_commit: str, model: str, decoding: Mapping[str, object], case_list_hash: str
 ) -> str:
-    """The name of one campaign of trace generation."""
+    """Return the name of one campaign of trace generation."""
     slug = "".join(sign for sign in model.lower() if sign not in "-. ")[:_SLUG_LENGTH]
     slug = re.sub(r"[^a-z0-9_]", "_", slug)
     parts = (mac_commit[:SHORT], slug, short_hash(decoding_hash(decoding)))
@@ -104,19 +104,19 @@ def mas_run_id(
 
 
 def dataset_id(*, mac_commit: str, decoding: Mapping[str, object], case_list_hash: str) -> str:
-    """The name of a set of traces."""
+    """Return the name of a set of traces."""
     decoding8 = short_hash(decoding_hash(decoding))
     return f"exaid_traces_{mac_commit[:SHORT]}_{decoding8}_{short_hash(case_list_hash)}"
 
 
 def eval_run_id(trace_dataset_hash: str, code_commit: str = UNKNOWN_COMMIT) -> str:
-    """The name of one evaluation of a set of traces; the same for every variant."""
+    """Return the name of one evaluation of a set of traces; the same for every variant."""
     commit = code_commit[:SHORT].lower()
     return f"eval-{short_hash(trace_dataset_hash)}-{commit if _HEX.match(commit) else _NO_COMMIT}"
 
 
 def case_list_bytes(case_ids: Iterable[str]) -> bytes:
-    """The file that lists the cases of a campaign."""
+    """Return the file that lists the cases of a campaign."""
     rows = ({"case_id": case_id, "index": index} for index, case_id in enumerate(case_ids))
     return b"".join(compact_json(row) + b"\n" for row in rows)
 
@@ -124,13 +124,13 @@ def case_list_bytes(case_ids: Iterable[str]) -> bytes:
 def trace_dataset_hash(
     *, case_list_hash: str, mas_run: str, traces: Iterable[tuple[str, str]]
 ) -> str:
-    """The hash of a whole set of traces: each case with the hash of its uncompressed trace."""
+    """Return the hash of a set of traces: each case with the hash of its uncompressed trace."""
     pairs = sorted([case_id, sha256] for case_id, sha256 in traces)
     return json_hash({"case_list_hash": case_list_hash, "mas_run_id": mas_run, "traces": pairs})
 
 
 def config_hash(files: Iterable[bytes]) -> str:
-    """The hash of configuration files, one after the other in the order of their paths."""
+    """Return the hash of configuration files, joined in the order of their paths."""
     whole = hashlib.sha256()
     for data in files:
         whole.update(data)
@@ -138,12 +138,12 @@ def config_hash(files: Iterable[bytes]) -> str:
 
 
 def tokengate_config_hash(token_gate: Mapping[str, object]) -> str:
-    """The hash of a variant's ``components.token_gate``, exactly as its file writes it."""
+    """Return the hash of a variant's ``components.token_gate``, exactly as in its file."""
     return json_hash(dict(token_gate))
 
 
 def moment_text(epoch_ms: int) -> str:
-    """A moment as text: UTC with milliseconds and Z."""
+    """Return a time as text: UTC with milliseconds and Z."""
     minutes, ms = divmod(epoch_ms, _MINUTE_MS)
     return f"{_minute_text(minutes)}:{ms // 1000:02d}.{ms % 1000:03d}Z"
 

@@ -171,7 +171,7 @@ def version_number(record: Mapping[str, object]) -> tuple[int, int] | None:
 
 
 def is_single_record(first: Mapping[str, object]) -> bool:
-    """Whether a file's first record holds a whole run, as 1.2.x and before did."""
+    """Return whether a file's first record is a whole run, as up to 1.2.x."""
     version = version_number(first)
     if version is None or version >= _FIRST_MULTI_RECORD or "record_type" in first:
         return False
@@ -179,7 +179,7 @@ def is_single_record(first: Mapping[str, object]) -> bool:
 
 
 def is_before_1_5(first: Mapping[str, object]) -> bool:
-    """Whether a file's first record is a ``run_meta`` of 1.3.0 or 1.4.x."""
+    """Return whether a file's first record is a ``run_meta`` of 1.3.0 or 1.4.x."""
     version = version_number(first)
     if version is None or first.get("record_type") != "run_meta":
         return False
@@ -452,7 +452,7 @@ def plain(record: VersionedRecord) -> VersionedRecord:
 
 
 def has_null_filters(record: VersionedRecord) -> bool:
-    """Whether a decision of the source has null where its filters should be."""
+    """Return whether a decision of the source has null instead of its filters."""
     found = getattr(record, "filter_results", UNSET)
     return isinstance(found, OpenFilters) and _told_filters(found) is UNSET
 

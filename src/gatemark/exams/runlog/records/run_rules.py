@@ -157,7 +157,7 @@ def _name_problems(event: VersionedRecord) -> Iterator[Problem]:
 
 
 def flushes_hold(flushes: Sequence[TokengateFlush]) -> bool:
-    """Whether none of many flushes has a problem."""
+    """Return whether none of many flushes has a problem."""
     hashes = [one.text_hash for one in flushes if one.text_hash is not UNSET]
     return (
         _texts_hold(flushes)
@@ -167,14 +167,14 @@ def flushes_hold(flushes: Sequence[TokengateFlush]) -> bool:
 
 
 def decisions_hold(decisions: Sequence[BufferDecision]) -> bool:
-    """Whether none of many decisions has a problem."""
+    """Return whether none of many decisions has a problem."""
     return _texts_hold(decisions) and [one.decision_id for one in decisions] == [
         f"{one.case_id}-{one.variant_id}-bd-{one.decision_index:03d}" for one in decisions
     ]
 
 
 def summaries_hold(events: Sequence[VersionedRecord]) -> bool:
-    """Whether none of many summary events has a problem; earlier versions lack some hashes."""
+    """Return whether no summary event has a problem; earlier versions lack some hashes."""
     hashes = [one.summarizer_input_hash for one in events]
     hashes += [one.new_buffer_text_hash for one in events]
     names = {one.latest_summary_event_id for one in events} - {None, UNSET}
@@ -191,7 +191,7 @@ def summaries_hold(events: Sequence[VersionedRecord]) -> bool:
 
 
 def _texts_hold(records: Sequence[Struct]) -> bool:
-    """Whether case ids and timestamps are valid and provenance is only in ``run_meta``."""
+    """Return whether case ids and timestamps are valid and only ``run_meta`` has provenance."""
     return (
         all(fits(CASE_PATTERN, name) for name in set(map(_case_of, records)))
         and all(fits(VARIANT_PATTERN, name) for name in set(map(_variant_of, records)))
@@ -379,7 +379,7 @@ class RunRules(FileRules):
             start = end
 
     def _as_expected(self, run: Sequence[VersionedRecord], place: int, indices: list[int]) -> bool:
-        """Whether records of one kind have no remarks, apart from their history."""
+        """Return whether records of one kind have no remarks, apart from their history."""
         meta, first, count = self._meta, self._next[place], len(run)
         if meta is None or place < self._place or indices != list(range(first, first + count)):
             return False

@@ -160,7 +160,7 @@ EVENT: Final[dict[str, object]] = {
 
 
 def example_event(index: int, **changes: object) -> dict[str, object]:
-    """The first summary event under another number, with changes."""
+    """Return the first summary event under another number, with changes."""
     return EVENT | {"event_index": index, "event_id": f"{CASE}-V0-se-{index:03d}"} | changes
 
 

@@ -63,7 +63,7 @@ def delta_problems(delta: StreamDelta) -> Sequence[Problem]:
 
 
 def deltas_hold(deltas: Sequence[StreamDelta]) -> bool:
-    """Whether none of many deltas has a problem."""
+    """Return whether none of many deltas has a problem."""
     names = [delta.case_id for delta in deltas]
     return names.count(names[0]) == len(names) and fits(CASE_PATTERN, names[0])
 
@@ -171,7 +171,7 @@ class TraceRules(FileRules):
             self._note(line, delta, delta, (delta.delta_text,))
 
     def _as_expected(self, stretch: TextSpan) -> bool:
-        """Whether a span has no remarks."""
+        """Return whether a span has no remarks."""
         times = stretch.t_rel_ms
         return (
             stretch.first_seq == self._next_seq

@@ -56,7 +56,7 @@ class SegmentLook(Struct, frozen=True):
     unanswered: bool = False
 
     def filters(self) -> FilterResults | UnsetType:
-        """The outcome of the three filters; unset when there is no analysis."""
+        """Return the outcome of the three filters; unset without an analysis."""
         found = self.analysis
         if found is None:
             return UNSET
@@ -156,7 +156,7 @@ class BufferAgent:
 def usage_of(
     model: LanguageModel, reply: ModelReply | None, prompt: str, completion: str
 ) -> LlmUsage:
-    """What a call used up; without a reply the provider states nothing."""
+    """Return the usage of a call; without a reply, the provider counts are None."""
     return LlmUsage(
         prompt_ctu=ctu(prompt),
         completion_ctu=ctu(completion),
@@ -179,7 +179,7 @@ def _analysis(reply: ModelReply, *, novelty: bool) -> Analysis:
 
 @lru_cache(maxsize=1024)
 def _dump(analysis: Analysis | None) -> str:
-    """An analysis as JSON; rules give the same few again and again."""
+    """Return an analysis as JSON; cached, because rules give the same few repeatedly."""
     if analysis is None:
         return ""
     fields: dict[str, object] = msgspec.to_builtins(analysis)

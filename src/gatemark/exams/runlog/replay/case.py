@@ -38,7 +38,7 @@ FEWEST_BATCHES: Final = 8
 
 
 def in_batches(tasks: Sequence[T]) -> list[tuple[T, ...]]:
-    """Some cases at a time: each batch waits for the disk once; few enough to share them out."""
+    """Split cases into batches: each waits for the disk once, and there are enough to share."""
     size = max(1, min(BATCH_CASES, len(tasks) // FEWEST_BATCHES))
     return [tuple(tasks[start : start + size]) for start in range(0, len(tasks), size)]
 
@@ -149,7 +149,7 @@ def _settled(
 
 
 def _read(job: ReplayJob, task: ReplayTask) -> ReadTrace:
-    """The trace of a case, if it is the one that the manifest pins."""
+    """Return the trace of a case; raise if the manifest pins another one."""
     if task.path is None:
         raise BadInputError(f"the trace of {task.case_id} is missing")
     read = read_trace(task.path, mode=job.mode, allow_stub=job.allow_stub)
@@ -219,7 +219,7 @@ def _run_variant(
 
 
 def _failed(job: ReplayJob, task: ReplayTask, variant: LoadedVariant, reason: str) -> ReplayOutcome:
-    """A case without a log; one of an earlier run must not pass for its log."""
+    """Return a case without a log, and remove the log of an earlier run."""
     _log_path(job, task, variant).unlink(missing_ok=True)
     return ReplayOutcome(task.case_id, variant.variant_id, reason=reason)
 
@@ -230,7 +230,7 @@ def _log_path(job: ReplayJob, task: ReplayTask, variant: LoadedVariant) -> Path:
 
 @contextmanager
 def _opened(job: ReplayJob) -> Iterator[Models]:
-    """The models of some cases; one that answers for both agents is opened once."""
+    """Yield the models of some cases; a model of both agents is opened once."""
     buffer = open_model(job.buffer_model)
     same = job.summarizer_model == job.buffer_model
     summarizer = buffer if same else open_model(job.summarizer_model)
@@ -243,7 +243,7 @@ def _opened(job: ReplayJob) -> Iterator[Models]:
 
 
 def _scoped(opened: Models, scope: str, *, recording: bool) -> Models:
-    """The models for one case and variant; a recording answers from its first question on."""
+    """Return the models for one case and variant; a recording starts at its first question."""
 
     def scoped(model: LanguageModel) -> LanguageModel:
         own = model.scoped(scope) if isinstance(model, RecordedModel) else model

@@ -88,7 +88,7 @@ def calibrate_chunks(
     subset_count: int = SUBSET_COUNT,
     code_commit: str = UNKNOWN_COMMIT,
 ) -> ChunkReport:
-    """The median over the first cases of each case's median flush, rounded up."""
+    """Return the median, over the first cases, of each case's median flush, rounded up."""
     subset = list(case_ids[:subset_count])
     by_case = _by_case(logs, set(subset))
     absent = [case_id for case_id in subset if case_id not in by_case]
@@ -113,7 +113,7 @@ def calibrate_chunks(
 
 
 def _by_case(logs: Iterable[RunLog], wanted: set[str]) -> dict[str, list[RunLog]]:
-    """The logs of the wanted cases; all must be V0's and of one evaluation."""
+    """Return the logs of the wanted cases; all must be V0's and of one evaluation."""
     found: dict[str, list[RunLog]] = {}
     pins: set[tuple[str, str]] = set()
     for log in logs:
@@ -139,7 +139,7 @@ def _case(case_id: str, logs: Sequence[RunLog]) -> CaseChunks:
 
 
 def _key(flush: TokengateFlush) -> tuple[object, ...]:
-    """What makes two flushes the same one, seen twice."""
+    """Return the key of a flush; equal keys are the same flush."""
     return (
         flush.case_id,
         flush.start_seq,
@@ -210,7 +210,7 @@ def chunk_sizes(
     trace_dataset_hash: str,
     code_commit: str | None,
 ) -> dict[str, int]:
-    """The chunk size of each variant that cuts chunks: as configured, or from a fitting report."""
+    """Return the chunk size of each variant with chunks: configured, or from a matching report."""
     sizes: dict[str, int] = {}
     for variant in variants:
         config = variant.config

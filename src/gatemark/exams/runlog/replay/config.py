@@ -50,7 +50,7 @@ class TokenGateConfig(Struct, frozen=True, forbid_unknown_fields=True):
     max_wait_timeout: Seconds = 4
 
     def settings(self) -> GateSettings:
-        """The same for the gate, in milliseconds."""
+        """Return the settings for the gate, in milliseconds."""
         return GateSettings(
             min_words=self.min_words,
             max_words=self.max_words,
@@ -151,7 +151,7 @@ class LoadedVariant(Struct, frozen=True):
 
 
 def load_variant(raw: object, place: str) -> LoadedVariant:
-    """A variant from plain values; every complaint names the place and the key."""
+    """Return a variant from plain values; every error names the place and the key."""
     if not isinstance(raw, dict):
         raise BadInputError(f"{place}: expected a mapping of settings")
     name = raw.get("variant_id")

@@ -82,10 +82,10 @@ class LanguageModel(Protocol):
         """What the model is called where a reply does not say."""
 
     def ask(self, question: ModelQuestion) -> ModelReply:
-        """An answer, or ModelError."""
+        """Return an answer, or raise ModelError."""
 
     def identity(self) -> dict[str, object]:
-        """What ``run_meta`` says about the backend; never a secret."""
+        """Return what ``run_meta`` says about the backend; never a secret."""
 
     def close(self) -> None:
         """Let go of connections and processes."""
@@ -201,7 +201,7 @@ class RecordedModel:
         return {"kind": "recorded", "digest": self._digest}
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 class RecordingModel:

@@ -45,7 +45,7 @@ class ModelChoice(msgspec.Struct, frozen=True):
 
 
 def model_choice(text: str) -> ModelChoice:
-    """The word ``rules``, a recording (``.jsonl``), or the settings of a target (YAML, JSON)."""
+    """Parse the word ``rules``, a recording (``.jsonl``), or target settings (YAML, JSON)."""
     if text == RULES:
         return ModelChoice("rules")
     if text.endswith(_RECORDING_ENDS):
@@ -54,7 +54,7 @@ def model_choice(text: str) -> ModelChoice:
 
 
 def open_model(choice: ModelChoice) -> LanguageModel:
-    """The model itself."""
+    """Open the model."""
     if choice.kind == "rules":
         return RulesModel()
     if choice.kind == "recorded":
@@ -66,7 +66,7 @@ def open_model(choice: ModelChoice) -> LanguageModel:
 
 @lru_cache(maxsize=4)
 def _recorded(path: str, _written_at: int) -> RecordedModel:
-    """A recording, read once per process while it stays as it is: it may be large."""
+    """Return a recording, read once per process while the file is unchanged."""
     source = inspect_source(path)
     (shard,) = split_sources((source,), parts=1, min_bytes=1)
     whole = bytearray()
@@ -141,7 +141,7 @@ class TargetModel:
 
 
 def _with_conversation(raw: dict[str, object]) -> dict[str, object]:
-    """An endpoint whose settings do not say so gets both prompts, each in its role."""
+    """Return endpoint settings that send both prompts, each in its role, by default."""
     openai = raw.get("openai")
     if not isinstance(openai, dict) or {"prompt", "system", "messages"} & set(openai):
         return raw

@@ -47,7 +47,7 @@ class CaptureMoments:
         return self._made_up
 
     def at(self, seq: int) -> str:
-        """The timestamp of a window that ends with this ``seq``."""
+        """Return the timestamp of a window that ends with this ``seq``."""
         known_ms = self._known_ms(seq)
         if known_ms is None:
             self._made_up += 1
@@ -62,7 +62,7 @@ class CaptureMoments:
         return None if part is None or self._only_deltas else part.t_ms
 
     def _part(self, seq: int) -> TextSpan | TurnBoundary | None:
-        """What holds a ``seq``; as a rule as many records stand before it as it says."""
+        """Return the record with a ``seq``; usually its position is its number."""
         found = bisect_right(self._places, seq) - 1
         if found == len(self._parts) or self._firsts[found] != self._places[found]:
             found = bisect_left(self._lasts, seq)
@@ -71,7 +71,7 @@ class CaptureMoments:
         return self._parts[found]
 
     def derivation(self) -> TimestampDerivation:
-        """What ``run_meta`` says about all timestamps given so far."""
+        """Return what ``run_meta`` says about all timestamps given so far."""
         return TimestampDerivation(
             method="trace_t_emitted_ms",
             fallback_method="run_start_time_plus_seq",

@@ -34,12 +34,12 @@ nothing else."""
 
 
 def buffer_system(*, novelty: bool) -> str:
-    """The prompt of a buffer agent; without novelty it is not asked for."""
+    """Return the system prompt of a buffer agent, with or without novelty."""
     return BUFFER_SYSTEM % (NOVELTY_LINE if novelty else "")
 
 
 def buffer_prompt(history: list[str], context: str, new: str, reason: str, history_k: int) -> str:
-    """What a buffer agent is asked about one flush."""
+    """Return the prompt of a buffer agent about one flush."""
     summaries = "\n".join(history) or NO_SUMMARIES
     return (
         f"Latest summaries, at most {history_k}, newest last:\n{summaries}\n\n"
@@ -49,7 +49,7 @@ def buffer_prompt(history: list[str], context: str, new: str, reason: str, histo
 
 
 def summary_prompt(history: list[str], latest: str | None, new: str) -> str:
-    """What a summarizer is asked about the segments it is given."""
+    """Return the prompt of a summarizer about its segments."""
     earlier = "\n".join(history) or NO_SUMMARIES
     return (
         f"Earlier summaries:\n{earlier}\n\n"
@@ -59,7 +59,7 @@ def summary_prompt(history: list[str], latest: str | None, new: str) -> str:
 
 
 def rewrite_prompt(draft: str, too_long: dict[str, int]) -> str:
-    """What a summarizer is asked when fields of its answer are too long."""
+    """Return the prompt to rewrite fields that are too long."""
     wanted = "\n".join(
         f"{field}: at most {SUMMARY_LIMITS[field]} characters, it has {length}"
         for field, length in too_long.items()
@@ -70,5 +70,5 @@ def rewrite_prompt(draft: str, too_long: dict[str, int]) -> str:
 
 
 def history_text(fields: dict[str, str]) -> str:
-    """A summary as later prompts show it, contributions included."""
+    """Return a summary as later prompts show it, with contributions."""
     return "\n".join(f"{field}: {text}" for field, text in fields.items())

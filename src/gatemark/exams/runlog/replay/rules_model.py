@@ -108,11 +108,11 @@ class RulesModel:
         }
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
 
 def virtual_ms(prompt: str, reply: str) -> int:
-    """How long the rules pretend to think."""
+    """Return the simulated latency of the rules."""
     return BASE_MS + ctu(prompt) // READ_CTU_PER_MS + ctu(reply) // WRITTEN_CTU_PER_MS
 
 
@@ -143,19 +143,19 @@ def _all_words(text: str) -> list[bytes]:
 
 @lru_cache(maxsize=1024)
 def _words(text: str) -> frozenset[bytes]:
-    """The words of a text; the latest summaries are looked at repeatedly."""
+    """Return the words of a text; cached, because recent summaries recur."""
     return frozenset(_all_words(text))
 
 
 @lru_cache(maxsize=1024)
 def _reading(text: str) -> tuple[frozenset[bytes], set[str]]:
-    """The words that tell something and the kinds of statements; held text comes up again."""
+    """Return the content words and the kinds of statements; cached, because held text recurs."""
     words = _all_words(text)
     return frozenset([word for word in words if len(word) > _SHORT_WORDS]), _kinds(words)
 
 
 def _familiar_share(mine: frozenset[bytes], context: tuple[TextSegment, ...]) -> float:
-    """The share of words that were in the last held segments."""
+    """Return the share of words that were in the last held segments."""
     if not mine:
         return 1.0
     unheard = mine.difference(*[_reading(segment.text)[0] for segment in context[-LOOK_BACK:]])
@@ -187,12 +187,12 @@ def _summary(segments: tuple[TextSegment, ...]) -> dict[str, str]:
 
 
 def _kinds(words: list[bytes]) -> set[str]:
-    """The kinds of statements that words stand for."""
+    """Return the kinds of statements that words indicate."""
     return {KINDS[word] for word in KIND_WORDS.intersection(words)}
 
 
 def _fitting(sentences: Iterable[str], field: str) -> str:
-    """As many whole sentences as the field takes; the first one is cut when even it is too long."""
+    """Return as many whole sentences as fit; the first is cut if it is too long."""
     limit = SUMMARY_LIMITS[field]
     kept = ""
     for sentence in sentences:

@@ -162,7 +162,7 @@ def _manifest_path(request: RunRequest, paths: Sequence[Path]) -> str:
 def _tasks(
     paths: Iterable[Path], manifest: RunManifest, request: RunRequest
 ) -> tuple[list[ReplayTask], list[str]]:
-    """One task per case of the manifest; other files are reported and left out."""
+    """Return one task per case of the manifest; other files are reported and left out."""
     files = cases_of_traces(paths)
     entries = [entry for entry in manifest.entries if request.case in entry.case_id]
     if not entries:
@@ -225,7 +225,7 @@ def _facts(request: RunRequest, dataset_hash: str, compat: Compat) -> RunFacts:
 
 
 def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | None:
-    """What ``run_meta`` says about stoplists; None when there are none."""
+    """Return what ``run_meta`` says about stoplists, or None."""
     if folder is None:
         return None
     if found.generated_at is None:
@@ -242,7 +242,7 @@ def _stoplists(found: Stoplists, folder: str | None) -> StoplistsProvenance | No
 def _finish(
     request: RunRequest, job: ReplayJob, done: Sequence[CaseDone], warnings: Sequence[str]
 ) -> RunDone:
-    """The account of everything: a summary per variant, the recording, the warnings."""
+    """Return the outcome: a summary per variant, the recording, the warnings."""
     outcomes = sorted(
         (outcome for case in done for outcome in case.outcomes),
         key=lambda outcome: (outcome.variant_id, outcome.case_id),

@@ -53,7 +53,7 @@ class RunFacts(Struct, frozen=True):
 
 
 def extractor_from(raw: object, place: str) -> ExtractorSettings:
-    """The extractor that metrics will use, as settings describe it."""
+    """Return the extractor that metrics will use, as its settings describe it."""
     try:
         return msgspec.convert(raw, ExtractorSettings)
     except msgspec.ValidationError as error:
@@ -70,7 +70,7 @@ def make_log(
     models: Models,
     chunk_size_ctu: int | None = None,
 ) -> RunLog:
-    """A whole run log. Without a time given, it was created when its trace ended."""
+    """Return a complete run log; by default, it was created when its trace ended."""
     created_at = facts.created_at or moment_text(trace.end_ms)
     meta = RunMeta(
         schema_name="exaid.run",
@@ -111,7 +111,7 @@ def _backend(models: Models) -> dict[str, object]:
 
 
 def model_ms(log: RunLog) -> int:
-    """How long the models of a run took, by their own account."""
+    """Return how long the models of a run took, as they report it."""
     spans = [decision.latency_ms for decision in log.decisions]
     spans += [event.latency_ms for event in log.events]
     return sum(span for span in spans if span is not UNSET)

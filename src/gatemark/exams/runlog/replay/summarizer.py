@@ -98,7 +98,7 @@ class Summarizer:
     def summarize(
         self, segments: tuple[TextSegment, ...], history: list[str], latest: str | None
     ) -> Summary:
-        """A summary of some segments, given the summaries before."""
+        """Summarize some segments, given the earlier summaries."""
         block = segment_block(segments)
         prompt = summary_prompt(history, latest, block)
         before = (*history, latest) if latest else tuple(history)
@@ -155,7 +155,7 @@ class Summarizer:
         too_long: dict[str, int],
         replies: list[ModelReply],
     ) -> dict[str, str]:
-        """One targeted request; what is no summary again leaves the first one as it was."""
+        """Ask once for shorter fields; keep the first summary if the reply is not one."""
         draft = json.dumps(fields, ensure_ascii=False)
         again = ModelQuestion(
             task="rewrite",
@@ -173,7 +173,7 @@ class Summarizer:
 
 
 def cut_text(text: str, limit: int) -> str:
-    """A text within a limit: cut at the last space when that keeps most of it, else hard."""
+    """Cut a text to a limit: at the last space if that keeps most of it, else exactly."""
     if len(text) <= limit:
         return text
     kept = text[:limit]
@@ -182,7 +182,7 @@ def cut_text(text: str, limit: int) -> str:
 
 
 def semantics_text(fields: dict[str, str], compat: Compat = "gatemark") -> str:
-    """The first five fields joined by spaces; nothing when all are empty, but for ``source``."""
+    """Join the first five fields; if all are empty, only mode ``source`` keeps the spaces."""
     texts = [fields[field] for field in SEMANTIC_FIELDS]
     return " ".join(texts) if compat == "source" or any(texts) else ""
 

@@ -49,7 +49,7 @@ class Flushed(Struct, frozen=True, gc=False):
 
 
 def has_boundary_cue(text: str) -> bool:
-    """Whether a text ends a line, or a sentence with whatever closes it; blanks do not count."""
+    """Return whether a text ends a line or a sentence, ignoring spaces and closing marks."""
     end = text.rstrip(" \t")
     return end.endswith("\n") or end.rstrip(CLOSERS).endswith(SENTENCE_ENDS)
 
@@ -167,7 +167,7 @@ class TokenGate:
         buffer.last_ms, buffer.last_seq = last_ms, last_seq
 
     def check_timers(self, agent_id: str, now_ms: int) -> Flushed | None:
-        """What comes through because time has passed, without any new text."""
+        """Return what is flushed because time has passed, without new text."""
         buffer = self._buffers.get(agent_id)
         if buffer is None or not buffer.parts:
             return None
@@ -183,7 +183,7 @@ class TokenGate:
         return self._open(agent_id, buffer, reason) if buffer and buffer.parts else None
 
     def flush_all(self, reason: TriggerReason) -> Iterator[Flushed]:
-        """What every agent's buffer holds, in the order in which the agents first spoke."""
+        """Yield the buffer of every agent, in the order in which they first spoke."""
         for agent_id, buffer in self._buffers.items():
             if buffer.parts:
                 yield self._open(agent_id, buffer, reason)

@@ -86,7 +86,7 @@ class CaseRecorder:
         self.unparsable = 0
 
     def flush(self, flushed: Flushed) -> None:
-        """The token gate let something through."""
+        """Handle a flush of the token gate."""
         self.flushes.append(
             TokengateFlush(
                 flush_index=len(self.flushes),
@@ -219,7 +219,7 @@ def run_variant(
     chunk_size_ctu: int | None = None,
     keep_inputs: bool = False,
 ) -> CaseRecords:
-    """One case through one variant."""
+    """Run one case through one variant."""
     recorder = CaseRecorder(trace, config, models, compat, keep_inputs=keep_inputs)
     parts = PARTS[config.trigger_policy]
     if parts.gate:

@@ -38,7 +38,7 @@ def select_cases(
     count: int = SUBSET_COUNT,
     seed: int = SUBSET_SEED,
 ) -> list[str]:
-    """Some of the known cases, sorted: all, those on a list, or a seeded sample."""
+    """Return some of the known cases, sorted: all, those on a list, or a seeded sample."""
     ordered = sorted(set(known))
     if mode == "all":
         return ordered
@@ -61,7 +61,7 @@ class CaseList(Struct, frozen=True):
 
 
 def case_list(case_ids: Sequence[str]) -> CaseList:
-    """The list of some cases."""
+    """Return the list of some cases."""
     data = case_list_bytes(case_ids)
     return CaseList(tuple(case_ids), data, digest_bytes(data))
 
@@ -69,7 +69,7 @@ def case_list(case_ids: Sequence[str]) -> CaseList:
 def trace_entry(
     case_id: str, file: str, content_hash: str, records: Sequence[TraceRecord]
 ) -> TraceEntry:
-    """What the manifest says about one trace."""
+    """Return the manifest entry of one trace."""
     return TraceEntry(
         case_id=case_id,
         file=file,
@@ -91,7 +91,7 @@ def make_manifest(
     fork_url: str,
     stub: bool = False,
 ) -> RunManifest:
-    """The manifest of a campaign, in the order of the case list."""
+    """Return the manifest of a campaign, in the order of the case list."""
     decoding = msgspec.to_builtins(origin.decoding)
     return RunManifest(
         meta=ManifestMeta(
@@ -125,7 +125,7 @@ def make_manifest(
 
 
 def dataset_hash_of(entries: Iterable[TraceEntry], case_list_hash: str, mas_run: str) -> str:
-    """The hash of a set of traces."""
+    """Return the hash of a set of traces."""
     return trace_dataset_hash(
         case_list_hash=case_list_hash,
         mas_run=mas_run,
@@ -134,12 +134,12 @@ def dataset_hash_of(entries: Iterable[TraceEntry], case_list_hash: str, mas_run:
 
 
 def manifest_records(manifest: RunManifest) -> tuple[ManifestRecord, ...]:
-    """The records of a manifest in the order of its file."""
+    """Return the records of a manifest, in file order."""
     return (manifest.meta, manifest.provenance, *manifest.entries, manifest.summary)
 
 
 def manifest_dataset_hash(manifest: RunManifest) -> str:
-    """The hash of what a manifest lists: the stated one, or a computed one."""
+    """Return the hash of the listed traces: as stated, or computed."""
     stated = manifest.provenance.trace_dataset_hash
     if stated is not UNSET:
         return stated

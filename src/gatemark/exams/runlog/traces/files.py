@@ -83,7 +83,7 @@ def packed(data: bytes) -> bytes:
 
 
 def plain_json(value: object) -> bytes:
-    """A JSON document for people: sorted keys, two spaces, a newline at the end."""
+    """Return an indented JSON document with sorted keys and a final newline."""
     return msgspec.json.format(_encoder.encode(value), indent=2) + b"\n"
 
 
@@ -137,7 +137,7 @@ def read_trace(
     allow_stub: bool = False,
     choices: ReadingChoices | None = None,
 ) -> ReadTrace:
-    """A trace that is fit for replay, or every reason why it is not."""
+    """Read a trace that is fit for replay; raise with every reason why it is not."""
     looked = look_at_trace(path, mode, choices)
     if looked.trace is None:
         raise BadInputError(looked.reading.problems, unlisted_count=looked.reading.unlisted)
@@ -153,7 +153,7 @@ def read_trace(
 
 
 def read_manifest(path: str, choices: ReadingChoices | None = None) -> RunManifest:
-    """A manifest that adds up, or every reason why it does not."""
+    """Read a consistent manifest; raise with every reason why it is not."""
     rules = ManifestRules()
     reading = read_tagged(
         inspect_source(path), schemas().get("exaid.manifest"), rules, choices or ReadingChoices()
@@ -297,7 +297,7 @@ def cases_of_traces(paths: Iterable[Path]) -> dict[str, Path]:
 
 
 def _is_trace(path: Path) -> bool:
-    """Whether a file is a trace, or is called one and cannot be read."""
+    """Return whether a file is a trace, or is named like one and cannot be read."""
     if not path.name.endswith(JSONL_ENDS):
         return False
     kind = kind_of_file(path)
@@ -305,7 +305,7 @@ def _is_trace(path: Path) -> bool:
 
 
 def find_manifest(given: str | None, *folders: Path) -> Path | None:
-    """The manifest that was named, or the only one in the first of some folders that has any."""
+    """Return the named manifest, or the only one in the first folder that has any."""
     if given is not None:
         return Path(given)
     for folder in folders:

@@ -51,7 +51,7 @@ class _Event(NamedTuple):
 def trace_records(
     case_id: str, turns: list[ScriptTurn], origin: Origin, *, stub: bool = False
 ) -> list[TraceRecord]:
-    """A whole trace: meta first, then boundaries and deltas under one running ``seq``."""
+    """Return a whole trace: meta first, then boundaries and deltas with a running ``seq``."""
     events: list[_Event] = []
     for turn_id, turn in enumerate(turns, start=1):
         events.append(_Event(turn.start_ms, _START, turn_id, 0, ""))

@@ -217,7 +217,7 @@ def synthetic_settings(raw: object, place: str) -> SyntheticSettings:
 
 
 def case_ids(settings: SyntheticSettings) -> list[str]:
-    """The names of all cases, in order; the domains take turns."""
+    """Return the names of all cases in order; domains alternate."""
     return [
         f"case-{settings.domains[index % len(settings.domains)]}-{index:04d}"
         for index in range(settings.cases)
@@ -225,17 +225,17 @@ def case_ids(settings: SyntheticSettings) -> list[str]:
 
 
 def stub_case_ids() -> list[str]:
-    """The names of cases that have no data at all."""
+    """Return the names of cases without data."""
     return [f"case-stub-{index:03d}" for index in range(STUB_CASES)]
 
 
 def decoding_of(settings: SyntheticSettings) -> dict[str, float | int | None]:
-    """How a generator without a model was sampled."""
+    """Return the sampling settings of a generator without a model."""
     return {"temperature": 0.0, "top_p": None, "max_tokens": None, "seed": settings.seed}
 
 
 def origin_of(settings: SyntheticSettings, case_list_hash: str, exaid_commit: str) -> Origin:
-    """Where the traces of a campaign come from."""
+    """Return the origin of a campaign's traces."""
     decoding = decoding_of(settings)
     return Origin(
         mas_run_id=mas_run_id(
@@ -249,7 +249,7 @@ def origin_of(settings: SyntheticSettings, case_list_hash: str, exaid_commit: st
 
 
 def synthetic_trace(case_id: str, settings: SyntheticSettings, origin: Origin) -> list[TraceRecord]:
-    """The trace of one case."""
+    """Return the trace of one case."""
     name, _, number = case_id.removeprefix("case-").partition("-")
     if name not in settings.domains or not number.isdigit():
         raise BadInputError(f"{case_id} is no case of these settings")
@@ -260,7 +260,7 @@ def synthetic_trace(case_id: str, settings: SyntheticSettings, origin: Origin) -
 
 
 def stub_trace(case_id: str, origin: Origin) -> list[TraceRecord]:
-    """A trace that stands in for one that could not be made, and says so."""
+    """Return a stub trace, marked as such."""
     turns = []
     for place, agent_id in enumerate(STUB_AGENTS):
         start = BASE_MS + place * 1000

@@ -87,7 +87,7 @@ class Trace(Struct, frozen=True, dict=True):
         return last.last_seq if isinstance(last, TextSpan) else last.seq
 
     def said(self) -> Iterator[Piece]:
-        """The pieces of text of the content plane, in order; none of them is empty."""
+        """Yield the non-empty pieces of text of the content plane, in order."""
         content = self.content_turns
         found = (part for part in self.parts if isinstance(part, TextSpan))
         return chain.from_iterable(_said_in(stretch, content) for stretch in found)
@@ -112,12 +112,12 @@ def _said_in(stretch: TextSpan, content: frozenset[int]) -> Iterable[Piece]:
 
 
 def moment_of(record: StreamDelta | TurnBoundary) -> int:
-    """When a record was captured, in milliseconds since 1970."""
+    """Return when a record was captured, in milliseconds since 1970."""
     return record.t_emitted_ms if isinstance(record, StreamDelta) else record.t_ms
 
 
 def trace_of(rules: TraceRules) -> Trace:
-    """The trace that the rules have looked at from its first to its last record."""
+    """Return the trace after the rules have checked all its records."""
     meta = rules.meta
     if meta is None:
         raise BadInputError("a trace needs a trace_meta record")
@@ -135,7 +135,7 @@ def trace_of(rules: TraceRules) -> Trace:
 
 
 def _in_order(parts: Sequence[TextSpan | TurnBoundary]) -> Iterator[TextSpan | TurnBoundary]:
-    """The same records in the order of ``seq``."""
+    """Yield the same records in the order of ``seq``."""
     deltas: list[StreamDelta] = []
     for record in sorted(_records(parts), key=attrgetter("seq")):
         if isinstance(record, StreamDelta):
@@ -148,21 +148,21 @@ def _in_order(parts: Sequence[TextSpan | TurnBoundary]) -> Iterator[TextSpan | T
 
 
 def agent_labels(turns: Iterable[TurnNotes]) -> frozenset[str]:
-    """The names by which an orchestrator may call agents; only boundaries tell them."""
+    """Return the names by which an orchestrator may call agents, from the boundaries."""
     boundaries = (boundary for turn in turns for boundary in (turn.start, turn.end))
     found = {boundary.agent_id.strip().lower() for boundary in boundaries if boundary is not None}
     return frozenset(found - NO_LABELS)
 
 
 def _edges(notes: TurnNotes) -> Iterator[StreamDelta | TurnBoundary]:
-    """The records among which the first and the last of a turn are."""
+    """Yield the records that include the first and the last of a turn."""
     for record in (notes.start, notes.first, notes.last, notes.end):
         if record is not None:
             yield record
 
 
 def classify(text: str, labels: frozenset[str]) -> tuple[Plane, str, str | None]:
-    """A turn's plane, the reason for it, and a flag for a person to look at."""
+    """Return a turn's plane, the reason for it, and a flag for human review."""
     said = text.strip()
     if said.lower() in labels:
         return "control_plane", f"exact_label_match:{said.lower()}", None
@@ -261,7 +261,7 @@ class TraceText:
         return self._joined(self._said)
 
     def window(self, start_seq: int, end_seq: int) -> str:
-        """The text of the deltas from one ``seq`` to another, both included."""
+        """Return the text of the deltas from one ``seq`` to another, both included."""
         first = bisect_left(self._seqs, start_seq)
         return self._joined(self._said[first : bisect_right(self._seqs, end_seq)])
 

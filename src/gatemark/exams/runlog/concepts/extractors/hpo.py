@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 def word_trigrams(text: str) -> Counter[str]:
-    """The counted trigrams of a text; a word shorter than a trigram counts whole."""
+    """Count the trigrams of a text; a shorter word counts as one."""
     grams: Counter[str] = Counter()
     for word in text.split():
         padded = f" {word} "
@@ -144,7 +144,7 @@ def read_ontology(path: Path) -> Ontology:
 
 
 def _term(stanza: str) -> tuple[list[str], list[str]]:
-    """The names and identifiers of one stanza; neither when it is no living term."""
+    """Return the names and identifiers of one stanza; none for an obsolete term."""
     lines = stanza.strip("\n").split("\n")
     if lines[0] != "[Term]" or f"id: {ROOT_TERM}" in lines or "is_obsolete: true" in lines:
         return [], []
@@ -197,7 +197,7 @@ class HpoSource:
         ]
 
     def link(self, surface: str) -> tuple[Candidate, ...]:
-        """The identifiers whose names look most like a surface, best first."""
+        """Return the identifiers with the names most similar to a surface, best first."""
         rows, scores = self._index.similar(surface.lower(), LEAST_LIKENESS)
         best: dict[str, float] = {}
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
@@ -213,7 +213,7 @@ class HpoSource:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """A text in pieces that spaCy accepts, cut at blanks."""
+    """Yield a text in pieces that spaCy accepts, cut at spaces."""
     start = 0
     while len(text) - start > TEXT_MAX:
         cut = text.rfind(" ", start, start + TEXT_MAX)

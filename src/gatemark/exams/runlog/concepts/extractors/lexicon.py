@@ -44,7 +44,7 @@ class LexiconEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_lexicon(data: bytes, place: str) -> list[LexiconEntry]:
-    """The entries of a lexicon; everything wrong with it is listed with its line."""
+    """Read the entries of a lexicon; raise with every problem and its line."""
     decode = msgspec.json.Decoder(LexiconEntry).decode
     entries: list[LexiconEntry] = []
     problems: list[str] = []
@@ -104,7 +104,7 @@ def _plain(text: str) -> str:
 
 
 def _longest(automaton: Any, text: str) -> Iterator[Mention]:
-    """The mentions that stand at word edges; of overlapping ones the first and longest."""
+    """Yield the mentions at word boundaries; of overlapping ones, the first and longest."""
     found = []
     for last, mention in automaton.iter(text):
         start, end = last + 1 - len(mention.surface), last + 1
@@ -119,7 +119,7 @@ def _longest(automaton: Any, text: str) -> Iterator[Mention]:
 
 
 def _is_edge(text: str, place: int) -> bool:
-    """Whether no word runs across this place."""
+    """Return whether this position is a word boundary."""
     return place in (0, len(text)) or not (_in_word(text[place - 1]) and _in_word(text[place]))
 
 

@@ -93,7 +93,7 @@ def _load(choices: SourceChoices) -> PipelineSource:
 
 
 def _linker_index() -> Path:
-    """The linker's index on this machine; looking for it must not fetch it."""
+    """Return the linker's index on this machine, without downloading it."""
     folder = Path(importlib.import_module("scispacy.file_cache").DATASET_CACHE)
     found = sorted(folder.glob("*nmslib_index.bin")) if folder.is_dir() else []
     if not found:
