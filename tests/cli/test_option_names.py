@@ -49,7 +49,10 @@ CLEAR_NAMES = {
         "schedule fire": "--idempotency-key",
     },
     "--key": {"ledger prove": None, "ledger verify": None, "comment": "--comment-key"},
-    "--labels": {"score agreement": None, "advisory run": "--reference-labels"},
+    "--labels": {
+        "score agreement": None,
+        **dict.fromkeys(("advisory run", "advisory shadow"), "--reference-labels"),
+    },
     "--mode": {
         **dict.fromkeys(("score overhead", "overhead run"), None),
         **dict.fromkeys(("runlog validate", "runlog replay", "runlog run"), "--strictness"),
@@ -72,7 +75,7 @@ CLEAR_NAMES = {
     "--runs": {
         "attribute": "--other-decisions",
         **dict.fromkeys(("runlog metrics", "runlog errors"), "--run-logs"),
-        "advisory run": "--rounds",
+        **dict.fromkeys(("advisory run", "advisory shadow"), "--rounds"),
         "schedule list": "--latest",
     },
     "--source": {"report": "--sarif-source", "review labels create": "--origin"},

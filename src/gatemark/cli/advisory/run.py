@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable
 from contextlib import redirect_stdout
-from functools import partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import click
 import msgspec
@@ -96,10 +94,11 @@ choice_options = OptionGroup(
     **_shared_options,
 )
 shadow_options = OptionGroup(
-    partial(AdvisoryChoices, mode="shadow", is_shadow=True),
+    AdvisoryChoices,
     fixtures=click.argument("inputs", metavar="INPUTS"),
     runs=click.option(
         "--runs",
+        "--rounds",
         type=click.IntRange(1, 100),
         default=1,
         show_default=True,
@@ -107,33 +106,43 @@ shadow_options = OptionGroup(
     ),
     **_shared_options,
 )
-_RESULT_OPTIONS = (
-    click.option(
+
+
+class RunOutputs(msgspec.Struct, frozen=True):
+    """What a run expects, and what it leaves behind."""
+
+    expect_fallback: tuple[FallbackKind, ...]
+    out: str
+    seal: bool
+    actor: str | None
+    store: str
+    json: bool
+    output: tuple[str, ...]
+
+
+output_options = OptionGroup(
+    RunOutputs,
+    expect_fallback=click.option(
         "--expect-fallback",
         multiple=True,
         type=click.Choice(get_args(FallbackKind)),
         help="Fallback to expect in this run. Repeatable.",
     ),
-    click.option("--out", required=True, metavar="DIR", help="Folder for records and summaries."),
-    click.option("--seal", is_flag=True, help="Keep the result of every run in the store."),
-    actor_option,
-    store_option,
-    json_option,
-    output_option,
+    out=click.option(
+        "--out", required=True, metavar="DIR", help="Folder for records and summaries."
+    ),
+    seal=click.option("--seal", is_flag=True, help="Keep the result of every run in the store."),
+    actor=actor_option,
+    store=store_option,
+    json=json_option,
+    output=output_option,
 )
-
-
-def result_options(command: Callable[..., int]) -> Callable[..., int]:
-    """The options about what a run leaves behind."""
-    for option in reversed(_RESULT_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command("run")
 @choice_options
-@result_options
-def run_command(choices: AdvisoryChoices, **result: Any) -> int:
+@output_options
+def run_command(outputs: RunOutputs, choices: AdvisoryChoices) -> int:
     """Ask advisory services about fixtures and record every answer.
 
     TARGET is http://127.0.0.1:PORT, gateway (the reference gateway, started for this run),
@@ -151,13 +160,13 @@ def run_command(choices: AdvisoryChoices, **result: Any) -> int:
       gatemark advisory run --service cron_n8n_event=script:./advise.sh --runs 1 --out dry-run
       gatemark advisory run --service kanban_hygiene/our_board=http://127.0.0.1:8080 --out board
     """
-    return _carry_out(choices, **result)
+    return _carry_out(choices, outputs)
 
 
 @click.command("shadow")
 @shadow_options
-@result_options
-def shadow_command(choices: AdvisoryChoices, **result: Any) -> int:
+@output_options
+def shadow_command(outputs: RunOutputs, choices: AdvisoryChoices) -> int:
     """Ask advisory services about real inputs, beside what people or Atlas decided.
 
     INPUTS has one JSON object per line: input_class, privacy_class (public, non_private or
@@ -172,42 +181,39 @@ def shadow_command(choices: AdvisoryChoices, **result: Any) -> int:
       gatemark advisory shadow inputs.jsonl --service kanban_hygiene/our_board=script:./advise.sh \\
         --labels accepted.jsonl --out shadow
     """
-    return _carry_out(choices, **result)
+    choices = msgspec.structs.replace(choices, mode="shadow", is_shadow=True)
+    return _carry_out(choices, outputs)
 
 
-def _carry_out(
-    choices: AdvisoryChoices,
-    *,
-    expect_fallback: tuple[FallbackKind, ...],
-    out: str,
-    seal: bool,
-    actor: str | None,
-    store: str,
-    json: bool,
-    output: tuple[str, ...],
-) -> int:
+def _carry_out(choices: AdvisoryChoices, outputs: RunOutputs) -> int:
     """Ask, record and judge; print the summary."""
-    choices = msgspec.structs.replace(choices, expected_fallbacks=frozenset(expect_fallback))
-    check_formats(output, inputs=[choices.policy, choices.labels, choices.fixtures], folder=out)
-    workspace = Workspace(store=store, jobs=1, actor=actor)
+    choices = msgspec.structs.replace(
+        choices, expected_fallbacks=frozenset(outputs.expect_fallback)
+    )
+    check_formats(
+        outputs.output,
+        inputs=[choices.policy, choices.labels, choices.fixtures],
+        folder=outputs.out,
+    )
+    workspace = Workspace(store=outputs.store, jobs=1, actor=outputs.actor)
     # Keep the prints of a Python service out of the JSON document on standard output.
     with logged_progress("asking") as progress, redirect_stdout(sys.stderr):
         judged = dry_run(
             workspace,
             choices,
-            Path(out),
+            Path(outputs.out),
             random_bytes=secrets.token_bytes,
             on_progress=progress,
-            seal=seal,
+            seal=outputs.seal,
         )
-    say(f"records and summaries are in {out}", err=True)
-    for result in judged.results if seal else ():
+    say(f"records and summaries are in {outputs.out}", err=True)
+    for result in judged.results if outputs.seal else ():
         say(f"sealed {result.id}: {result.verdict}", err=True)
-    if output:
-        write_reports(judged.worst, output, summary=judged.summary)
+    if outputs.output:
+        write_reports(judged.worst, outputs.output, summary=judged.summary)
     if choices.mode == "health_only":
-        return _show_health(judged, json=json)
-    show(judged.summary, lambda summary: render_markdown(summary).decode(), json=json)
+        return _show_health(judged, json=outputs.json)
+    show(judged.summary, lambda summary: render_markdown(summary).decode(), json=outputs.json)
     return EXIT_BY_OUTCOME[judged.outcome]
 
 
