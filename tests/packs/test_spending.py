@@ -82,7 +82,8 @@ def test_a_cache_saves_calls_but_not_repeats_and_not_the_other_arm(
     # Suites a and b share the first epoch; the second epoch of a and the baseline ask anew.
     assert asked(folder) == 80
     assert set(Counter((folder / "calls.log").read_text().split()).values()) == {4}
-    assert first["runtime"]["cached.candidate"] == "20"
+    # These twenty are of this run, so nothing is older than it.
+    assert "cached.candidate" not in first["runtime"]
     again = run(gatemark, folder, "--cache")
     assert asked(folder) == 80
     assert again["runtime"]["cached.candidate"] == again["runtime"]["cached.baseline"] == "60"
