@@ -15,6 +15,7 @@ from tests.drift.series import day
 from tests.drift.test_versions import BAD, OTHER, upgrade
 from tests.lifecycle.sealed import full_pack
 from tests.lifecycle.world import window
+from tests.review.arms import make_review
 from tests.web.failures import add_failure
 from tests.web.scene import Scene
 
@@ -302,3 +303,39 @@ def test_an_approval_from_before_the_clean_windows_does_not_enable(loop: Loop) -
         headers["If-Match"] = client.get(API).headers["etag"]
         done = client.post(promotion, json={"to": "enabled"}, headers=headers)
         assert (done.status_code, routed(client)) == (200, "2.0.0"), done.text
+
+
+def test_samples_of_small_canary_windows_count_together(loop: Loop) -> None:
+    live = loop.live
+    live.enable()
+    live.now = day(2)
+    run_due(live.workspace, ASSET, "production")
+    act(live.workspace, AdoptPolicy(actor="root", policy=ReleasePolicy(name="now", watch_hours=0)))
+    live.to_canary("2.0.0")
+    judged = []
+    for _ in range(6):
+        begin = canary_state(live.workspace, ASSET).next_window
+        live.now = begin + timedelta(minutes=16)
+        act(live.workspace, window(begin, n=20, errors=(0, 0), traffic=(20, 20)))
+        run_due(live.workspace, ASSET, "production")
+        with loop.scene.running() as client:
+            loop.scene.session(client, "olu")
+            judged.append("must have 50 samples, got" in client.get(f"/assets/{ASSET}").text)
+    # Twenty samples are too few and forty are; sixty decide. Twice that makes a step.
+    assert live.stage("2.0.0") == "canary_5"
+    assert any(judged)
+
+
+def test_positions_of_a_review_are_not_guessable_by_page(loop: Loop, tmp_path: Path) -> None:
+    make_review(loop.live.workspace, tmp_path, count=24)
+    firsts = []
+    with loop.scene.running() as client:
+        headers = loop.scene.session(client, "bob")
+        while (shown := client.get("/api/v1/reviews/letters/next").json()["pair"]) is not None:
+            firsts.append(str(shown["a"]).split()[0])
+            vote = {"token": shown["token"], "answered": "a"}
+            done = client.post("/api/v1/reviews/letters/votes", json=vote, headers=headers)
+            assert done.status_code == 200, done.text
+    blocks = [set(firsts[at : at + 2]) for at in range(0, len(firsts), 2)]
+    assert len(firsts) == 24
+    assert {len(block) for block in blocks} == {1, 2}, "no block of two has to hold both"
