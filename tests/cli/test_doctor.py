@@ -20,11 +20,20 @@ def test_a_working_installation_exits_with_zero(
     assert not (tmp_path / "store").exists()
 
 
+def test_a_folder_with_keys_and_no_store_is_no_problem(
+    gatemark: Callable[..., Ran], tmp_path: Path
+) -> None:
+    (tmp_path / "session.key").touch()
+    ran = gatemark("doctor", "--store", tmp_path)
+    assert ran.code == 0
+    assert "none yet" in ran.out
+
+
 def test_a_missing_extra_says_how_to_get_it(
-    gatemark: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+    gatemark: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(doctor, "_installed", lambda _: None)
-    ran = gatemark("doctor")
+    ran = gatemark("doctor", "--store", tmp_path / "store")
     assert ran.code == 0
     assert "pip install 'gatemark[postgres]'" in ran.out
 

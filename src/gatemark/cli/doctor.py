@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
 from typing import Final, Literal
 
 import click
@@ -19,6 +18,7 @@ from gatemark import __version__
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode, GatemarkError
+from gatemark.ledger.stores import DATABASE
 from gatemark.workspace import Workspace
 
 State = Literal["ok", "missing", "problem"]
@@ -91,11 +91,13 @@ def _temporary_folder() -> CheckedPart:
 
 def _store(store: str) -> CheckedPart:
     workspace = Workspace(store=store)
-    if workspace.folder is not None and not Path(workspace.folder).exists():
-        parent = Path(workspace.folder).absolute().parent
-        if not os.access(parent, os.W_OK | os.X_OK):
+    folder = workspace.folder
+    # Keys beside a database server lie in the same folder, without a store.
+    if folder is not None and not (folder / DATABASE).exists():
+        place = folder if folder.exists() else folder.absolute().parent
+        if not os.access(place, os.W_OK | os.X_OK):
             hint = "choose another place with --store or GATEMARK_STORE"
-            return CheckedPart("store", "problem", f"{parent} is not writable", hint)
+            return CheckedPart("store", "problem", f"{place} is not writable", hint)
         return CheckedPart("store", "ok", "none yet; the first sealed result creates it")
     try:
         count = len(workspace.existing_results().lines(1))
