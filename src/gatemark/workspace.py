@@ -260,6 +260,11 @@ class Workspace:
         return self._folder if self._address is None else None
 
     @property
+    def has_no_file(self) -> bool:
+        """Whether this is a store in files that does not exist yet."""
+        return self._address is None and not (self._folder / DATABASE).exists()
+
+    @property
     def local_folder(self) -> Path:
         """The folder of the store, or of the local files beside a database."""
         return self._folder

@@ -18,7 +18,6 @@ from gatemark import __version__
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import show
 from gatemark.core.errors import ExitCode, GatemarkError
-from gatemark.ledger.stores import DATABASE
 from gatemark.workspace import Workspace
 
 State = Literal["ok", "missing", "problem"]
@@ -91,9 +90,9 @@ def _temporary_folder() -> CheckedPart:
 
 def _store(store: str) -> CheckedPart:
     workspace = Workspace(store=store)
-    folder = workspace.folder
-    # Keys beside a database server lie in the same folder, without a store.
-    if folder is not None and not (folder / DATABASE).exists():
+    # The folder may exist without a store: keys beside a database server lie there.
+    if workspace.has_no_file:
+        folder = workspace.local_folder
         place = folder if folder.exists() else folder.absolute().parent
         if not os.access(place, os.W_OK | os.X_OK):
             hint = "choose another place with --store or GATEMARK_STORE"
