@@ -51,7 +51,7 @@ CHANCE: Final = 1e-3
 IDENTICAL: Final = "all raters gave every item the same label: were they judged independently?"
 
 
-class TableState(msgspec.Struct):
+class RatersState(msgspec.Struct):
     """The raters, and the labels of every item in their order."""
 
     raters: tuple[str, ...] = ()
@@ -69,33 +69,33 @@ class RaterUse(NamedTuple):
     worst: LabelAgreement | None
 
 
-class TableExam(Exam[TableState]):
+class TableExam(Exam[RatersState]):
     """Agreement over a table of labels."""
 
     schema = "gatemark.pair/1"
     form = "pair"
-    state = TableState
+    state = RatersState
 
     def __init__(self, options: AgreementOptions) -> None:
         self.options = options
         roles = options.labels or {}
         self._abstaining = {label for label, role in roles.items() if role == "abstain"} | {ABSTAIN}
 
-    def zero(self, shard: int) -> TableState:
+    def zero(self, shard: int) -> RatersState:
         del shard
-        return TableState()
+        return RatersState()
 
-    def step(self, state: TableState, batch: Sequence[tuple[str, list[str | None]]]) -> TableState:
+    def step(self, state: RatersState, batch: Sequence[tuple[str, list[str | None]]]) -> RatersState:
         state.rows.update(batch)
         return state
 
-    def merge(self, left: TableState, right: TableState) -> TableState:
-        return TableState(left.raters or right.raters, {**left.rows, **right.rows})
+    def merge(self, left: RatersState, right: RatersState) -> RatersState:
+        return RatersState(left.raters or right.raters, {**left.rows, **right.rows})
 
     def policy(self) -> Policy:
         return table_policy(self.options)
 
-    def finish(self, state: TableState) -> ExamReport:
+    def finish(self, state: RatersState) -> ExamReport:
         return _Findings(state, self.options, self._abstaining).report()
 
     def summary(
@@ -192,7 +192,7 @@ def table_policy(gates: AgreementOptions) -> Policy:
 class _Findings:
     """Everything that is found in one table."""
 
-    def __init__(self, state: TableState, options: AgreementOptions, abstaining: set[str]) -> None:
+    def __init__(self, state: RatersState, options: AgreementOptions, abstaining: set[str]) -> None:
         self._options = options
         self._raters, self._rows = state.raters, state.rows
         used = {label for row in state.rows.values() for label in row if label is not None}
@@ -505,7 +505,7 @@ def examine_table(run: ExamRun, options: AgreementOptions) -> ExamOutcome:
         checks={name: how for name, how in choices.checks().items() if name in _CHECKS},
     )
     exam = TableExam(options)
-    state = TableState(found.raters, found.rows)
+    state = RatersState(found.raters, found.rows)
     return ExamOutcome(exam, exam.finish(state), evidence)
 
 
