@@ -85,7 +85,9 @@ class TableExam(Exam[RatersState]):
         del shard
         return RatersState()
 
-    def step(self, state: RatersState, batch: Sequence[tuple[str, list[str | None]]]) -> RatersState:
+    def step(
+        self, state: RatersState, batch: Sequence[tuple[str, list[str | None]]]
+    ) -> RatersState:
         state.rows.update(batch)
         return state
 
