@@ -339,8 +339,8 @@ def test_an_offline_answer_is_an_expected_fallback_without_proof_or_time() -> No
 
 
 def test_references_are_taken_in_the_document_s_order() -> None:
-    person = FixtureLabel("own_001", "human_label", "log", "low", 0.8, "review:7")
-    atlas = FixtureLabel("own_001", "atlas_shadow", "escalate", "high")
+    person = FixtureLabel("human_label", "log", "low", 0.8, "review:7", fixture_id="own_001")
+    atlas = FixtureLabel("atlas_shadow", "escalate", "high", fixture_id="own_001")
     labels = {("own_001", line.source): line for line in (person, atlas)}
     bare = msgspec.structs.replace(FIXTURE, expected=None)
     assert reference_for(FIXTURE, labels).source == "fixture_expected"
