@@ -148,7 +148,7 @@ class TorchTarget:
         for name, module in self._model.named_modules():
             found.update(f"{name} {module.training} {_patches(module)}\n".encode())
         for guard in self._chain:
-            found.update(f"{guard.name} {_kept_by(getattr(guard, "__dict__", {}))}\n".encode())
+            found.update(f"{guard.name} {_kept_by(getattr(guard, '__dict__', {}))}\n".encode())
         return DIGEST_PREFIX + found.hexdigest()
 
     def _state(self) -> dict[str, torch.Tensor]:
