@@ -181,6 +181,7 @@ class Cited(msgspec.Struct, frozen=True):
     ``answered_at`` is when the oldest answer was given; None when the result does not say.
     ``excused`` are waived or softly passed rules that belong to no suite. ``candidate_lanes`` are
     the advisory lanes that are candidates for discussion by it; only lanes ask for them.
+    ``is_of_lane`` says that its pack is for an advisory lane.
     """
 
     id: str
@@ -193,6 +194,7 @@ class Cited(msgspec.Struct, frozen=True):
     excused: tuple[str, ...] = ()
     answered_at: datetime | None = None
     candidate_lanes: tuple[str, ...] = ()
+    is_of_lane: bool = False
 
     def made_at(self, rules: int) -> datetime | None:
         """When the evidence came to be, by a version of the rules; None when nobody knows."""
