@@ -43,11 +43,10 @@ class LaneStore:
         pack = {"gatemark": 1, "name": "advice", "version": 1, "score_min": 0.5}
         pack |= {"asset": {"kind": kind, "name": ASSET}, "regression_max": 0, "suites": [suite]}
         Path("pack.yaml").write_text(json.dumps(pack))
-        lines = "".join(json.dumps(record) + "\n" for record in good_lane())
-        Path("d.jsonl").write_text(lines)
-        ran = self(
-            "run", "pack.yaml", "--answered-at", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "--json"
-        )
+        now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        records = [record | {"timestamp": now} for record in good_lane()]
+        Path("d.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+        ran = self("run", "pack.yaml", "--json")
         assert ran.code == 0, ran.out
         found: str = ran.json["id"]
         return found

@@ -15,7 +15,7 @@ from gatemark.core.result import Result, answer_time_of
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore
 from gatemark.lifecycle.decisions.citation import short
-from gatemark.lifecycle.exam_identity import exam_of
+from gatemark.lifecycle.exam_identity import exam_of, pack_kind
 from gatemark.lifecycle.model.nouns import Cited, CitedSuite
 from gatemark.lifecycle.model.stages import LANE
 from gatemark.lifecycle.state_cache import asset_state_cache
@@ -148,10 +148,13 @@ def candidate_lanes(blobs: BlobStore, result: Result) -> tuple[str, ...]:
     # Importing exams loads statistics, which only advisory lanes need here.
     from gatemark.packs.rescore import derived_exams  # noqa: PLC0415
 
-    found: list[str] = []
+    found: dict[str, bool] = {}
     for derived in derived_exams(blobs, result, ADVISORY):
-        found.extend(derived.summary()["promotion"]["candidate_lanes"])
-    return tuple(found)
+        section = derived.summary()["promotion"]
+        for lane in section["lanes"]:
+            # Records that speak against a lane do so in whichever suite they lie.
+            found[lane] = found.get(lane, True) and lane in section["candidate_lanes"]
+    return tuple(lane for lane, is_candidate in found.items() if is_candidate)
 
 
 def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:
@@ -180,4 +183,7 @@ def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None)
         ),
         excused=tuple(excused.get(None, ())),
         answered_at=None if answered is None else answered.at,
+        is_of_lane=(
+            blobs is not None and ADVISORY in kinds.values() and pack_kind(result, blobs) == LANE
+        ),
     )

@@ -42,6 +42,15 @@ def exam_of(result: Result, blobs: BlobStore | None = None) -> ExamRef:
     )
 
 
+def pack_kind(result: Result, blobs: BlobStore) -> str | None:
+    """The kind of asset that the pack of a result is for; None for results of no pack."""
+    kept = {blob.name: blob.digest for blob in result.blobs}
+    if PACK_BLOB not in kept:
+        return None
+    data = blobs.get(kept[PACK_BLOB])
+    return read_pack(data, result.pack.digest, f"result {result.id}: {PACK_BLOB}").asset.kind
+
+
 def exam_of_pack(path: str) -> ExamRef:
     """Return the exam that a pack file defines, with its data as it is now."""
     # Importing packs loads suites and statistics, which nothing else here needs.

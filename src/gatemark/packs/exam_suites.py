@@ -33,6 +33,7 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
 
     ``paths`` tells where each evidence file and ``attachments`` what each written one holds.
     ``rules`` is the version of the exam's rules where an earlier build judged by an older one.
+    ``answered_at`` is the time of the candidate's oldest record, if records say.
     """
 
     report: ArmsReport
@@ -40,6 +41,7 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
     paths: dict[str, str]
     attachments: dict[str, bytes]
     rules: int | None = None
+    answered_at: datetime | None = None
 
     @property
     def has_baseline(self) -> bool:
@@ -186,6 +188,7 @@ def examine_suite(
             for name, data in outcome.report.attachments.items()
         },
         rules=version,
+        answered_at=found[CANDIDATE].report.answered_at,
     )
 
 

@@ -185,7 +185,7 @@ def _cell_run(
         limit=session.choices.limit,
         conditions=arm_conditions(arms, answers, session.graders, cell.name, BASELINE, LICENCE),
         baseline_how=session.choices.baseline_how,
-        answer_time=answer_time_of_run(session, answers, actor=actor),
+        answer_time=answer_time_of_run(session, answers, answered.exams, actor=actor),
         cell=", ".join(f"{axis} {name}" for axis, name in cell.values.items()),
     )
 

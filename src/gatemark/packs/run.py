@@ -287,7 +287,7 @@ def _finished(
             baseline_how=session.choices.baseline_how,
             judged_again=judged_again,
             reused=session.reused,
-            answer_time=answer_time_of_run(session, arm_answers, actor=workspace.actor),
+            answer_time=answer_time_of_run(session, arm_answers, exams, actor=workspace.actor),
         )
 
     def settled(look: PackLook, arm_answers: Arms, qualifications: Qualifications) -> bool:
@@ -299,11 +299,23 @@ def _finished(
 
 
 def answer_time_of_run(
-    session: Session, arm_answers: Mapping[str, ArmAnswers], *, actor: str
+    session: Session,
+    arm_answers: Mapping[str, ArmAnswers],
+    exams: Mapping[str, SuiteOutcome],
+    *,
+    actor: str,
 ) -> AnswerTime | None:
-    """Return when the candidate answered: from its answers, or as stated by the caller."""
+    """Return when the candidate answered: by its answers and records, or as stated by the caller.
+
+    What is known bounds what is stated: nobody makes dated records younger.
+    """
     candidate = arm_answers.get(CANDIDATE)
-    recorded = None if candidate is None else candidate.answered_at
+    known = [exam.answered_at for exam in exams.values() if exam.answered_at is not None]
+    is_recorded = len(known) == len(exams) > 0
+    if candidate is not None:
+        is_recorded = candidate.answered_at is not None
+        known.extend([] if candidate.answered_at is None else [candidate.answered_at])
+    recorded = min(known) if is_recorded else None
     stated = session.choices.answered_at
     if stated is None:
         return session.answer_time if recorded is None else AnswerTime(recorded)
@@ -312,7 +324,7 @@ def answer_time_of_run(
             f"--answered-at is for answers that do not say when they were given; these are from "
             f"{recorded:%Y-%m-%d %H:%M:%SZ}"
         )
-    return AnswerTime(stated.astimezone(UTC), stated_by=actor)
+    return AnswerTime(min([stated.astimezone(UTC), *known]), stated_by=actor)
 
 
 def sit_exams(

@@ -95,8 +95,16 @@ class PromotionCase(msgspec.Struct, frozen=True):
 
 
 def lane_problem(state: LifecycleState, full: Cited | None) -> str | None:
-    """Return why a result does not make the lane of an asset a candidate for discussion."""
+    """Return why a result does not make the lane of an asset a candidate for discussion.
+
+    No other asset can rest on the pack of a lane, or a lane would get authority by another name.
+    """
     lane = lane_of(state.asset.name)
+    if full is not None and full.is_of_lane and state.asset.kind != LANE:
+        return (
+            f"result {short(full.id)} is of a pack for an advisory lane, which promotes no "
+            f"{state.asset.kind}; register the lane as an asset: gatemark asset add --kind lane"
+        )
     if state.asset.kind != LANE or full is None or lane in full.candidate_lanes:
         return None
     return (

@@ -181,6 +181,7 @@ class Cited(msgspec.Struct, frozen=True):
     ``answered_at`` is when the oldest answer was given, or None if the result does not say.
     ``excused`` are waived or soft-passed rules outside suites. ``candidate_lanes`` are the advisory
     lanes that it makes candidates for discussion; only lanes need them.
+    ``is_of_lane`` means that its pack is for an advisory lane.
     """
 
     id: str
@@ -193,6 +194,7 @@ class Cited(msgspec.Struct, frozen=True):
     excused: tuple[str, ...] = ()
     answered_at: datetime | None = None
     candidate_lanes: tuple[str, ...] = ()
+    is_of_lane: bool = False
 
     def made_at(self, rules: int) -> datetime | None:
         """Return when the evidence was created, by a version of the rules; None if unknown."""
