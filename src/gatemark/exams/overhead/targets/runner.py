@@ -460,7 +460,8 @@ class _Runner:
         if found != self.state_hash:
             raise IncomparableError(
                 f"overhead target: {self._state.verb} around {around} did not bring the state "
-                f"back: hash was {self.state_hash}, is {found}"
+                f"back: hash was {self.state_hash}, is {found}; a guard that is removed must undo "
+                "all it changed, on the model and on itself"
             )
         return found
 
