@@ -35,6 +35,8 @@ T = TypeVar("T")
 WRITERS: Final = 4
 BATCH_CASES: Final = 32
 FEWEST_BATCHES: Final = 8
+# Another process takes longer to start than this many cases.
+FEW_CASES: Final = 20
 
 
 def in_batches(tasks: Sequence[T]) -> list[tuple[T, ...]]:

@@ -11,7 +11,6 @@ from msgspec import UNSET
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
 from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
@@ -25,6 +24,7 @@ from gatemark.exams.runlog.records.names import (
 from gatemark.exams.runlog.records.run import Compat, StoplistsProvenance
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.case import (
+    FEW_CASES,
     CaseDone,
     ReplayJob,
     ReplayOutcome,
@@ -45,6 +45,7 @@ from gatemark.exams.runlog.traces.files import (
     plain_json,
     read_manifest,
 )
+from gatemark.workspace import Workspace
 
 SUMMARIES = "run_summaries"
 
@@ -114,7 +115,9 @@ class RunDone(msgspec.Struct, frozen=True):
 
 
 def run_cases(
-    engine: Engine, request: RunRequest, on_progress: Callable[[int, int], None] | None = None
+    workspace: Workspace,
+    request: RunRequest,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> RunDone:
     """Replay every case of the manifest, or those whose name contains ``case``."""
     variants = load_variants(request.configs, request.variants)
@@ -141,8 +144,11 @@ def run_cases(
         keep_inputs=request.keep_inputs,
         recording=request.record is not None,
     )
-    for choice in {request.buffer_model, request.summarizer_model}:
+    models = {request.buffer_model, request.summarizer_model}
+    for choice in models:
         open_model(choice).close()
+    is_live = any(choice.kind == "target" for choice in models)
+    engine = workspace.engine_for(len(tasks) * len(variants), 0 if is_live else FEW_CASES)
     done: list[CaseDone] = []
     for data in engine.run(partial(run_some, job), in_batches(tasks)):
         done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))
