@@ -283,8 +283,7 @@ class LedgerCheck:
             try:
                 result = read_result(result_id, document)
             except NewerFormatError as error:
-                # An event that seals a result in a newer format names it, and the scan reported
-                # that.
+                # The scan already reported events that name a newer result format.
                 if seq is None or sealed[result_id].said.result_format == RESULT_FORMAT:
                     message = f"{error}, but its event does not say so"
                     self.troubles.add(seq, "result", _at(seq, message))
