@@ -1,7 +1,7 @@
-"""``gatemark.point/1``: one watched metric of one asset over one closed window.
+"""The ``gatemark.point/1`` record: one watched metric of one asset over one closed window.
 
-A point is a value, or counts that add up over shorter windows and over several senders: sums,
-k of n, a histogram, calibration bins, or categories.
+A point is a value, or counts that add up over shorter windows and several senders: sums, k of n, a
+histogram, calibration bins, or categories.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COUNTED: Final = ("value", "sum", "k")
 
 
 def point_is_whole(point: Point) -> list[Problem]:
-    """Check what no single field can show; good points pass quickly."""
+    """Return the problems that involve several fields; valid points return early."""
     form = _only_form(point)
     if form is None:
         return _form_problems(point)
@@ -56,7 +56,7 @@ def point_is_whole(point: Point) -> list[Problem]:
 
 
 def _only_form(point: Point) -> str | None:
-    """The one form a point has; None when it has several or none."""
+    """Return the form of a point, or None if it has several or none."""
     found = None
     for name, held in (
         ("value", point.value),

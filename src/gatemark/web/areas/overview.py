@@ -11,10 +11,12 @@ from gatemark.accounts.journey import Identity
 from gatemark.core.errors import ConflictError, InvalidValueError, UnknownNameError
 from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event
-from gatemark.ledger.event_kinds import RESULT_SEALED, ResultSealed
+from gatemark.ledger.event_kinds import RESULT_SEALED, RULES_VERSION, ResultSealed
 from gatemark.lifecycle.assets import asset_names
+from gatemark.lifecycle.citations import summed_up
 from gatemark.lifecycle.commands import Approve
 from gatemark.lifecycle.decisions.approvals import conflict_of_interest
+from gatemark.lifecycle.decisions.citation import full_pack_of
 from gatemark.lifecycle.events.approvals import APPROVING
 from gatemark.lifecycle.events.versions import VersionAdded
 from gatemark.lifecycle.journey import CommandResult, act
@@ -268,14 +270,20 @@ def _open_step(
 
 
 def step_packet(workspace: Workspace, step: OpenStep) -> LanePacket | None:
-    """The packet of an advisory lane, from the newest result that its step rests on."""
-    cited = [one.id for one in step.offered if one.is_cited]
-    if step.kind != LANE or not cited:
+    """The packet of an advisory lane, from the result of the full pack that decides its step."""
+    if step.kind != LANE:
+        return None
+    asset = read_state(workspace, step.asset).asset
+    ids = asset.track(step.environment, step.version).result_ids
+    results = workspace.results
+    cited = {name: summed_up(results.get(name), None, workspace.blobs) for name in ids}
+    full = full_pack_of(ids, cited, asset.exam, RULES_VERSION)
+    if full is None:
         return None
     # Exams bring statistics along, which only the page of a lane needs.
     from gatemark.exams.advisory.packet import lane_packet  # noqa: PLC0415
 
-    return lane_packet(workspace, lane_of(step.asset), cited[0])
+    return lane_packet(workspace, lane_of(step.asset), full.id)
 
 
 def sealed_results(workspace: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
