@@ -172,7 +172,7 @@ class Profiler:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], SharedPart] = {}
-        self._conducts: dict[tuple[object, ...], int] = {}
+        self._numbered: dict[tuple[object, ...], int] = {}
         self._same: dict[object, object] = {}
         self._numbers = itertools.count(1)
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
@@ -187,7 +187,7 @@ class Profiler:
 
     def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         parts: list[SharedPart] = []
-        known = self._known
+        known, number_of = self._known, self._number_of
         # Conduct is nearly always the same: comparing it is cheaper than hashing it.
         last_conduct: tuple[object, ...] | None = None
         number = 0
@@ -212,8 +212,8 @@ class Profiler:
                 readable_reason(fallback),
             )
             if conduct != last_conduct:
-                last_conduct, number = conduct, self._conduct_number(conduct)
-            cell = (number, case, shared_part(record))
+                last_conduct, number = conduct, number_of(conduct)
+            cell = (number, case, shared_part(record, number_of))
             part = known.get(cell) or self._learn(cell, record, case)
             parts.append(part)
             score = confidence.score
@@ -258,11 +258,14 @@ class Profiler:
             **same,
         )
 
-    def _conduct_number(self, conduct: tuple[object, ...]) -> int:
-        if len(self._conducts) >= _REMEMBERED:
-            self._conducts.clear()
-        known = self._conducts.get(conduct)
-        return known or self._conducts.setdefault(conduct, next(self._numbers))
+    def _number_of(self, part: tuple[object, ...]) -> int:
+        """Return the number of a part, which it keeps until too many are remembered."""
+        known = self._numbered.get(part)
+        if known is None:
+            if len(self._numbered) >= _REMEMBERED:
+                self._numbered.clear()
+            known = self._numbered[part] = next(self._numbers)
+        return known
 
 
 _profiler: Final = Profiler()
