@@ -1,4 +1,4 @@
-"""Register versions with their content and schema, and the full pack of an asset."""
+"""Register versions with their content and schema, and set the full pack of an asset."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PIN_NAMES: Final = tuple(name for name in Pins.__struct_fields__ if name != "to
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version to register. Its content is one of: a digest, a result, or files."""
+    """A version to register. Its content is a digest, a result or files."""
 
     ref: VersionRef
     kind: AssetKind | None = None
@@ -66,7 +66,7 @@ def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> Command
 
 
 def _usual_parent(state: LifecycleState, version: str) -> str | None:
-    """Return the enabled version, or the newest one."""
+    """Return the enabled version, or the newest one if none is enabled."""
     others = [name for name in state.asset.versions if name != version]
     known = state.asset.versions.get(version)
     if known is not None:
@@ -97,7 +97,7 @@ def _content_digest(workspace: Workspace, new: NewVersion) -> str:
 
 
 def read_pins(texts: Sequence[str]) -> Pins:
-    """Read pins from ``name=value`` texts; ``tool.NAME=value`` for tools."""
+    """Parse pins from ``name=value`` texts; ``tool.NAME=value`` pins a tool."""
     plain: dict[str, str] = {}
     tools: dict[str, str] = {}
     for text in texts:
@@ -160,7 +160,7 @@ def set_exam(
     note: str = "",
     file: str | None = None,
 ) -> CommandResult:
-    """Make a pack the full pack of an asset; ``file`` is the path that schedules will run."""
+    """Set the full pack of an asset; ``file`` is the path that schedules will run."""
     exam = exam_of_pack(path)
     return act(workspace, SetExam(actor=actor, asset=asset, exam=exam, file=file, note=note))
 

@@ -1,4 +1,4 @@
-"""Read paired measurements of a shadow and the live version into the ledger."""
+"""Import paired measurements of a shadow and the live version."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def push_pairs(
 
 
 def read_pairs(path: str) -> list[ShadowPairs]:
-    """The spans of a file in JSON Lines."""
+    """Read the spans of a JSON Lines file."""
     found, problems = [], []
     for number, line in enumerate(read_small_file(path, MAX_BYTES).splitlines(), start=1):
         if line.strip():
@@ -82,7 +82,7 @@ def read_pairs(path: str) -> list[ShadowPairs]:
 
 
 def pairs_of(record: Mapping[str, object]) -> ShadowPairs:
-    """One span as the ledger keeps it."""
+    """Return one span as the ledger stores it."""
     line = msgspec.convert(record, ShadowLine)
     value = {
         "start": line.start,

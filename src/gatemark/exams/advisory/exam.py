@@ -7,7 +7,7 @@ records are refused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import GenericAlias
@@ -335,6 +335,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
             attachments={},
             facts=facts_document(found),
             score=_score(found),
+            answered_at=_oldest(found.began.values()),
         )
 
     def _terms(self, digests: frozenset[str]) -> Terms:
@@ -385,6 +386,14 @@ def _score(found: Findings) -> Measurement:
     return measured(
         "score", agreed / (n + found.lost), n=n, direction="higher_is_better", excluded=excluded
     )
+
+
+def _oldest(seconds: Iterable[str]) -> datetime | None:
+    """The first of some seconds in UTC; a leap second is the last one that the calendar knows."""
+    first = min(seconds, default=None)
+    if first is None:
+        return None
+    return datetime.fromisoformat(f"{first[:17]}{min(first[17:19], '59')}+00:00")
 
 
 def examine_decisions(run: ExamRun) -> ExamOutcome:

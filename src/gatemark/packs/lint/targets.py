@@ -1,4 +1,4 @@
-"""Whether what a target names is there: files, programs, modules and functions. Nothing runs."""
+"""Check that files, programs, modules and functions of a target exist. Nothing is run."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ Piece = tuple[str, str, int, int]
 
 
 class TextSpan(Struct, frozen=True, gc=False):
-    """Deltas of one case that follow one another: ``seq`` counts up from ``first_seq``.
+    """Consecutive deltas of one case: ``seq`` counts up from ``first_seq``.
 
-    ``t_emitted_ms`` of each is its ``t_rel_ms`` and ``t0_ms``.
+    ``t_emitted_ms`` of each is its ``t_rel_ms`` plus ``t0_ms``.
     """
 
     case_id: str
