@@ -8,19 +8,22 @@ division.
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import comb
+from types import ModuleType
 from typing import Final, Literal
 
 import msgspec
-import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
 
 ZERO_WIDTH = "zero_width_interval"
+Z_95: Final = 1.959963984540054
+"""The quantile of nearly every interval here, as SciPy gives it."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -71,7 +74,12 @@ def zero_width_caveat(interval: Interval | None) -> tuple[str, ...]:
 def two_sided_z(level: float) -> float:
     """Return the normal quantile that leaves ``(1 - level) / 2`` in each tail."""
     _check_level(level)
-    return float(scipy.special.ndtri((1 + level) / 2))
+    return Z_95 if level == 0.95 else float(_special().ndtri((1 + level) / 2))
+
+
+def _special() -> ModuleType:
+    """Return SciPy's functions. Loading them takes longer than most files take to read."""
+    return importlib.import_module("scipy.special")
 
 
 def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -93,8 +101,8 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     _check_counts(k, n)
     _check_level(level)
     tail = (1 - level) / 2
-    low = 0.0 if k == 0 else float(scipy.special.betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(scipy.special.betaincinv(k + 1, n - k, 1 - tail))
+    low = 0.0 if k == 0 else float(_special().betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(_special().betaincinv(k + 1, n - k, 1 - tail))
     return low, high
 
 

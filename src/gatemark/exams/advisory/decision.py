@@ -283,12 +283,18 @@ LOCAL_WRITES: Final[frozenset[str]] = frozenset(
 """The side effects a dry run may have; ``:`` and an opaque reference may follow."""
 CODES_MAX: Final = 32
 """The most reasons, and the most references, that a record may have."""
+_REPORT_ENDINGS: Final = "jsonl?|md|txt|html?|csv|tsv|log|card"
 _WRITTEN: Final = re.compile(
     r"(?:run:)?(?:[0-7][0-9A-HJKMNP-TV-Z]{25}"
     r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|sha256:[0-9a-fA-F]{64})\Z"
-    r"|(?!.*\.\.)[\w.-]+(?:/[\w.-]+)*\.(?:jsonl?|md|txt|html?|csv|tsv|log|card)\Z"
+    rf"|(?!.*\.\.)[\w.-]+(?:/[\w.-]+)*\.(?:{_REPORT_ENDINGS})\Z"
 )
 """What may follow a local write: an id, a digest, or the relative path of a report."""
+PLAIN_WRITE: Final = (
+    rf"(?:{'|'.join(sorted(LOCAL_WRITES))})"
+    rf"(?::[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.(?:{_REPORT_ENDINGS}))?"
+)
+"""Most local writes; a path must not have two dots or slashes in a row, nor a slash first."""
 KERNEL_COUNTER: Final = re.compile(r"/sys/class/accel/accel[0-9]{1,3}/device/npu_busy_time_us\Z")
 ProofGrade = Literal["kernel", "counter", "implausible", "service", "none"]
 BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)

@@ -8,7 +8,7 @@ the small table of kinds, so that a policy is cheap to change. A new metric is o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -93,9 +93,20 @@ class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True)
         )
 
 
-def kind_of(record: AdvisoryDecision, *, noted: bool, private_text: bool, version: int = 2) -> Kind:
-    """The kind of a record; ``private_text`` is what a scan of its texts found."""
-    violated = {kind for kind, _ in breaches_of(record, version)}
+def kind_of(
+    record: AdvisoryDecision,
+    *,
+    noted: bool,
+    private_text: bool,
+    version: int = 2,
+    violated: Set[str] | None = None,
+) -> Kind:
+    """The kind of a record; ``private_text`` is what a scan of its texts found.
+
+    ``violated`` is what the record violates, where that is known already.
+    """
+    if violated is None:
+        violated = {kind for kind, _ in breaches_of(record, version)}
     reference, proof, outcome = record.human_or_atlas_decision, record.npu_proof, record.outcome
     return Kind(
         lane=lane_name(record.input_class, record.service.name),
