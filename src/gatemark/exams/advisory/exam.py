@@ -93,7 +93,7 @@ FACTS_VERSION: Final = 8
 
 
 FUTURE_HOURS_MAX: Final = 24
-"""How far a record's time may lie ahead of the clock that it is scored by."""
+"""Maximum hours that a record's time may be ahead of the clock."""
 DECISIONS: Final = "decisions"
 HISTORY: Final = "history"
 
