@@ -43,7 +43,7 @@ def postgres_place(address: str) -> StorePlace:
         _engine(url),
         shown_address(address),
         take_turn=lambda connection: connection.execute(_TURN),
-        forget="VACUUM payloads, blob_pieces",
+        forget="VACUUM payloads, blob_pieces, results, review_pairs, label_items",
         # Each look sees what is committed by then, in a transaction or not; without one it costs
         # a single question instead of three, and there is nothing to take back after it.
         looking=_engine(url, isolation_level="AUTOCOMMIT", pool_reset_on_return=None),
