@@ -112,8 +112,7 @@ def propose(gatemark: Run, lane: str) -> str:
         return ran
 
     pack, asset = write_pack(lane), lane.replace("/", ".")
-    answered = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    ran = acting("eve", "run", pack, "--answered-at", answered, "--json")
+    ran = acting("eve", "run", pack, "--json")
     result: str = ran.json["id"]
     acting("ann", "asset", "add", f"{asset}@1", "--kind", "lane", "--from", result)
     acting("eve", "asset", "pack", asset, pack)

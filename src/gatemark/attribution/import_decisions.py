@@ -1,4 +1,4 @@
-"""The journey of ``gatemark import --to decisions``: traces in, ``gatemark.decision/1`` out."""
+"""``gatemark import --to decisions``: convert traces to ``gatemark.decision/1``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MAX_CONTENT_DEPTH: Final = MAX_DEPTH - 4
 
 
 class DecisionsImported(msgspec.Struct, frozen=True, kw_only=True):
-    """What some traces turned into; ``output`` is null when nothing was written."""
+    """The result of converting some traces; ``output`` is null if nothing was written."""
 
     decisions: int
     refused: int

@@ -1,6 +1,7 @@
-"""Drift of what is live: points, windows, detectors, episodes, demotion and alerts.
+"""Drift of live versions: points, windows, detectors, episodes, demotion and alerts.
 
-``push`` takes points in, ``probe`` judges windows (``judging``, with one file per detector in
-``detectors``), ``act`` demotes or pauses by the policy, ``alerts`` sends through ``sinks``.
-``events`` declares what drift writes to the ledger, ``views`` is what commands and pages show.
+``push`` stores points and ``probe`` judges their windows (``judging``, with one detector per file
+in ``detectors``). ``act`` demotes or pauses versions by the policy, and ``alerts`` sends through
+``sinks``. ``events`` declares the ledger events of drift; ``views`` holds what commands and pages
+show.
 """

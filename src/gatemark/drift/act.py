@@ -1,4 +1,4 @@
-"""Act on episodes: ledger events, moves of versions, and alerts, each once."""
+"""Act on episodes: write ledger events and move versions, each once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gatemark.ledger.port import event_moment
 from gatemark.lifecycle.commands import Command, Demote, PauseVersion, RollBack
 from gatemark.lifecycle.decisions.demotion import LastLiveError
 from gatemark.lifecycle.events.moves import VersionMoved
-from gatemark.lifecycle.journey import CommandResult, act, preview
+from gatemark.lifecycle.journey import act, preview
 from gatemark.lifecycle.model.nouns import PRODUCTION
 from gatemark.workspace import Workspace
 
@@ -47,7 +47,7 @@ class ActionRecord(msgspec.Struct, frozen=True):
 
 
 class Acts(msgspec.Struct, frozen=True):
-    """All actions, and the episodes that owners get alerts about."""
+    """The actions of one tick, and the ids of the episodes that owners get alerts about."""
 
     done: tuple[ActionRecord, ...]
     to_tell: frozenset[str]
@@ -61,12 +61,12 @@ def act_on(
     *,
     now: datetime,
 ) -> Acts:
-    """Do what the policy says for each episode and the stage of its version, once.
+    """Carry out the policy for each episode, by the stage of its version. No action is repeated.
 
-    (1) Record that episodes are over. (2) Record the level of each open one, the worst first.
-    (3) Move the version that drifted, unless its asset was moved in this tick.
+    (1) Record the episodes that ended. (2) Record the level of each open episode, the worst first.
+    (3) Move the version that drifted, unless its asset was already moved in this tick.
     """
-    # A probe that died may have closed episodes without saying so.
+    # A probe that crashed may have closed episodes without recording it in the ledger.
     ended = {episode.id: episode for episode in (*memories_of(workspace).untold(), *ticked.closed)}
     episodes = (*ended.values(), *ticked.open)
     known = memories_of(workspace).acts([episode.id for episode in episodes]) if episodes else []
@@ -98,7 +98,7 @@ def act_on(
             action: ActionRecord | None = None
             why = "" if policy.keeps_live(stand.stage) else None
             if why is None and stand.stage == "enabled" and not may_stop:
-                # A version that breached does not come back because the next one did, too.
+                # A version that breached must not come back because its successor breached, too.
                 command = _command(episode, wanted, stand, cited, may_stop=False)
                 why = _bad_fallback(workspace, history, command)
             if why is None:
@@ -119,7 +119,10 @@ def tell_levels(
     *,
     now: datetime,
 ) -> None:
-    """Write changed levels of registered assets into the ledger; alarms are written as episodes."""
+    """Append the changed levels of registered assets to the ledger.
+
+    Alarms are left out: ``act_on`` records them as episodes.
+    """
     news = [
         signal
         for signal in signals
@@ -140,7 +143,7 @@ def tell_levels(
 
 
 def episode_payload(episode: Episode) -> dict[str, object]:
-    """What the ledger keeps of an episode: the signal, the baseline windows and their digest."""
+    """Return the episode's part of a ledger event: signal, baseline windows and their digest."""
     return {
         "signal": msgspec.to_builtins(episode.signal),
         "opened": episode.opened.id,
@@ -188,7 +191,10 @@ def _kept_live(
     *,
     why: str,
 ) -> ActionRecord | None:
-    """Record once that a version goes on serving although it drifts, for a person to decide."""
+    """Record once that a drifting version stays live and that a person has to decide.
+
+    Return None if this is recorded already.
+    """
     if (episode.id, KEPT, episode.level) in did:
         return None
     outcome = f"kept live: {why}; decide with 'gatemark demote {episode.asset}'"
@@ -196,9 +202,10 @@ def _kept_live(
 
 
 def _bad_fallback(workspace: Workspace, history: ServingHistory, command: Command) -> str | None:
-    """Return why the version that would take over must not; None when it may, or when none would.
+    """Return why the version that would take over must not serve, or None if it may.
 
-    A refusal is left to the action itself.
+    None also when no version would take over, or when the command would be refused: ``_move``
+    reports the refusal.
     """
     try:
         facts = preview(workspace, command)
@@ -220,25 +227,27 @@ def _move(
     now: datetime,
     may_stop: bool,
 ) -> ActionRecord | None:
-    """Take authority away, citing the signals. A refusal is an outcome too.
+    """Demote, pause or roll back the version, citing the signals, and return the outcome.
 
-    None when the version is the last one that can serve, and the policy does not say ``stop``.
+    A refusal is an outcome, too. Return None if the version is the last one that can serve and the
+    policy does not say ``stop``.
     """
     try:
         acted = act(workspace, _command(episode, wanted, stand, signals, may_stop=may_stop))
     except LastLiveError:
         return None
     except RefusedError as error:
-        # It may be possible at the next tick, so that it does not count as done.
+        # Not recorded as done: the next tick tries again.
         return _done(episode, wanted, f"refused: {error}", ())
     except GatemarkError as error:
         return _done(episode, wanted, f"failed: {error}", ())
     if not acted.is_change:
-        # It cites the signals: an act that cites nothing could be anybody's.
+        # Cite the signals: verification rejects an act without events.
         return _kept(
             workspace, episode, wanted, f"no change: already {wanted}", now, events=signals
         )
-    return _kept(workspace, episode, wanted, _words(wanted, stand), now, events=_numbers(acted))
+    numbers = tuple(event.seq for event in acted.events)
+    return _kept(workspace, episode, wanted, _words(wanted, stand), now, events=numbers)
 
 
 def _command(
@@ -280,10 +289,6 @@ def _words(wanted: Act, stand: LiveVersion) -> str:
         "roll_back": "rolled back",
     }
     return f"{stand.version} was {verbs.get(wanted, wanted)}"
-
-
-def _numbers(acted: CommandResult) -> tuple[int, ...]:
-    return tuple(event.seq for event in acted.events)
 
 
 def _done(episode: Episode, name: str, outcome: str, events: tuple[int, ...]) -> ActionRecord:

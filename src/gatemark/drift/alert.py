@@ -1,4 +1,4 @@
-"""Alerts: what they say, where they go, and who gets which."""
+"""Alerts, the sinks they go to, and the rules that select sinks for an alert."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za
 
 
 class Alert(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to tell the owners. The same problem at the same level has the same id."""
+    """A message to the owners. The same problem at the same level has the same id."""
 
     id: str
     schema: Literal["gatemark.alert/1"] = "gatemark.alert/1"
@@ -34,12 +34,12 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def body(self) -> bytes:
-        """The alert as canonical JSON."""
+        """Return the alert as canonical JSON."""
         return canonical_bytes(self)
 
     @property
     def text(self) -> str:
-        """The alert for people."""
+        """Return the alert as plain text."""
         lines = [self.reason, "", f"level: {self.level}", f"at: {self.at.isoformat()}"]
         for name, value in (("asset", self.asset), ("metric", self.metric)):
             if value is not None:
@@ -51,12 +51,12 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alert_id(*names: str) -> str:
-    """Return the id of the alert about something; the same names give the same id."""
+    """Return an alert id that depends only on the given names."""
     return digest(list(names))
 
 
 class Sink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
-    """A destination of alerts. ``levels`` and ``assets`` (patterns) select them; default: all."""
+    """A destination of alerts. ``levels`` and ``assets`` (patterns) filter them; default: all."""
 
     name: Name
     levels: tuple[Level, ...] = ()
@@ -64,7 +64,7 @@ class Sink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     time_limit_s: Seconds = 10.0
 
     def takes(self, alert: Alert) -> bool:
-        """Whether an alert is for this sink."""
+        """Return whether the filters of this sink accept an alert."""
         if self.levels and alert.level not in self.levels:
             return False
         if not self.assets:
@@ -73,7 +73,7 @@ class Sink(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class WebhookSink(Sink, frozen=True, kw_only=True, tag="webhook"):
-    """A POST with a signature. ``secret_env`` names the variable that holds the secret."""
+    """A signed POST request. ``secret_env`` names the variable that holds the secret."""
 
     url: Annotated[str, msgspec.Meta(pattern=r"^https?://", max_length=2048)]
     secret_env: str | None = None
@@ -82,13 +82,13 @@ class WebhookSink(Sink, frozen=True, kw_only=True, tag="webhook"):
 
 
 class FileSink(Sink, frozen=True, kw_only=True, tag="file"):
-    """A line of JSON at the end of a file."""
+    """A file to which each alert is appended as one line of JSON."""
 
     path: str
 
 
 class CommandSink(Sink, frozen=True, kw_only=True, tag="command"):
-    """A program that gets the alert as JSON on standard input."""
+    """A program that reads the alert as JSON from standard input."""
 
     command: tuple[str, ...]
 

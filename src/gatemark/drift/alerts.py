@@ -1,4 +1,4 @@
-"""Alerts to owners: stored first, then delivered to the sinks that take them."""
+"""Alerts to owners: stored first, then delivered to the sinks that accept them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEFAULT_LENGTH: Final = "1d"
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """The delivery of one alert to one sink; ``error`` is null if it arrived."""
+    """The delivery of one alert to one sink; ``error`` is None if it succeeded."""
 
     alert: str
     sink: str
@@ -43,7 +43,7 @@ class Delivered(msgspec.Struct, frozen=True):
 
 
 def read_alert_plan(path: str) -> AlertPlan:
-    """The sinks of a file."""
+    """Read the sinks from a YAML file."""
     value = read_settings(path)
     if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
         raise BadInputError(f"{path}: must start with {HEAD}: 1")
@@ -66,9 +66,9 @@ def queue_alerts(
     signals: Sequence[DriftSignal],
     now: datetime,
 ) -> None:
-    """Keep an alert for every episode at its level and for every series that went silent.
+    """Store an alert for each level of an episode and for each series without new points.
 
-    The policy of an episode is that of the stage before anything was done about it.
+    The policy applies to the stage that the version had before this tick acted on it.
     """
     if not plan.sinks:
         return
@@ -89,7 +89,7 @@ def queue_alerts(
             continue
         stand = standing(workspace, signal.asset, signal.version)
         if stand.is_registered and stand.stage is None:
-            # Nothing is served, so silence needs no alert.
+            # Nothing serves, so no points are expected.
             continue
         if signal.window is None:
             gap = _windows_without(stand, watch, now)
@@ -98,7 +98,7 @@ def queue_alerts(
 
 
 def _windows_without(stand: LiveVersion, watch: Watch | None, now: datetime) -> int:
-    """Return how many windows passed since the version began to serve, without any point."""
+    """Return how many windows have passed without a point since the version began to serve."""
     if stand.since is None:
         return 0
     length = seconds_of((watch.window if watch else None) or DEFAULT_LENGTH)
@@ -106,9 +106,9 @@ def _windows_without(stand: LiveVersion, watch: Watch | None, now: datetime) -> 
 
 
 def send_pending(workspace: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]:
-    """Deliver the waiting alerts; what does not arrive waits for the next time.
+    """Deliver the stored alerts; failed deliveries are tried again at the next tick.
 
-    A sink that failed once is not tried again in the same tick, so that it costs its time once.
+    A sink that fails is skipped for the rest of the tick, so that it costs its time limit once.
     """
     sinks = {sink.name: sink for sink in plan.sinks}
     delivered = []
@@ -132,7 +132,7 @@ def send_pending(workspace: Workspace, plan: AlertPlan) -> tuple[Delivered, ...]
 
 
 def queue_one(workspace: Workspace, plan: AlertPlan, alert: Alert) -> None:
-    """Keep an alert for the sinks that want it."""
+    """Store an alert for each sink that accepts it."""
     wanted = [sink.name for sink in plan.sinks if sink.takes(alert)]
     if wanted:
         alerts_of(workspace).queue(alert, wanted)
@@ -188,7 +188,7 @@ def queue_failed_run(
 def _episode_alert(
     episode: Episode, done: Iterable[ActionRecord | EpisodeAction], now: datetime
 ) -> Alert:
-    # Acts of a probe that died before its alerts are in the table only, the rest in both places.
+    # If a probe crashed before its alerts, its acts are only in the table; others are in both.
     outcomes = dict.fromkeys(
         one.outcome
         for one in done
@@ -209,7 +209,7 @@ def _episode_alert(
 
 
 def _stale_alert(signal: DriftSignal, gap: int, now: datetime) -> Alert:
-    # The last window that did arrive names the silence, however long it lasts.
+    # The id uses the last window with points, so a long silence raises one alert.
     last = "never"
     if signal.window is not None and "missing_windows" in signal.extras:
         length = signal.window.end - signal.window.start

@@ -1,4 +1,4 @@
-"""The lifecycle of watched assets: kind, live version and stage, and fresh starts."""
+"""Lifecycle facts that drift needs: kind, live version, stage, and when baselines restart."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gatemark.workspace import Workspace
 logger = logging.getLogger(__name__)
 
 CLOSED_BY: Final = "closed by "
-"""How the reason of an episode begins that a person closed."""
+"""Prefix of ``closed_because`` of episodes that a person closed."""
 _STARTS: Final = frozenset({"promote", "rollback", "break_glass"})
 _SERVED: Final = frozenset({"shadow", "enabled", *CANARY})
 _GONE: Final = frozenset({"rolled_back", "superseded", "retired"})
@@ -44,14 +44,14 @@ _WATCHED: Final[dict[str, WatchedStage]] = {
 
 
 class _Registered(msgspec.Struct):
-    """What is read of an ``asset_registered`` event."""
+    """The fields of an ``asset_registered`` event that drift reads."""
 
     kind: AssetKind | None = None
     version: str | None = None
 
 
 class LiveVersion(msgspec.Struct, frozen=True):
-    """Where an asset stands: the stage that drift acts on, the version in it, and since when."""
+    """The version of an asset that drift acts on, its stage, and when it entered it."""
 
     stage: WatchedStage | None
     version: str | None
@@ -60,7 +60,7 @@ class LiveVersion(msgspec.Struct, frozen=True):
 
 
 def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str, AssetKind | None]:
-    """The kind of every registered asset, or of one."""
+    """Return the kind of every registered asset, or of one."""
     kinds: dict[str, AssetKind | None] = {}
     for event, payload in workspace.events.events(kind=ASSET_REGISTERED, subject=asset):
         if event.subject and payload is not None:
@@ -71,7 +71,7 @@ def registered_kinds(workspace: Workspace, asset: str | None = None) -> dict[str
 def of_unknown_versions(
     workspace: Workspace, registered: Container[str], series: Iterable[Series]
 ) -> tuple[Series, ...]:
-    """Return the series of registered assets whose points name a version that nobody added."""
+    """Return the series of registered assets whose points name an unregistered version."""
     named = [
         (one, version)
         for one in series
@@ -88,7 +88,7 @@ def of_unknown_versions(
 
 
 def standing(workspace: Workspace, asset: str, version: str | None = None) -> LiveVersion:
-    """Return the stage of a version, or of the one that serves when none is named."""
+    """Return the stage of a version, or of the serving version if none is named."""
     known = read_state(workspace, asset).asset
     place = known.place(PRODUCTION)
     name = version or serving(place)
@@ -100,17 +100,17 @@ def standing(workspace: Workspace, asset: str, version: str | None = None) -> Li
 
 
 def serving(place: EnvironmentState) -> str | None:
-    """Return the enabled version; where there is none, the canary, or the latest shadow."""
+    """Return the enabled version, else the canary, else the latest shadow version."""
     shadows = [track for track in place.tracks.values() if track.stage == "shadow"]
     last = max(shadows, key=lambda track: track.seq, default=None)
     return place.enabled or place.canary or (None if last is None else last.version)
 
 
 class ServingHistory:
-    """Which version of each registered asset served when, in production.
+    """The version of each registered asset that served in production, over time.
 
-    Points that name no version are about the version that served their window. What served before
-    the first version is not known; it counts as that version.
+    Points that do not name a version belong to the version that served their window. The time
+    before the first version counts as that version, since nothing is known about it.
     """
 
     def __init__(self, workspace: Workspace, asset: str | None = None) -> None:
@@ -134,16 +134,16 @@ class ServingHistory:
                 served.append((event.at.timestamp(), version))
 
     def bound(self, series: Series) -> Series:
-        """Return a series with the version that its windows are judged as."""
+        """Return the series with the version that its windows are attributed to."""
         named = split_metric(series.metric)[1]
         versions = [version for _, version in self._served.get(series.asset, ()) if version]
         latest = versions[-1] if versions else None
         return msgspec.structs.replace(series, version=named or latest)
 
     def sealed_score(self, series: Series) -> tuple[float, int] | None:
-        """Return the score of a series' metric in the results that its version cites.
+        """Return score and item count of the series' metric in the results that its version cites.
 
-        The second number is how many items the score rests on. None when no result has the metric.
+        Return None if no result has the metric.
         """
         key = (series.asset, series.version or "")
         if key not in self._cited:
@@ -157,17 +157,17 @@ class ServingHistory:
             try:
                 yield self._workspace.results.get(name)
             except (UsageError, IntegrityError) as error:
-                # One damaged result must not stop the probe of all assets.
+                # One damaged result must not stop the probe of the other assets.
                 logger.warning("no comparison with a sealed score: %s", error)
 
     def version_at(self, asset: str, window: Window) -> str | None:
-        """Return the version that served at the end of a window; None when none is known."""
+        """Return the version that served at the end of a window, or None if unknown."""
         served = self._served.get(asset, [])
         before = [version for at, version in served if at < window.end.timestamp()]
         return before[-1] if before else (served[0][1] if served else None)
 
     def leave_out(self, cohort: Cohort) -> None:
-        """Leave out the windows that the version of a series did not serve from end to end."""
+        """Exclude the windows that the version of a series did not serve from start to end."""
         for row, series in enumerate(cohort.series):
             served = self._served.get(series.asset, ())
             if len(served) < 2 or split_metric(series.metric)[1] is not None:
@@ -183,7 +183,7 @@ class ServingHistory:
 
 
 class Served:
-    """Which candidate of each asset served when, by digest; read once."""
+    """The candidates of each asset that served over time, by digest; the ledger is read once."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._moves: dict[str, list[tuple[datetime, VersionMoved]]] = {}
@@ -196,9 +196,9 @@ class Served:
                 self._moves.setdefault(line.fact.asset, []).append((event.at, line.fact))
 
     def is_about(self, asset: str, candidate: str | None, moment: datetime) -> bool:
-        """Whether a candidate is what served at a moment; of unregistered assets, anything may be.
+        """Return whether a candidate served at a moment; always true for unregistered assets.
 
-        Where nothing was enabled, a canary or shadow is what there was to watch.
+        If no version was enabled then, canary and shadow versions count as serving.
         """
         if asset not in self._registered:
             return True
@@ -214,7 +214,7 @@ class Served:
 
 
 def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | None]:
-    """Version and stage that drift acts on, or of the version that moved last."""
+    """Return version and stage that drift acts on, else those of the version that moved last."""
     found = standing(workspace, asset)
     tracks = read_state(workspace, asset).asset.place(PRODUCTION).tracks
     if found.version is None and tracks:
@@ -226,10 +226,10 @@ def latest_stage(workspace: Workspace, asset: str) -> tuple[str | None, str | No
 def rearming(
     workspace: Workspace, history: ServingHistory, episode: Episode
 ) -> BaselineReset | None:
-    """Return when an episode was over because its version is gone or was examined again.
+    """Return when and why an episode ended because of what happened to its version.
 
-    Another version serves now, or the same one came back on a result from after the episode
-    showed. A canary beside the live version ends nothing of it.
+    It ends when another version serves, when its version is gone, or when its version returned on a
+    result from after the episode began. A canary beside the live version does not end it.
     """
     place = read_state(workspace, episode.asset).asset.place(PRODUCTION)
     named = split_metric(episode.metric)[1]
@@ -241,10 +241,10 @@ def rearming(
     if track is None:
         return None
     if track.stage in _GONE and track.since is not None:
-        # Only of points that name the version: nobody measures it any more.
+        # Reached only by points that name the version; nothing measures it any more.
         return BaselineReset(track.since, f"{version} is {track.stage.replace('_', ' ')}")
     if named and track.stage == "demoted" and place.enabled is not None:
-        # As without a name: what another version is does not depend on this one any more.
+        # As for points without a version: the enabled version has taken over.
         return BaselineReset(*_takeover(place.tracks[place.enabled]), is_takeover=True)
     moment = _start(track, place)
     if moment is None or not _is_fresh(workspace, episode, track):
@@ -253,9 +253,10 @@ def rearming(
 
 
 def breached_before(workspace: Workspace, history: ServingHistory, asset: str, version: str) -> str:
-    """Return why a version is no fallback: it breached, and nothing it cites was answered since.
+    """Return why a version cannot be the fallback, or an empty string if it can.
 
-    Empty when it may take over. What a person closed, citing a new result, counts no more.
+    It cannot if it breached and cites no result with answers from after that. Breaches that a
+    person closed with a new result do not count.
     """
     track = read_state(workspace, asset).asset.place(PRODUCTION).tracks[version]
     for episode in reversed(memories_of(workspace).episodes(asset)):
@@ -276,7 +277,7 @@ def _takeover(track: Track) -> tuple[datetime, str]:
 
 
 def _start(track: Track, place: EnvironmentState) -> datetime | None:
-    """When a version began to serve; a larger share of the traffic is not a new start."""
+    """Return when a version began to serve; a larger traffic share is not a new start."""
     if track.stage not in _SERVED:
         return None
     if track.cause == "ramp":
@@ -287,7 +288,7 @@ def _start(track: Track, place: EnvironmentState) -> datetime | None:
 
 
 def _is_fresh(workspace: Workspace, episode: Episode, track: Track) -> bool:
-    """Whether a version cites a result whose answers were given after its episode showed."""
+    """Return whether the version cites a result with answers from after the episode began."""
     showed = (episode.breached or episode.opened).end
     known = Citations(workspace, episode.asset, must_go_on=True)
     answered = (known[name].answered_at for name in track.result_ids if name in known)

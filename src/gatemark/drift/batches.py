@@ -1,17 +1,17 @@
-"""Batches of points: the digest that the ledger records of rows, and checking rows by it.
+"""Digests of pushed rows in the ledger, and the check of stored rows against them.
 
-A batch is the rows that one ``points_pushed`` event records; each row keeps the number of its
+A batch is the rows that one ``points_pushed`` event records; each row stores the number of its
 event. The digest of a batch is the SHA-256 of "gatemark.points/1" and a line feed, followed by its
-rows in the order of asset, metric, start, source and revision, texts compared by their UTF-8 bytes.
-A row is, with all numbers little-endian:
+rows sorted by asset, metric, start, source and revision, texts compared by their UTF-8 bytes. A row
+is, with all numbers little-endian:
 
     byte lengths of asset, metric and form (uint32 each) · length_s, phase_s (int64 each) ·
     SHA-256 of the parts · asset · metric · form ·
     start_s, revision, items, pushed_at (int64 each) · a, b (float64 each) ·
     byte lengths of source and vector (uint32 each) · source · vector
 
-The parts are the bins or classes that the row has numbers for; a series of classes may get more of
-them later. Each part is "n" and a float64, or "t", a byte length (uint32) and the text.
+The parts are the bins or classes that the row has numbers for; a series of classes may get more
+classes later. Each part is "n" and a float64, or "t", a byte length (uint32) and the text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_NAMED: Final = 3
 AT_ONCE: Final = 1_000
 TABLE: Final = "points (or point_revisions)"
 UNCOVERED: Final = 0
-"""Stands for the batch of rows that have none; no event has this number."""
+"""Batch number of rows without a batch; no event has this number."""
 
 _head: Final = struct.Struct("<IIIqq32s").pack
 _tail: Final = struct.Struct("<qqqqddII").pack
@@ -41,11 +41,11 @@ _fields: Final = itemgetter(slice(1, None))
 _length: Final = struct.Struct("<I").pack
 _number: Final = struct.Struct("<d").pack
 _UNREADABLE: Final = (struct.error, TypeError, AttributeError, ValueError, OverflowError)
-"""What packing raises for a row that somebody put something else into."""
+"""Raised by packing when a row was edited to hold a value of the wrong type."""
 
 
 class PointRow(NamedTuple):
-    """A stored point, or an earlier revision of one; the fields are columns."""
+    """A stored point, or an earlier revision of one; the fields are its columns."""
 
     series_id: int
     start_s: int
@@ -59,7 +59,7 @@ class PointRow(NamedTuple):
 
 
 class PointBatch(NamedTuple):
-    """Rows of one event: their number, their digest, and their assets."""
+    """The rows of one event: count, digest and assets."""
 
     rows: int
     digest: str
@@ -67,7 +67,7 @@ class PointBatch(NamedTuple):
 
 
 class FoundBatch(NamedTuple):
-    """Rows in the store that name the same event; ``names`` are some of their series."""
+    """Stored rows that name the same event; ``names`` lists some of their series."""
 
     number: int
     rows: int
@@ -77,7 +77,7 @@ class FoundBatch(NamedTuple):
 
 
 class PushedBatch(NamedTuple):
-    """What an event says about the rows it was written with."""
+    """The rows that an event records."""
 
     seq: int
     rows: int
@@ -87,20 +87,20 @@ class PushedBatch(NamedTuple):
 
     @property
     def number(self) -> int:
-        """What its rows carry; adopted rows carry nothing."""
+        """The batch number that its rows store; adopted rows store none."""
         return UNCOVERED if self.adopted else self.seq
 
 
 class RowPacker:
-    """Turns rows into the bytes that a digest covers, given the series they belong to."""
+    """Packs rows and their series into the bytes that a digest covers."""
 
     def __init__(self, series: Callable[[int], Series | None]) -> None:
         self._series = series
         self._heads: dict[int, bytes] = {}
 
     def packed(self, rows: Iterable[Sequence[Any]]) -> bytes:
-        """The bytes of some rows; of one that cannot be read, bytes that fit no digest."""
-        # One loop almost without calls: every point that is pushed or checked goes through here.
+        """Return the bytes of some rows; an unreadable row gives bytes that match no digest."""
+        # A hot loop: every point that is pushed or checked goes through here.
         heads, made, tail = self._heads.get, self._made, _tail
         parts: list[bytes] = []
         add = parts.extend
@@ -109,7 +109,7 @@ class RowPacker:
                 size = len(vector)
                 head = heads(number << 24 | size) or made(number, size)
                 text, held = source.encode(), bytes(vector)
-                # Adding zero makes a negative zero the one that every database gives back.
+                # Adding zero turns -0.0 into 0.0, which every database returns.
                 numbers = tail(
                     start_s, revision, items, pushed_at, a + 0.0, b + 0.0, len(text), size
                 )
@@ -127,7 +127,7 @@ class RowPacker:
 
 
 def series_bytes(series: Series, vector_bytes: int) -> bytes:
-    """A series as rows with vectors of that length see it."""
+    """Return the bytes of a series for rows whose vectors have that length."""
     count = vector_bytes // 8 if series.form == "categories" else len(series.layout)
     texts = (series.asset.encode(), series.metric.encode(), series.form.encode())
     lengths = map(len, texts)
@@ -137,7 +137,7 @@ def series_bytes(series: Series, vector_bytes: int) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _parts(layout: tuple[float | str, ...], count: int) -> bytes:
-    """The digest of some bins or classes; most series share theirs with others."""
+    """Return the digest of some bins or classes; cached, since many series share theirs."""
     seen = hashlib.sha256()
     for part in layout[:count]:
         if isinstance(part, str):
@@ -149,10 +149,9 @@ def _parts(layout: tuple[float | str, ...], count: int) -> bytes:
 
 
 class BatchMaker:
-    """Makes batches of rows in memory, one after the other.
+    """Makes batches from rows in memory.
 
-    ``ordered`` are the series that are known by now, in the order of asset and metric; others are
-    found by ``series``.
+    ``ordered`` are the known series, sorted by asset and metric; ``series`` finds the others.
     """
 
     def __init__(self, ordered: Iterable[Series], series: Callable[[int], Series | None]) -> None:
@@ -162,12 +161,12 @@ class BatchMaker:
         self._places = {number: place for place, (_, number) in enumerate(self._ordered)}
 
     def batch(self, rows: list[Sequence[Any]]) -> PointBatch:
-        """The batch that some rows make up; they are put in order."""
+        """Sort the rows in place and return them as a batch."""
         numbers = {row[0] for row in rows}
         self._place(numbers)
         places = self._places
-        # Sorting twice is stable, and comparing single numbers is several times as fast as
-        # comparing tuples. Hardly any batch has more than one source.
+        # Sorting is stable, so two sorts by single numbers are several times as fast as
+        # one sort by tuples. Hardly any batch has more than one source.
         if len({row[2] for row in rows}) > 1 or len({row[3] for row in rows}) > 1:
             rows.sort(key=lambda row: (row[2], row[3]))
         rows.sort(key=lambda row: (places[row[0]] << 64) + row[1])
@@ -179,7 +178,7 @@ class BatchMaker:
         return PointBatch(len(rows), DIGEST_PREFIX + seen.hexdigest(), tuple(assets))
 
     def _place(self, numbers: set[int]) -> None:
-        """Find the place of new series among the others; most batches have none."""
+        """Insert new series into the sort order; most batches have none."""
         found = (self._series(number) for number in numbers - self._places.keys())
         fresh = [((one.asset, one.metric), one.id) for one in found if one is not None]
         if fresh:
@@ -190,9 +189,9 @@ class BatchMaker:
 def found_batches(
     chunks: Iterable[Sequence[Sequence[Any]]], series: Callable[[int], Series | None]
 ) -> Iterator[FoundBatch]:
-    """The batches of stored rows, which come some at a time and in the order of the digest.
+    """Yield the batches of stored rows, which arrive in chunks in the order of the digest.
 
-    Each begins with the number of its batch, followed by the fields of a ``PointRow``.
+    Each row starts with its batch number, followed by the fields of a ``PointRow``.
     """
     packer = RowPacker(series)
     current: _OpenBatch | None = None
@@ -208,7 +207,7 @@ def found_batches(
 
 
 class _OpenBatch:
-    """A batch of which some rows were read."""
+    """A batch whose rows are still being read."""
 
     def __init__(
         self, number: int, packer: RowPacker, series: Callable[[int], Series | None]
@@ -235,17 +234,17 @@ def _name(series: Series | None) -> str:
 
 
 class BatchCheck:
-    """Compares batches with their events; both come in the order of the numbers.
+    """Compares batches with their events; both are ordered by number.
 
-    ``uncovered`` is how many rows have no event, because the store is from before events recorded
-    rows. Once one event does, all rows must have one.
+    ``uncovered`` counts the rows without an event, from stores older than these events. Once one
+    event records rows, every row must have an event.
     """
 
     def __init__(self) -> None:
         self.uncovered = 0
 
     def run(self, found: Iterable[FoundBatch], told: Iterable[PushedBatch]) -> Iterator[Finding]:
-        """What is wrong."""
+        """Yield a finding for each batch that differs from its event."""
         batches, events = iter(found), iter(told)
         batch, event = next(batches, None), next(events, None)
         if event is None and batch is not None and batch.number == UNCOVERED:

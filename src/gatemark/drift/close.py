@@ -1,4 +1,4 @@
-"""The journey of ``gatemark drift close``: a person accepts what a metric has become."""
+"""``gatemark drift close``: a person closes an episode and accepts the new level of a metric."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORTEST = 8
 
 
 class CloseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which episode, by whom, why, and on which result."""
+    """The episode to close, who closes it, the reason, and the cited result."""
 
     episode: str
     actor: str
@@ -35,7 +35,7 @@ class CloseRequest(msgspec.Struct, frozen=True, kw_only=True):
 def close_episode(workspace: Workspace, request: CloseRequest, now: datetime) -> Episode:
     """Close an episode and start a new baseline; a breach needs a fresh result that passed.
 
-    This gives no authority back: the asset stays in its stage until it is promoted.
+    The asset stays in its stage: closing does not promote it again.
     """
     if not request.reason.strip():
         raise UsageError("give a reason with --reason")
@@ -122,7 +122,7 @@ def _checked_citation(workspace: Workspace, episode: Episode, cite: str | None) 
 
 
 def _forgotten(workspace: Workspace, episode: Episode, now: datetime) -> list[MemoryRow]:
-    """The memory of the episode's series without the episode, with a baseline that starts now."""
+    """Return the memory of the episode's series, without the episode and with a new baseline."""
     rows = []
     for series in points_of(workspace).series(episode.asset):
         if series.metric != episode.metric:

@@ -1,4 +1,4 @@
-"""From stored points to cohorts: which watch is about which series, and the windows of each."""
+"""Build cohorts from stored points: match series to watches and load their windows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gatemark.workspace import Workspace
 
 
 def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> tuple[Watch, ...]:
-    """The watches of a series: those of its metric that take its form, else those of any metric."""
+    """Return the watches of the series' metric that accept its form, else those for any metric."""
 
     def takes(watch: Watch) -> bool:
         detector = detectors().get(watch.detector)
@@ -42,12 +42,12 @@ def watches_of(policy: DriftPolicy, series: Series, kind: AssetKind | None) -> t
 
     metric = series.watched_metric
     named = tuple(watch for watch in policy.watches if watch.metric == metric and takes(watch))
-    # Which way harm lies belongs to the metric, whatever the kind of the asset.
+    # The harmful direction depends on the metric, not on the kind of the asset.
     return fitting(metric) or named or fitting(ANY_METRIC)
 
 
 class GatheredCohorts(NamedTuple):
-    """All cohorts of a policy, and the series that no watch can read."""
+    """All cohorts of a policy, and the series that no watch accepts."""
 
     cohorts: tuple[Cohort, ...]
     unwatched: tuple[Series, ...]
@@ -63,11 +63,11 @@ def gather(
     kept: Mapping[tuple[int, str], SeriesMemory] | None = None,
     history: ServingHistory | None = None,
 ) -> GatheredCohorts:
-    """Every series under its watches, with its windows up to now.
+    """Return every series under its watches, with its windows up to now.
 
-    Windows that were judged by all of a cohort are not gathered to be judged again. Those that the
-    version of a series did not serve are left out. A baseline begins with the windows that were
-    pushed by the name of its version, such as those of its canary.
+    Windows that the whole cohort has judged are not loaded again, and windows that the version of a
+    series did not serve are left out. A baseline begins with the windows of points that name the
+    version, such as those of its canary.
     """
     groups: dict[tuple[int, str, int], list[Series]] = defaultdict(list)
     chosen: dict[tuple[str, str, AssetKind | None], tuple[Watch, ...]] = {}
@@ -78,9 +78,13 @@ def gather(
         key = (one.watched_metric, one.form, kind)
         if key not in chosen:
             chosen[key] = watches_of(policy, one, kind)
-        mine = [watch for watch in chosen[key] if scores.get(one.id) or not _needs_score(watch)]
+        mine = [
+            watch
+            for watch in chosen[key]
+            if scores.get(one.id) or not detectors().get(watch.detector).needs_reference
+        ]
         for watch in mine:
-            # Histograms with other bins have other parts, but classes may become more.
+            # Histograms with different bins cannot be compared, but a series may get more classes.
             width = 0 if one.form == "categories" else part_count(one.form, one.layout)
             groups[policy.watches.index(watch), one.form, width].append(one)
         if not mine:
@@ -108,20 +112,16 @@ def gather(
     return GatheredCohorts(cohorts, tuple(unwatched))
 
 
-def _needs_score(watch: Watch) -> bool:
-    return detectors().get(watch.detector).needs_reference
-
-
 def _scores(history: ServingHistory, series: Sequence[Series]) -> dict[int, tuple[float, int]]:
     found = ((one.id, history.sealed_score(one)) for one in series if one.form in ("value", "k"))
     return {number: score for number, score in found if score is not None}
 
 
 def _seed(cohort: Cohort) -> None:
-    """Begin the baseline of a series with the windows of its version that another one holds.
+    """Begin the baseline of a series with the windows of its version from another series.
 
-    A version has at most two series of a metric: that of the points that name it, and that of the
-    points that name none while it serves.
+    A version has at most two series of a metric: one from points that name it, and one from points
+    without a version while it serves.
     """
     alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for row, one in enumerate(cohort.series):
@@ -144,7 +144,7 @@ def _rounds(
     kept: Mapping[tuple[int, str], SeriesMemory],
     now: datetime,
 ) -> int | None:
-    """Return how many windows are not judged yet; None if that is not known of all series."""
+    """Return how many windows are not judged yet, or None if that is unknown for a series."""
     most = 1
     moment = int(now.timestamp())
     for one in members:
@@ -157,7 +157,7 @@ def _rounds(
 
 
 def _fill(points: SqlPoints, cohorts: Sequence[Cohort]) -> None:
-    """Read every point that a cohort may need, once for each form and length of windows."""
+    """Load the points of all cohorts, with one query for each form and window length."""
     highest = max((s.id for cohort in cohorts for s in cohort.series), default=0)
     alike: dict[tuple[int, FormName], list[tuple[Cohort, NDArray[np.int64]]]] = defaultdict(list)
     for cohort in cohorts:
@@ -179,7 +179,7 @@ def _since(cohort: Cohort) -> int:
 
 
 def _add(cohort: Cohort, rows: NDArray[np.int64], chunk: Chunk) -> None:
-    # A series may have come to be since the list was read; it waits for the next tick.
+    # A series that was added after the list was read waits for the next tick.
     known = chunk.series_id < rows.size
     here = np.full(chunk.series_id.shape, -1, dtype=np.int64)
     here[known] = rows[chunk.series_id[known]]

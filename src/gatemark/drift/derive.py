@@ -1,4 +1,4 @@
-"""The journey of ``gatemark drift derive``: points from results, run logs and decisions."""
+"""``gatemark drift derive``: make points from results, run logs and decisions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EDGE: Final = 1e-9
 
 
 class DeriveRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to look: the store's sealed results, and files of run logs and advisory decisions."""
+    """The sources of points: sealed results, and files of run logs and advisory decisions."""
 
     results: bool = False
     run_logs: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class DeriveRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Derived(msgspec.Struct, frozen=True):
-    """What came of it: points pushed, windows that are not over yet, and results left out.
+    """The points pushed, the windows that are still open, and the results left out.
 
-    ``not_served`` are results about versions that did not serve when they were reached: what a
-    candidate can do says nothing about what is live.
+    ``not_served`` counts results about versions that were not serving at that time: they say
+    nothing about what was live.
     """
 
     pushed: Pushed
@@ -54,7 +54,7 @@ class Derived(msgspec.Struct, frozen=True):
 def derive_points(
     workspace: Workspace, request: DeriveRequest, choices: ReadingChoices, *, now: datetime
 ) -> Derived:
-    """Count what is recorded into closed windows and push them; doing it again changes nothing."""
+    """Push closed windows of the recorded observations; repeating it changes nothing."""
     window_s = seconds_of(request.window)
     points: list[Point] = []
     not_served = 0
@@ -76,9 +76,10 @@ def derive_points(
 def _from_results(
     workspace: Workspace, asset: str | None, window_s: int
 ) -> tuple[list[Point], int]:
-    """One point per suite and occasion: a result reached again on another day is another point.
+    """Return one point for each suite and run, and how many results were left out.
 
-    Says also how many results were left out, because they are about something that did not serve.
+    Results about a version that did not serve are left out. A result that is computed again on
+    another day is another point.
     """
     results, served = workspace.results, Served(workspace)
     known: dict[str, Result] = {}
@@ -119,16 +120,12 @@ def _from_files(
         tally = WindowTally()
         for observed in observations:
             tally.count(observed, request.asset, window_s)
-        yield from tally.points(window_s, _source_name(name))
-
-
-def _source_name(path: str) -> str:
-    """Name the source after its file, so that a file that grew corrects its earlier points."""
-    return Path(path).name[:256]
+        # A source is named after its file, so that a longer file corrects its earlier points.
+        yield from tally.points(window_s, Path(name).name[:256])
 
 
 class WindowTally:
-    """Sums of one asset, metric and window, in the form that its metric has."""
+    """Sums for each asset, metric and window, in the form of the metric."""
 
     def __init__(self) -> None:
         self.hits: dict[tuple[str, str, int], list[int]] = {}
@@ -138,13 +135,13 @@ class WindowTally:
         self.values: dict[tuple[str, str, int], tuple[float, int]] = {}
 
     def value(self, asset: str, metric: str, window: int, number: float, n: int) -> None:
-        """A number over n items; several in a window are averaged by their items."""
+        """Add a number over n items; several in a window are averaged by their items."""
         before, items = self.values.get((asset, metric, window), (0.0, 0))
         mean = (before * items + number * n) / (items + n)
         self.values[asset, metric, window] = (mean, items + n)
 
     def count(self, observed: Observation, asset: str | None, window_s: int) -> None:
-        """One observation, of the asset that is named or else of what the record is about."""
+        """Add an observation about the named asset, or else about the asset in the record."""
         name, metric, value = asset or observed.subject, observed.metric, observed.value
         window = window_of(observed.at, window_s)
         if isinstance(value, Hit):
@@ -157,20 +154,20 @@ class WindowTally:
             self.promise(name, metric, window, value.score, is_correct=value.is_correct)
 
     def rate(self, asset: str, metric: str, window: int, *, is_hit: bool) -> None:
-        """One item of a rate."""
+        """Add one item of a rate."""
         counts = self.hits.setdefault((asset, metric, window), [0, 0])
         counts[0] += is_hit
         counts[1] += 1
 
     def confidence(self, asset: str, metric: str, window: int, score: float) -> None:
-        """One stated confidence."""
+        """Add one stated confidence."""
         counts = self.bins.setdefault((asset, metric, window), [0] * CONFIDENCE_BINS)
         counts[bin_of(score, CONFIDENCE_BINS)] += 1
 
     def promise(
         self, asset: str, metric: str, window: int, score: float, *, is_correct: bool
     ) -> None:
-        """One stated confidence and whether it came true."""
+        """Add one stated confidence and whether the answer was correct."""
         key = (asset, metric, window)
         bins = self.calibration.setdefault(key, [[0.0] * CALIBRATION_BINS for _ in range(3)])
         place = bin_of(score, CALIBRATION_BINS)
@@ -179,12 +176,12 @@ class WindowTally:
         bins[2][place] += is_correct
 
     def category(self, asset: str, metric: str, window: int, name: str) -> None:
-        """One occurrence of a class."""
+        """Add one occurrence of a class."""
         counts = self.classes.setdefault((asset, metric, window), {})
         counts[name] = counts.get(name, 0) + 1
 
     def points(self, window_s: int, source: str) -> Iterator[Point]:
-        """Everything as points, in order."""
+        """Yield all sums as points, in order."""
         for key, (number, items) in sorted(self.values.items()):
             yield _point(key, window_s, source, {"value": number, "n": items})
         for key, (hits, n) in sorted(self.hits.items()):
@@ -194,7 +191,7 @@ class WindowTally:
         for key, (totals, promised, correct) in sorted(self.calibration.items()):
             bins = {
                 "items": [int(n) for n in totals],
-                # A sum of rounded parts may exceed its count by a hair.
+                # Rounding can push the sum slightly above its count.
                 "confidence_sum": [min(p, n) for p, n in zip(promised, totals, strict=True)],
                 "correct": [int(n) for n in correct],
             }
@@ -204,12 +201,12 @@ class WindowTally:
 
 
 def bin_of(score: float, bins: int) -> int:
-    """The equal-width, right-closed bin of a confidence; zero goes to the first."""
+    """Return the equal-width, right-closed bin of a confidence; zero goes to the first."""
     return min(max(int(-(-(score * bins - _EDGE) // 1)) - 1, 0), bins - 1)
 
 
 def window_of(moment: datetime, window_s: int) -> int:
-    """The window, counted from 1970 in UTC, that a moment is in."""
+    """Return the number of the window of a moment, counted from 1970 in UTC."""
     return int(moment.timestamp()) // window_s
 
 

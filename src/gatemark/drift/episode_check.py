@@ -1,7 +1,7 @@
-"""Compare episodes and acts in their tables with the events of the ledger. Pure.
+"""Compare the tables of episodes and acts with the ledger events. No I/O.
 
-Tables are written before the ledger, so they may be ahead of it: an episode without an event yet
-is fine. What an event records must be there, at that level or a more serious one, and open or
+Tables are written before the ledger, so they may be ahead of it: an episode without an event is not
+an error. An episode in an event must be in the table, at that level or a worse one, and open or
 closed as recorded.
 """
 
@@ -21,19 +21,19 @@ from gatemark.ledger.event_kinds import DRIFT_SIGNAL
 from gatemark.ledger.stored_rows import Finding, finding, moment_in, plain_json
 
 TOLD: Final = "tell"
-"""The act of writing an episode's level into the ledger."""
+"""Act: the level of an episode was appended to the ledger."""
 CLOSED: Final = "close"
-"""The act of writing into the ledger that an episode is over."""
+"""Act: the end of an episode was appended to the ledger."""
 KEPT: Final = "keep"
-"""The act of recording that a version goes on serving because nothing could take over."""
+"""Act: a drifting version stays live because no other version could take over."""
 ALREADY: Final = "was so already"
-"""Prefix of the outcome of an act that changed nothing; 0.1.0 let it cite no event."""
+"""Outcome prefix in 0.1.0 of an act that changed nothing; it may cite no event."""
 SHORT: Final = 19
-"""How much of an episode's id is shown."""
+"""Number of characters of an episode id in messages."""
 
 
 class EpisodeRow(NamedTuple):
-    """An episode as stored, not decoded; the fields are columns."""
+    """A stored episode, not decoded; the fields are its columns."""
 
     id: str
     asset: str
@@ -44,7 +44,7 @@ class EpisodeRow(NamedTuple):
 
 
 class ActRow(NamedTuple):
-    """An act as stored, not decoded; the fields are columns."""
+    """A stored act, not decoded; the fields are its columns."""
 
     episode: str
     act: str
@@ -55,7 +55,7 @@ class ActRow(NamedTuple):
 
 
 class EpisodeOpened(NamedTuple):
-    """The event that recorded an episode at some level, and what it said."""
+    """An event that recorded an episode at a level, and its content."""
 
     seq: int
     level: str
@@ -63,14 +63,14 @@ class EpisodeOpened(NamedTuple):
 
 
 class EpisodeClosed(NamedTuple):
-    """The event that recorded the end of an episode, and why."""
+    """The event that recorded the end of an episode, and the reason."""
 
     seq: int
     because: object
 
 
 class LedgerEpisode:
-    """What the ledger records of one episode."""
+    """One episode as the ledger records it."""
 
     def __init__(self, asset: str, metric: str) -> None:
         self.asset, self.metric = asset, metric
@@ -79,12 +79,12 @@ class LedgerEpisode:
         self.closing: EpisodeClosed | None = None
 
     def learn(self, seq: int, payload: Mapping[str, object]) -> None:
-        """Take in one drift signal about it."""
+        """Add a drift signal about this episode."""
         if "closed_because" in payload:
             self.closing = EpisodeClosed(seq, payload["closed_because"])
             return
         if "signal" not in payload:
-            # A level that changed while the episode goes on.
+            # The level changed while the episode was open.
             return
         opening = EpisodeOpened(seq, str(payload["level"]), payload)
         self.first = self.first or opening
@@ -94,13 +94,13 @@ class LedgerEpisode:
 
 
 class LedgerEpisodes:
-    """All episodes of the ledger, collected from drift signals in order."""
+    """All episodes in the ledger, collected from drift signals in order."""
 
     def __init__(self) -> None:
         self.by_id: dict[str, LedgerEpisode] = {}
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
-        """Take in one drift signal; those about no episode say nothing here."""
+        """Add a drift signal; signals without an episode are ignored."""
         identity = payload.get("episode")
         if isinstance(identity, str):
             known = self.by_id.get(identity)
@@ -110,10 +110,10 @@ class LedgerEpisodes:
             known.learn(event.seq, payload)
 
     def compared(self, rows: Iterable[EpisodeRow], *, is_ahead: bool) -> Iterator[Finding]:
-        """What is wrong with the table.
+        """Yield the differences between the table and the ledger.
 
-        With ``is_ahead`` it is known to be as the last probe left it: it may then hold closed
-        episodes that the next probe will record.
+        ``is_ahead`` says that the table is known to be as the last probe left it. It may then have
+        closed episodes that the next probe will record.
         """
         missing = {
             identity: told for identity, told in self.by_id.items() if told.first is not None
@@ -141,7 +141,7 @@ class LedgerEpisodes:
         cited: Mapping[int, tuple[Event, Mapping[str, object]]],
         since: int | None,
     ) -> Iterator[Finding]:
-        """What is wrong with the acts, given the events that they cite.
+        """Yield what is wrong with the acts, given the events that they cite.
 
         ``since`` is the first event of a build whose acts always cite one.
         """
@@ -149,19 +149,16 @@ class LedgerEpisodes:
             told = self.by_id.get(row.episode)
             first = None if told is None else told.first
             name = f"{row.act} ({row.level}) of {_name(row.episode, told)}"
-            for what in _act(row, told, cited, may_cite_none=_is_older(first, since)):
-                seq = None if first is None else first.seq
+            seq = None if first is None else first.seq
+            is_older = since is None or (seq is not None and seq < since)
+            for what in _act(row, told, cited, may_cite_none=is_older):
                 yield finding(seq, "episode_acts", f"{name}: {what}")
-
-
-def _is_older(first: EpisodeOpened | None, since: int | None) -> bool:
-    return since is None or (first is not None and first.seq < since)
 
 
 def recorded_findings(
     state: WatchState, last: tuple[int, DriftRecorded] | None
 ) -> Iterator[Finding]:
-    """Whether the tables are as the last recording left them."""
+    """Yield a finding for each table that differs from the last recording."""
     if last is None:
         return
     seq, said = last
@@ -177,7 +174,7 @@ def recorded_findings(
 def succession_findings(
     before: tuple[int, DriftRecorded], seq: int, said: DriftRecorded
 ) -> Iterator[Finding]:
-    """Whether a recording found what the one before it had left."""
+    """Yield a finding for each table that changed between two recordings."""
     number, earlier = before
     for table, found, left in (
         ("series_memories", said.memories, earlier.memories),
@@ -188,7 +185,7 @@ def succession_findings(
 
 
 def cited_numbers(row: ActRow) -> tuple[int, ...] | None:
-    """The numbers of the events that an act cites; None when they cannot be read."""
+    """Return the numbers of the events that an act cites, or None if unreadable."""
     try:
         return msgspec.json.decode(row.events, type=tuple[int, ...])
     except (msgspec.MsgspecError, TypeError):
@@ -229,7 +226,7 @@ def _act(
 
 
 def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
-    """Yield columns that contradict the document beside them."""
+    """Yield columns that contradict the document in the same row."""
     opened = document.get("opened")
     start = opened.get("start") if isinstance(opened, dict) else None
     pairs = (
@@ -247,7 +244,7 @@ def _columns(row: EpisodeRow, document: Mapping[str, object]) -> Iterator[str]:
 def _told(
     told: LedgerEpisode, document: Mapping[str, object], *, is_ahead: bool
 ) -> Iterator[tuple[int, str]]:
-    """Yield what the document says differently from the ledger."""
+    """Yield the differences between the document and the ledger, each with its event number."""
     first, worst = told.first, told.worst
     if first is None or worst is None:
         return
@@ -278,7 +275,7 @@ def _told(
 
 
 def _signal(worst: EpisodeOpened, document: Mapping[str, object]) -> Iterator[tuple[int, str]]:
-    """The signal of the worst level stays as recorded; later builds may add fields."""
+    """Compare the signal of the worst level with the ledger; newer builds may add fields."""
     said, kept = worst.payload.get("signal"), document.get("signal")
     if not isinstance(said, dict) or not isinstance(kept, dict):
         yield worst.seq, "has no signal"
@@ -299,7 +296,7 @@ def _severity(level: str) -> int:
 
 
 def _window(plain: object) -> str | None:
-    """The name of a window as in events."""
+    """Return the id of a window as events write it."""
     try:
         return convert_stored(plain, Window).id
     except msgspec.ValidationError:

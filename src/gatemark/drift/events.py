@@ -1,4 +1,4 @@
-"""The events of drift: signals, and what was written to its tables."""
+"""Ledger events of drift: signals, pushed points, and changes of its tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gatemark.lifecycle.model.state import Asset
     tone="flag",
 )
 class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=False):
-    """What the drift gate reads of a drift signal; the other fields are the detector's."""
+    """The fields of a drift signal that the drift gate reads; the others are the detector's."""
 
     asset: str
     metric: str
@@ -35,7 +35,7 @@ class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=Fal
     episode: str | None = None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Set the level of the metric, which the drift gate reads."""
+        """Set the level of the metric, for the drift gate."""
         asset.ensure_place(self.environment).drift[self.metric] = (event.seq, self.level)
 
     @property
@@ -50,9 +50,9 @@ class DriftNoted(AssetFact, frozen=True, kw_only=True, forbid_unknown_fields=Fal
 class PointsPushed(msgspec.Struct, frozen=True):
     """Payload of ``points_pushed``: rows of drift points that were written with this event.
 
-    ``digest`` covers the rows (``drift.batches`` says how), ``rows`` counts them. ``assets`` names
-    the first of them by name; ``asset_count`` says how many there are. An ``adopted`` batch covers
-    the rows that were there before pushes had events.
+    ``digest`` covers the rows as ``drift.batches`` describes, ``rows`` counts them. ``assets``
+    names the first assets, sorted; ``asset_count`` counts all. An ``adopted`` batch covers rows
+    from before pushes had events.
     """
 
     rows: int
@@ -64,7 +64,7 @@ class PointsPushed(msgspec.Struct, frozen=True):
 
 
 class TableChange(msgspec.Struct, frozen=True):
-    """A table before and after it was written: the digest of its rows, and their number after."""
+    """The digests of a table before and after a write, and its row count after it."""
 
     rows: int
     before: str
@@ -72,10 +72,10 @@ class TableChange(msgspec.Struct, frozen=True):
 
 
 class DriftRecorded(msgspec.Struct, frozen=True):
-    """Payload of ``drift_recorded``: what a probe, or closing an episode, wrote down.
+    """Payload of ``drift_recorded``: the tables before and after a probe or a closed episode.
 
-    ``tick`` is the number of the recording. The tables are whole ones, so that an edit between two
-    recordings stays visible: what one found must be what the one before it left.
+    ``tick`` is the number of the recording. Digests cover whole tables, so that an edit between two
+    recordings shows: the state before must equal the state after the previous recording.
     """
 
     tick: int

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark drift policy --explain``: false alarms and detection of a policy."""
+"""``gatemark drift policy --explain``: false alarms and detection of a policy."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ MONTHS: Final = 12
 
 
 class WatchFigures(msgspec.Struct, frozen=True):
-    """What one watch does to one healthy metric, by simulation.
+    """The simulated false alarms and detection of one watch on one healthy metric.
 
-    The figures without ``alone`` are those of a tick that judges as many series as simulated; a
-    metric alone in its tick has no others to stand out from, and is warned about more often.
+    Fields without ``alone`` are from a tick that judges all simulated series together. A metric
+    that is alone in its tick is warned about more often.
     """
 
     metric: str
@@ -43,7 +43,7 @@ class WatchFigures(msgspec.Struct, frozen=True):
 
 
 class ClassFigures(msgspec.Struct, frozen=True):
-    """What the policy does to a healthy asset of a class: the sum over the metrics it has."""
+    """The false alarms of a healthy asset of a class: the sum over its metrics."""
 
     asset_class: str
     metrics: tuple[str, ...]
@@ -54,7 +54,7 @@ class ClassFigures(msgspec.Struct, frozen=True):
 
 
 class KindFigures(msgspec.Struct, frozen=True):
-    """False alarms of one healthy metric a year, by how its windows hang together."""
+    """False alarms a year of one healthy metric, by the correlation of its windows."""
 
     kind: str
     false_warnings_per_year: float
@@ -77,9 +77,9 @@ class Explained(msgspec.Struct, frozen=True):
 
 
 def explain(policy: DriftPolicy, *, seed: int, series: int = 400) -> Explained:
-    """Simulate a policy: each watch on healthy series, those of one number on all kinds of series.
+    """Simulate a policy: each watch on healthy series, and scalar watches on all kinds of series.
 
-    The watches of a number work together there, as they do on a metric that no table names.
+    Scalar watches are simulated together, as they judge a metric that has no watch of its own.
     """
     numbers = of_a_number(policy)
     figures = tuple(_figures(policy, watch, seed, series) for watch in policy.watches)
@@ -140,12 +140,12 @@ def _classes(policy: DriftPolicy, figures: Iterable[WatchFigures]) -> Iterable[C
 
 
 def _plain(watch: Watch) -> Watch:
-    """A watch without scale and items: those belong to the user's data, not to simulated series."""
+    """Return the watch without scale and min_items, which depend on the user's data."""
     return msgspec.structs.replace(watch, scale="number", min_sd=None, min_effect=0, min_items=1)
 
 
 def of_a_number(policy: DriftPolicy) -> list[Watched]:
-    """The watches that judge a metric of one number, preferably one that no table names."""
+    """Return the watches of a scalar metric, preferably those for any metric."""
     watched = [(_plain(watch), detectors().get(watch.detector)) for watch in policy.watches]
     numbers = [
         pair

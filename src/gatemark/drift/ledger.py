@@ -1,6 +1,6 @@
 """Ledger events about drift tables: pushed points, and what a probe recorded.
 
-Events are written in the transaction that writes the rows: neither is there without the other.
+Events are written in the transaction that writes the rows: neither exists without the other.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ from gatemark.ledger.event_kinds import DRIFT_RECORDED, POINTS_PUSHED, SYSTEM, a
 from gatemark.workspace import Workspace
 
 MOST_ASSETS: Final = 20
-"""How many assets an event of a push names; it says how many there are."""
+"""Maximum number of asset names in a push event; it also has the total."""
 
 
 @contextmanager
 def open_push(workspace: Workspace, now: datetime) -> Iterator[Pusher]:
-    """A push of points with its ledger events; every push goes through here."""
+    """Open a push of points that writes its ledger events; every push uses this."""
     with points_of(workspace).pushing(int(now.timestamp()), PushEvents(workspace, now)) as pusher:
         yield pusher
 
 
 class PushEvents:
-    """Tells the ledger of one push."""
+    """Writes the ledger events of one push."""
 
     def __init__(self, workspace: Workspace, now: datetime) -> None:
         self._workspace = workspace
         self._events = workspace.store.events
         self._now = now
-        # Read once: all events of a push are of one moment.
+        # Read once: all events of a push have the same time.
         self._at = workspace.clock()
 
     def next_number(self, connection: sa.Connection) -> int:
-        """The number of the first event of the push, after one that covers what is there."""
+        """Return the number of the first event of the push, after covering existing rows."""
         self.cover_existing(connection)
         return self._events.next_number(connection)
 
     def tell(self, connection: sa.Connection, batches: Sequence[PointBatch]) -> None:
-        """One event for each batch."""
+        """Append one event for each batch."""
         self._add(connection, [self._said(batch, adopted=False) for batch in batches])
 
     def cover_existing(self, connection: sa.Connection) -> Event | None:
-        """Tell of rows from before pushes had events, all in one.
+        """Append one event for all rows from before pushes had events.
 
-        None when there are none, or an earlier event records them.
+        Return None if there are no such rows, or an earlier event covers them.
         """
         if self._events.has_kind(connection, POINTS_PUSHED) or is_without_points(connection):
             return None
@@ -83,8 +83,8 @@ class PushEvents:
 def cover_existing_points(workspace: Workspace) -> Event | None:
     """Record points that were pushed before pushes had events.
 
-    For a store that was just brought to layout 0007. Gives the event; None when there is nothing
-    to cover, or the ledger covers points already.
+    For a store that was just upgraded to layout 0007. Return the event, or None if there is nothing
+    to cover.
     """
     teller = PushEvents(workspace, workspace.clock())
     with workspace.store.database.writing() as connection:
@@ -94,7 +94,7 @@ def cover_existing_points(workspace: Workspace) -> Event | None:
 def recording_events(
     workspace: Workspace, now: datetime
 ) -> Callable[[sa.Connection, DriftRecorded], None]:
-    """Return the function that records what a probe, or closing an episode, wrote."""
+    """Return the function that appends the event of a recording."""
 
     def tell(connection: sa.Connection, said: DriftRecorded) -> None:
         payload = as_payload(said)
@@ -112,5 +112,5 @@ def _drafts(
 
 
 def _at(now: datetime, last: datetime | None) -> datetime:
-    """Now, or the last event's moment: a clock that is behind must not keep points out."""
+    """Return now, or the last event's time: a slow clock must not keep points out."""
     return now if last is None else max(now, last)

@@ -14,7 +14,7 @@ def points_of(workspace: Workspace) -> SqlPoints:
 
 
 def memories_of(workspace: Workspace) -> SqlMemories:
-    """Return what drift remembers: series, episodes, and the actions that followed."""
+    """Return the stored series memories, episodes and acts."""
     return workspace.store_of(SqlMemories)
 
 

@@ -23,7 +23,7 @@ Square = Annotated[float, Meta(ge=0, le=LARGEST_VALUE**2)]
 
 
 class CalibrationBins(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Items, summed confidence and correct items of each equal-width bin, lowest first."""
+    """Items, summed confidence and correct items of equal-width bins, lowest first."""
 
     items: Annotated[list[Count], Meta(min_length=1, max_length=MAX_PARTS)]
     confidence_sum: Annotated[list[float], Meta(min_length=1, max_length=MAX_PARTS)]
@@ -63,7 +63,7 @@ FORMS: Final = ("value", "sum", "k", "histogram", "calibration", "categories")
 
 
 class Pushed(Struct, frozen=True):
-    """What a push came to: points that were new, known already, or corrections."""
+    """The number of points of a push that were new, already known, or corrections."""
 
     received: int
     added: int

@@ -1,4 +1,4 @@
-"""Reading a drift policy from YAML: it adds to the table of watched metrics, or replaces it."""
+"""Read a drift policy from YAML: it extends the table of watched metrics or replaces it."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ DEFAULTS: Final = "defaults"
 
 
 def drift_policy(path: str | None, mode: Mode | None = None) -> DriftPolicy:
-    """The policy of a file, or the one that is built in; ``mode`` overrules it."""
+    """Return the policy of a file, or the built-in one; ``mode`` overrides its mode."""
     if path is not None:
         return read_drift_policy(path, mode)
     return DriftPolicy() if mode is None else DriftPolicy(mode=mode)
 
 
 def read_drift_policy(path: str, mode: Mode | None = None) -> DriftPolicy:
-    """The policy of a file; ``mode`` overrules it.
+    """Read the policy of a file; ``mode`` overrides its mode.
 
-    Its watches come in the place of those of the same metric, its responses in the place of those
-    to the same stage and level; the others stay, unless the file says ``defaults: false``.
+    Its watches replace the default watches of the same metric, and its responses those of the same
+    stage and level. The other defaults stay, unless the file says ``defaults: false``.
     """
     value = read_settings(path)
     if not isinstance(value, dict) or value.pop(HEAD, None) != 1:
@@ -47,7 +47,7 @@ def read_drift_policy(path: str, mode: Mode | None = None) -> DriftPolicy:
 
 
 def policy_text(policy: DriftPolicy) -> str:
-    """A policy as YAML, every default written out, so that it can be read again."""
+    """Return a policy as YAML with every default written out; it can be read back."""
     plain: dict[str, object] = {HEAD: 1, DEFAULTS: False, **msgspec.to_builtins(policy)}
     return str(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True))
 
@@ -62,7 +62,7 @@ def _check_watches(path: str, policy: DriftPolicy) -> None:
         if watch.harm == "down" and not detector.is_directed:
             raise BadInputError(
                 f"{path}: watch of {watch.metric}: {watch.detector} has no direction, "
-                "so that harm: down would never alarm; say both"
+                "so harm: down would never raise an alarm; use harm: both"
             )
 
 

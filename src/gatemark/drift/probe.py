@@ -1,10 +1,10 @@
-"""The journey of ``gatemark drift probe``: judge what is due, remember it, act on it."""
+"""``gatemark drift probe``: judge the windows that are due, record the outcome, and act."""
 
 from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
@@ -34,7 +34,7 @@ from gatemark.drift.judging.memory import (
 )
 from gatemark.drift.judging.parts import Series
 from gatemark.drift.judging.policy import ANY_METRIC, DriftPolicy
-from gatemark.drift.judging.tick import BaselineReset, TickFindings, tick
+from gatemark.drift.judging.tick import TickFindings, tick
 from gatemark.drift.ledger import recording_events
 from gatemark.drift.open_stores import memories_of, points_of
 from gatemark.drift.signal import UNJUDGED, DriftSignal, Episode, severity
@@ -48,7 +48,7 @@ MOST_NAMED: Final = 5
 
 
 class PolicyName(msgspec.Struct, frozen=True):
-    """Which policy judged."""
+    """The name and digest of the policy that judged."""
 
     name: str
     mode: str
@@ -56,7 +56,7 @@ class PolicyName(msgspec.Struct, frozen=True):
 
 
 class ProbeReport(msgspec.Struct, frozen=True):
-    """One probe; the fields are the keys of the JSON document."""
+    """The outcome of one probe; the fields are the keys of the JSON document."""
 
     at: datetime
     policy: PolicyName
@@ -71,7 +71,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
 
 
 class Evaluation(NamedTuple):
-    """What a tick found, and all it was found by."""
+    """The findings of a tick and the inputs that led to them."""
 
     series: Sequence[Series]
     history: ServingHistory
@@ -85,9 +85,9 @@ class Evaluation(NamedTuple):
     unknown: tuple[Series, ...]
 
     def by_metric(self) -> tuple[DriftSignal, ...]:
-        """The signals, but one for a metric with a probe and watches for lasting shifts.
+        """Return the signals, with one for each metric that has a probe and shift watches.
 
-        It is that of the probe, unless the probe cannot judge yet or another one is worse.
+        That is the signal of the probe, unless the probe cannot judge yet or another one is worse.
         """
         lasting = {detector.name for detector in detectors() if detector.is_self_starting}
         shown: dict[tuple[str, str], DriftSignal] = {}
@@ -111,7 +111,7 @@ class Evaluation(NamedTuple):
 def evaluate(
     workspace: Workspace, policy: DriftPolicy, now: datetime, asset: str | None = None
 ) -> Evaluation:
-    """Judge what is due without writing anything."""
+    """Judge the windows that are due, without writing anything."""
     history = ServingHistory(workspace, asset)
     kinds = registered_kinds(workspace, asset)
     pushed = points_of(workspace).series(asset)
@@ -130,7 +130,12 @@ def evaluate(
         Memory(cohort, _of_cohort(cohort, recalled), over) for cohort in gathered.cohorts
     )
     cohorts = list(zip(gathered.cohorts, memories, strict=True))
-    ticked = tick(cohorts, policy, now, _starts(workspace, history, kinds))
+    ticked = tick(
+        cohorts,
+        policy,
+        now,
+        lambda one: rearming(workspace, history, one) if one.asset in kinds else None,
+    )
     silent = _never_pushed(policy, kinds, series, asset)
     ordered = sorted((*ticked.signals, *silent), key=lambda s: (s.asset, s.metric, s.detector))
     return Evaluation(
@@ -161,7 +166,7 @@ def probe(
         seen = memories_of(workspace).last_tick()
         found = evaluate(workspace, policy, now)
         notes = _notes(found, seen, now)
-        # What was over at an earlier moment is over now, too: such windows are judged by any clock.
+        # Windows that were closed earlier are closed now, so a clock that went back can judge them.
         if dry_run or (_is_back(seen, now) and not found.ticked.judged_windows):
             return _probed(found, policy, now, notes)
         try:
@@ -194,7 +199,7 @@ def probe(
 def _recalled(
     kept: Mapping[tuple[int, str], KeptMemory], policy_digest: str
 ) -> dict[tuple[int, str], SeriesMemory]:
-    """What is remembered, as far as it still counts under the policy."""
+    """Return the stored memories that still apply under the policy."""
     return {
         key: known.memory
         if known.policy_digest == policy_digest
@@ -206,7 +211,7 @@ def _recalled(
 def _written_since(
     cohorts: Sequence[Cohort], recalled: Mapping[tuple[int, str], SeriesMemory]
 ) -> dict[tuple[int, str], SeriesMemory]:
-    """The memories of series whose judged windows came late or were corrected since."""
+    """Return the memories of series with judged windows that have changed since."""
     found = {}
     for cohort in cohorts:
         known = [
@@ -239,15 +244,8 @@ def _of_cohort(
     return {key[0]: recalled[key] for key in keys if key in recalled}
 
 
-def _starts(
-    workspace: Workspace, history: ServingHistory, kinds: Mapping[str, AssetKind | None]
-) -> Callable[[Episode], BaselineReset | None]:
-    """Return when an episode of a registered asset was over for what became of its version."""
-    return lambda one: rearming(workspace, history, one) if one.asset in kinds else None
-
-
 def _over(workspace: Workspace, recalled: Mapping[tuple[int, str], SeriesMemory]) -> frozenset[str]:
-    """The episodes that are over, where windows are judged again that may have opened them."""
+    """Return the closed episodes that windows which are judged again may have opened."""
     if all(memory.seen for memory in recalled.values()):
         return frozenset()
     return frozenset(e.id for e in memories_of(workspace).episodes() if not e.is_open)
@@ -259,7 +257,7 @@ def _never_pushed(
     series: Sequence[Series],
     asset: str | None,
 ) -> list[DriftSignal]:
-    """Registered assets for which a metric of their kind never arrived: stale, not well."""
+    """Return a STALE signal for each expected metric that was never pushed."""
     pushed = {(one.asset, one.watched_metric) for one in series}
     return [
         DriftSignal(
@@ -305,7 +303,7 @@ def _record(
 
 
 def _changed(found: Evaluation, policy_digest: str) -> Iterator[MemoryRow]:
-    """The memories of all series that a tick moved on or judged otherwise than before."""
+    """Yield the memories of all series whose state or level this tick changed."""
     looked = zip(found.gathered.cohorts, found.memories, found.ticked.by_cohort, strict=True)
     for cohort, memory, signals in looked:
         detector = cohort.detector.name

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark drift push``: points come in, checked against what is there."""
+"""``gatemark drift push``: check points against their series and store them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from gatemark.evidence.source import (
 from gatemark.workspace import Workspace
 
 CLOCK_TOLERANCE_S: Final = 60
-"""How far the clock of a sender may be ahead."""
+"""Allowed clock difference of a sender, in seconds."""
 
 
 def push_points(
@@ -45,7 +45,7 @@ def push_points(
     now: datetime,
     on_progress: Progress | None = None,
 ) -> Pushed:
-    """Store the points of some files: all of them, or none if one is wrong."""
+    """Store the points of some files: all of them, or none if one is invalid."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         sources = find_sources(paths, choices.limits, Path(folder))
         with open_push(workspace, now) as pusher:
@@ -87,7 +87,7 @@ def _blocks(
 
 
 class PointIngest:
-    """Accepts points that fit their series: the same form, grid and bins, and a past window."""
+    """Accepts points that fit their series (form, grid, bins) and whose window is over."""
 
     def __init__(self, pusher: Pusher, now: datetime) -> None:
         self._pusher = pusher
@@ -148,7 +148,7 @@ class PointIngest:
 
 
 def _series_metric(point: Point) -> str:
-    """Points that name a version have a series of their own: a baseline belongs to a version."""
+    """Return the name of the point's series; points that name a version have their own."""
     if point.version is UNSET:
         return point.metric
     return versioned_metric(point.metric, point.version)
@@ -193,7 +193,7 @@ def _new_series(point: Point, start_s: int, length_s: int) -> Series:
 
 
 def _check_grid(series: Series, start_s: int, end_s: int) -> None:
-    """Windows of one series follow each other without overlap: one length, one phase."""
+    """Check that windows of one series do not overlap: one length, one phase."""
     if end_s - start_s == series.length_s and start_s % series.length_s == series.phase_s:
         return
     first = datetime.fromtimestamp(series.phase_s, UTC)

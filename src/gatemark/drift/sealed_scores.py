@@ -1,4 +1,4 @@
-"""The scores of sealed results that points are about: which suite becomes which metric."""
+"""Scores in sealed results that drift watches, and the metric of each suite."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from gatemark.core.result import Result
 
 GOLDEN: Final = "golden_accuracy"
 LANES: Final = {"golden": ("score", GOLDEN), "calibration": ("ece", "calibration_ece")}
-"""The measurement of each kind of suite that is watched, and the metric it becomes."""
+"""For each watched kind of suite: the measurement, and the metric it is stored as."""
 
 
 class SuiteScore(NamedTuple):
-    """A number that a result holds about one suite, and the metric that it is a value of."""
+    """A measurement of one suite in a result, and the metric that it belongs to."""
 
     metric: str
     value: float
@@ -22,7 +22,7 @@ class SuiteScore(NamedTuple):
 
 
 def suite_scores(result: Result) -> Iterator[SuiteScore]:
-    """The measurements of a result that are values of watched metrics."""
+    """Yield the measurements of a result that are values of watched metrics."""
     for suite, kind in _suites(result).items():
         if kind in LANES:
             wanted, metric = LANES[kind]
@@ -31,10 +31,9 @@ def suite_scores(result: Result) -> Iterator[SuiteScore]:
 
 
 def fixed_scores(results: Iterable[Result]) -> dict[str, tuple[float, int]]:
-    """The share of right answers that results promise, and over how many items, by metric.
+    """Return accuracy and item count by metric, from the latest result that has the metric.
 
-    The metrics are golden accuracy, over all golden suites, and the suites by their own names. Of
-    several results the latest that has a metric counts.
+    The metrics are golden accuracy, over all golden suites, and each suite under its own name.
     """
     found: dict[str, tuple[float, int]] = {}
     for result in sorted(results, key=lambda one: one.finished_at):

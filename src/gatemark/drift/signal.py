@@ -1,4 +1,4 @@
-"""Levels, signals, and the episodes they make up."""
+"""Levels, signals and episodes."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ LEVELS: Final[tuple[Level, ...]] = (
     "WARN",
     "BREACH",
 )
-"""From the least to the most serious."""
+"""All levels, from the least to the most serious."""
 ALARMS: Final[frozenset[Level]] = frozenset({"NEW_CLASS", "DEGENERATE", "WARN", "BREACH"})
 """The levels that open an episode."""
 UNJUDGED: Final[frozenset[Level]] = frozenset({"INSUFFICIENT_BASELINE", "STALE"})
-"""The levels that say nothing about the asset, and so never that it is well."""
+"""The levels that say nothing about the asset's health, good or bad."""
 
 
 _VERSIONED: Final = re.compile(r'(?P<metric>.+)\{version="(?P<version>[^"{}]+)"\}\Z')
 
 
 def versioned_metric(metric: str, version: str) -> str:
-    """Return the name of the series of a metric that was measured on one version only."""
+    """Return the series name of a metric that was measured on one version only."""
     return f'{metric}{{version="{version}"}}'
 
 
@@ -62,19 +62,19 @@ def severity(level: Level) -> int:
 
 
 def worst(levels: Iterable[Level]) -> Level | None:
-    """The most serious of some levels; None when there is none to choose from."""
+    """Return the most serious level, or None if there are none."""
     return max(levels, key=severity, default=None)
 
 
 class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True):
-    """A closed span of time: from ``start``, up to and without ``end``."""
+    """A closed span of time from ``start`` (included) to ``end`` (excluded)."""
 
     start: datetime
     end: datetime
 
     @property
     def id(self) -> str:
-        """The name of the window within its series."""
+        """Identifier of the window within its series."""
         seconds = round((self.end - self.start).total_seconds())
         return f"{self.start.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}/{seconds}s"
 
@@ -82,10 +82,10 @@ class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True
 class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The finding of a detector about one metric of one asset in one window.
 
-    ``sigma`` is the distance from the baseline in its standard deviations; ``z`` is the normal
-    score of it, after correction for how few windows the baseline has. ``baseline_windows`` is
-    how many there were. Each number is null when it could not be had, and ``reason`` says why.
-    ``version`` is the version that was measured, null for assets that are not registered.
+    ``sigma`` is the distance from the baseline in its standard deviations; ``z`` is its normal
+    score after correction for a small baseline of ``baseline_windows`` windows. A number that could
+    not be computed is None, and ``reason`` says why. ``version`` is the measured version, None for
+    assets that are not registered.
     """
 
     asset: str
@@ -118,9 +118,9 @@ class DriftSignal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One period of drift of one metric, from the window that opened it until it closes.
 
-    ``level`` is the worst that it came to. Its baseline is frozen: ``baseline_ids`` name the
-    windows and their revisions, ``baseline_digest`` what they held. A breach closes by a fresh
-    result only; ``closed_because`` is what closed it. ``version`` is the version that drifted.
+    ``level`` is the worst level reached. Its baseline is frozen: ``baseline_ids`` name the windows
+    and their revisions, ``baseline_digest`` covers their content. A breach closes only by a fresh
+    result; ``closed_because`` has the reason. ``version`` is the version that drifted.
     """
 
     id: str
@@ -141,5 +141,5 @@ class Episode(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     @property
     def is_open(self) -> bool:
-        """Whether it still goes on."""
+        """Whether the episode is still open."""
         return self.closed_at is None

@@ -1,4 +1,4 @@
-"""Drift tables held against the ledger: points, what watching remembers, episodes and acts."""
+"""Compare the drift tables with the ledger: points, memories, episodes and acts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CITED_AT_ONCE: Final = 500
 
 
 class DriftTables:
-    """Collects what events record about drift, then compares the tables."""
+    """Collects the events about drift, then compares the tables with them."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -38,14 +38,15 @@ class DriftTables:
         self.uncovered = 0
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
-        """Take in one event."""
+        """Add one event."""
         if event.kind == DRIFT_SIGNAL:
             self._episodes.learn(event, payload)
             return
         try:
             said = msgspec.convert(payload, DriftRecorded)
         except msgspec.ValidationError as error:
-            self._found.append((event.seq, _unreadable(event, error)))
+            what = f"event {event.seq}: its payload is not that of a {event.kind}: {error}"
+            self._found.append((event.seq, what))
             return
         self._first_recorded = self._first_recorded or event.seq
         if self._recorded is not None:
@@ -54,16 +55,16 @@ class DriftTables:
 
     @property
     def caveats(self) -> Iterator[str]:
-        """What cannot be checked, once points were looked at."""
+        """Yield what could not be checked; call it after ``points``."""
         if self.uncovered:
             yield f"{self.uncovered} points from before layout 0007 are not covered by the ledger"
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
-        """Compare points, then what watching remembers."""
+        """Return the checks of points, then of memories, episodes and acts."""
         return (("points", self.points), ("drift", self.watching))
 
     def points(self) -> Iterator[Finding]:
-        """Points whose batch is not what its event says."""
+        """Yield a finding for each batch of points that differs from its event."""
         compare = BatchCheck()
         with points_of(self._workspace).batches() as batches:
             if batches is not None:
@@ -76,12 +77,12 @@ class DriftTables:
         for event, payload in self._workspace.events.events(kind=POINTS_PUSHED):
             said = PointsPushed(0, "", event.at, 0, ())
             with suppress(msgspec.ValidationError):
-                # One that cannot be read has no rows, so all of its rows are reported.
+                # An unreadable event counts as empty, so that all of its rows are reported.
                 said = msgspec.convert(payload, PointsPushed)
             yield PushedBatch(event.seq, said.rows, said.digest, said.assets, said.adopted)
 
     def watching(self) -> Iterator[Finding]:
-        """Memories, episodes and acts that are not what events say."""
+        """Yield the memories, episodes and acts that differ from their events."""
         memories = memories_of(self._workspace)
         yield from self._found
         edited = list(recorded_findings(memories.state(), self._recorded))
@@ -94,7 +95,7 @@ class DriftTables:
         yield from self._episodes.compared_acts(acts, cited, self._first_recorded)
 
     def _cited(self, numbers: Sequence[int]) -> dict[int, tuple[Event, Mapping[str, object]]]:
-        """The events of some numbers, as far as they are there."""
+        """Return the events with these numbers that exist."""
         cited: dict[int, tuple[Event, Mapping[str, object]]] = {}
         for start in range(0, len(numbers), CITED_AT_ONCE):
             rows = self._workspace.events.rows_at(numbers[start : start + CITED_AT_ONCE])
@@ -102,7 +103,3 @@ class DriftTables:
                 event, payload = checked(row)
                 cited[seq] = (event, payload or {})
         return cited
-
-
-def _unreadable(event: Event, error: Exception) -> str:
-    return f"event {event.seq}: its payload is not that of a {event.kind}: {error}"

@@ -1,7 +1,7 @@
-"""The digest of a table: of all its rows, in an order that does not depend on the database.
+"""The digest of a table: over all its rows, in an order that every database gives.
 
-It is the SHA-256 of the table's tag and of its rows; a field is its length in bytes (uint32,
-little-endian) and its bytes, texts in UTF-8, truths as one byte of 0 or 1.
+It is the SHA-256 of the table's tag and its rows. A field is its length in bytes (uint32,
+little-endian) and its bytes: texts in UTF-8, booleans as one byte of 0 or 1.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import Final, NamedTuple
 from gatemark.core.canonical import DIGEST_PREFIX
 
 MEMORIES: Final = b"gatemark.memories/1\n"
-"""Rows of asset, metric, detector, policy_digest, level and content, by the first three."""
+"""Columns asset, metric, detector, policy_digest, level, content; sorted by the first three."""
 EPISODES: Final = b"gatemark.episodes/1\n"
-"""Rows of id, asset, level, is_open, opened_at and document, by id."""
+"""Columns id, asset, level, is_open, opened_at, document; sorted by id."""
 _length: Final = struct.Struct("<I").pack
 
 
 class TableState(NamedTuple):
-    """How many rows a table has, and their digest."""
+    """The row count and the digest of a table."""
 
     rows: int
     digest: str
 
 
 class WatchState(NamedTuple):
-    """The tables that a probe writes: what it remembers, and episodes."""
+    """The states of the tables that a probe writes: memories and episodes."""
 
     memories: TableState
     episodes: TableState
 
 
 def table_state(tag: bytes, rows: Iterable[Sequence[object]]) -> TableState:
-    """The state of a table, given its rows in order."""
+    """Return the state of a table, given its rows in order."""
     count, seen = 0, hashlib.sha256(tag)
     for row in rows:
         count += 1
@@ -49,5 +49,5 @@ def _field(value: object) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode(errors="surrogatepass")
-    # SQLite gives truths as numbers; whatever else somebody put there fits no digest.
+    # SQLite returns booleans as numbers; a value of any other type matches no digest.
     return bytes([value]) if value in (0, 1) else repr(value).encode()

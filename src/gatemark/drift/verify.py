@@ -1,4 +1,4 @@
-"""Which rows of drift a check of the ledger compares with events."""
+"""The drift tables that ``gatemark ledger verify`` compares with events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatemark.workspace import Workspace
 
 
 def drift_rows(workspace: Workspace) -> FeatureRows:
-    """Return the tables of drift and how they are compared."""
+    """Return the drift tables and the function that compares them."""
 
     def opened() -> RowCheck:
         from gatemark.drift.table_check import DriftTables  # noqa: PLC0415 - loads numerics

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark drift report``: one asset's windows, episodes and acts as a view."""
+"""``gatemark drift report``: the windows, episodes and acts of one asset."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def drift_view(
 def _replayed(
     workspace: Workspace, policy: DriftPolicy, now: datetime, found: Evaluation, windows: int
 ) -> tuple[SeriesView, ...]:
-    """The windows of each series as the policy sees them from one end to the other."""
+    """Return the windows of each series, judged from the first to the last."""
     wide = msgspec.structs.replace(policy, catch_up=windows)
     gathered = gather(workspace, wide, now, found.kinds, found.series, history=found.history)
     judged: dict[_Key, WindowView] = {}
@@ -100,11 +100,11 @@ def _replayed(
 
     tick(pairs, wide, now, on_judged=note)
     signals = {(s.metric, s.detector): s for s in found.signals}
-    # What a watch for lasting shifts found is shown in place of what the probe cannot judge.
+    # Where the probe cannot judge, the finding of the shift watch is shown.
     lasting = {one.name for one in detectors() if one.is_self_starting}
     instead = {s.metric: s for s in found.by_metric() if s.detector in lasting}
     views: dict[tuple[str, str], SeriesView] = {}
-    # A watch for lasting shifts shows the same values as the probe beside it.
+    # A shift watch would repeat the values of the probe for the same metric.
     ordered = sorted(
         enumerate(gathered.cohorts), key=lambda pair: pair[1].detector.is_self_starting
     )
@@ -129,7 +129,7 @@ def _replayed(
 def _windows(
     cohort: Cohort, row: int, number: int, judged: dict[_Key, WindowView], wanted: int
 ) -> tuple[WindowView, ...]:
-    """The latest windows of a series, from the first that has points."""
+    """Return the latest windows of a series, from the first that has points."""
     columns = range(max(cohort.columns - wanted, 0), cohort.columns)
     views = [judged.get((number, row, column)) or _plain(cohort, row, column) for column in columns]
     first = next((at for at, view in enumerate(views) if view.n), len(views) - 1)
@@ -137,7 +137,7 @@ def _windows(
 
 
 def _plain(cohort: Cohort, row: int, column: int) -> WindowView:
-    """A window that was not judged: what it holds, if anything."""
+    """Return a window that was not judged, with its value if it has one."""
     window = cohort.window(row, int(cohort.index_of(column)[row]))
     value = None
     if cohort.items[row, column] > 0 and cohort.form in SCALARS:

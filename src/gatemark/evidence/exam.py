@@ -43,7 +43,7 @@ class ExamReport(msgspec.Struct, frozen=True):
 
     ``score`` is the oriented number in [0, 1] that a pack weighs; None when it has none.
     ``attachments`` are files to write beside the report, by name; ``facts`` are the exam's own
-    plain counts for its summary.
+    plain counts for its summary. ``answered_at`` is the time of the oldest record, if records say.
     """
 
     measurements: tuple[Measurement, ...]
@@ -51,6 +51,7 @@ class ExamReport(msgspec.Struct, frozen=True):
     attachments: dict[str, bytes]
     facts: dict[str, Any]
     score: Measurement | None = None
+    answered_at: datetime | None = None
 
 
 class VerdictNotes(NamedTuple):

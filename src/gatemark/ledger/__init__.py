@@ -1,1 +1,1 @@
-"""The ledger: events, keys, sealed results and the files that they rest on."""
+"""The ledger: a hash chain of events, signing keys, sealed results and the files they depend on."""

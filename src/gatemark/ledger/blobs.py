@@ -1,4 +1,4 @@
-"""Blobs: pieces of bytes, known by the digest of the whole."""
+"""Read bytes in pieces and check them against their SHA-256 digest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECE_BYTES: Final = 1 << 20
 
 
 def digest_of(pieces: Iterable[bytes]) -> str:
-    """Return the digest of bytes that come piece by piece."""
+    """Return the digest of bytes that arrive in pieces."""
     seen = hashlib.sha256()
     for piece in pieces:
         seen.update(piece)
@@ -22,7 +22,7 @@ def digest_of(pieces: Iterable[bytes]) -> str:
 
 
 def joined_blob(name: str, pieces: Iterable[bytes]) -> bytes:
-    """Return the bytes of a blob; refuse bytes that do not have the digest in its name."""
+    """Return the bytes of a blob; raise IntegrityError if they do not match its name."""
     data = b"".join(pieces)
     if not same_digest(digest_bytes(data), name):
         raise IntegrityError(f"blob {name} does not verify: its bytes were changed")
@@ -30,7 +30,7 @@ def joined_blob(name: str, pieces: Iterable[bytes]) -> bytes:
 
 
 def read_pieces(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file."""
+    """Yield the bytes of a file in pieces."""
     with path.open("rb") as stream:
         while piece := stream.read(PIECE_BYTES):
             yield piece

@@ -1,4 +1,4 @@
-"""What the ledger's commands need from the workspace."""
+"""What the ledger commands need from the workspace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gatemark.ledger.stores.sql import SqlStore
 
 
 class LedgerContext(Protocol):
-    """Actor, clock and store. A workspace is one; the ledger must not import it."""
+    """Actor, clock and store. The workspace implements this; the ledger may not import it."""
 
     @property
     def actor(self) -> str:
@@ -27,22 +27,22 @@ class LedgerContext(Protocol):
 
     @property
     def events(self) -> LedgerStore:
-        """The chain of events; the store is created on first use."""
+        """The event store; created on first use."""
         ...
 
     @property
     def folder(self) -> Path | None:
-        """Folder of a file store; None for a database server."""
+        """Folder of a file store, or None for a database server."""
         ...
 
     def existing_store(self) -> SqlStore:
-        """Open a store that exists."""
+        """Open the store; raise an error if there is none."""
         ...
 
     def place(self) -> StorePlace:
-        """Return where the store is or will be."""
+        """Return where the store is, or will be created."""
         ...
 
     def existing_place(self) -> StorePlace:
-        """Return where an existing store of any layout is."""
+        """Return where the existing store is, whatever its layout."""
         ...

@@ -1,4 +1,4 @@
-"""What the stores of features need from a database."""
+"""What feature stores need from a database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Database(Protocol):
 
     @property
     def place(self) -> str:
-        """Address for messages, without secrets."""
+        """Database address without secrets, for messages."""
         ...
 
     @property
@@ -26,7 +26,7 @@ class Database(Protocol):
         ...
 
     def streaming(self) -> AbstractContextManager[sa.Connection]:
-        """Open a read transaction for results that are fetched in pieces."""
+        """Open a read transaction whose rows are fetched in batches."""
         ...
 
     def adding(self) -> AbstractContextManager[sa.Connection]:

@@ -1,8 +1,8 @@
-"""The events of the ledger, chained by digests: drafts, links, stored rows and their check.
+"""The events of the ledger, chained by digests: drafts, links, stored rows and their checks.
 
-An event carries the digest of its payload and not the payload, so that a payload can be erased
-while the chain, the tree over it and every signature stay valid. A payload is kept together with
-a random salt; without the salt, a digest that stays behind would confirm a good guess.
+An event contains the digest of its payload, not the payload itself. A payload can therefore be
+erased while the chain, the tree and every signature stay valid. Payloads are stored with a random
+salt; without it, someone could confirm a guessed payload by its remaining digest.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ GENESIS: Final = DIGEST_PREFIX + "0" * 64
 MAX_PAYLOAD_BYTES: Final = 1024 * 1024
 MAX_NAME_LENGTH: Final = 512
 _KIND: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
-# Every digit made a 0 and all else a blank: 16 digits in a row are then found in no time.
+# Maps every digit to 0 and every other character to a blank, which finds 16 digits in a row fast.
 _DIGITS: Final = bytes(48 if 48 <= code <= 57 else 32 for code in range(256))
 _MANY_DIGITS: Final = b"0" * 16
 _SALT: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class Head(msgspec.Struct, frozen=True):
-    """The end of a ledger: number and digest of its last event."""
+    """The end of a ledger: the number and digest of its last event."""
 
     seq: int
     digest: str
@@ -120,9 +120,9 @@ def body_bytes(
 ) -> bytes:
     """Return the canonical bytes of an event whose time is already text.
 
-    This is format gatemark.event/1, member by member in the order of RFC 8785. It must never
-    change: every digest in every ledger is taken over these bytes. For strings and
-    one integer the fast encoder writes exactly what RFC 8785 asks for.
+    This is format gatemark.event/1, field by field in the order of RFC 8785. It must never change:
+    every digest in every ledger is computed from these bytes. For strings and one integer, the fast
+    encoder writes exactly what RFC 8785 requires.
     """
     return (
         b'{"actor":%b,"at":%b,"kind":%b,"payload_digest":%b,"prev":%b,%b,"seq":%b,"subject":%b}'
@@ -140,12 +140,12 @@ def body_bytes(
 
 
 def moment_text(moment: datetime) -> str:
-    """Return a time as the ledger writes it: UTC with Z, microseconds only if not zero."""
+    """Return a time as the ledger writes it: UTC with Z, and microseconds only if not zero."""
     return moment.astimezone(UTC).isoformat().removesuffix("+00:00") + "Z"
 
 
 class Payload(NamedTuple):
-    """The content of a payload, and its salt."""
+    """The content of a payload and its salt."""
 
     content: dict[str, object]
     salt: str
@@ -173,13 +173,13 @@ def payload_bytes(payload: Mapping[str, object], salt: str) -> bytes:
 
 
 def read_payload(data: bytes) -> Payload:
-    """Return the payload in stored bytes; refuse bytes that are not canonical JSON."""
+    """Return the payload in stored bytes; raise an error if they are not canonical JSON."""
     try:
         form = _decode_payload(data)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise InvalidValueError(f"the payload cannot be read: {error}") from error
-    # Canonical bytes are their own re-encoding; repeated keys, which readers disagree about, are
-    # not. The fast encoder agrees with RFC 8785 but for some numbers and rare characters in keys.
+    # Canonical bytes encode back to themselves; JSON with repeated keys, which parsers read
+    # differently, does not. The fast encoder differs from RFC 8785 for some numbers and rare keys.
     content = form.payload
     if _MANY_DIGITS in data.translate(_DIGITS):
         content = whole_floats(content)
@@ -191,7 +191,7 @@ def read_payload(data: bytes) -> Payload:
 
 
 def link(head: Head, draft: EventDraft, payload_digest: str) -> tuple[Event, bytes]:
-    """Return the event that a draft becomes after ``head``, and its canonical bytes."""
+    """Return the event for a draft that follows ``head``, and its canonical bytes."""
     unnamed = Event(
         seq=head.seq + 1,
         prev=head.digest,
@@ -218,7 +218,7 @@ def _check_name(kind: str, field: str, text: str) -> None:
 
 
 class EventRow(NamedTuple):
-    """An event as it is stored, not looked into."""
+    """An event as it is stored, not yet parsed."""
 
     seq: int
     prev: bytes
@@ -232,11 +232,11 @@ class EventRow(NamedTuple):
 
 
 CLOCK_SKEW: Final = timedelta(seconds=10)
-"""Maximum difference between the clocks of two writers; an event takes the later time."""
+"""Maximum clock difference between two writers; within it, an event takes the later time."""
 
 
 class NewEvent(NamedTuple):
-    """An event about to be stored: itself, its canonical bytes, and those of its payload."""
+    """An event to be stored, with its canonical bytes and those of its payload."""
 
     event: Event
     body: bytes
@@ -246,7 +246,7 @@ class NewEvent(NamedTuple):
 def extend(
     head: Head, last_at: datetime | None, drafts: Sequence[EventDraft], salt: Callable[[], str]
 ) -> list[NewEvent]:
-    """Return the events that drafts become after ``head``; times never decrease."""
+    """Return the events for drafts that follow ``head``; times never decrease."""
     made: list[NewEvent] = []
     for draft in drafts:
         placed = _in_time(draft, last_at)
@@ -258,7 +258,7 @@ def extend(
 
 
 def _with_format(draft: EventDraft) -> Mapping[str, object]:
-    """Return the payload with the name of its format, if this build declares the kind."""
+    """Return the payload with its format name added, if this build declares the kind."""
     name = payload_format(draft.kind)
     return draft.payload if name is None else {**draft.payload, FORMAT: name}
 
@@ -276,7 +276,7 @@ def _in_time(draft: EventDraft, last_at: datetime | None) -> EventDraft:
 
 
 def result_draft(result: Result, last_at: datetime | None) -> EventDraft:
-    """Return the event of a sealed result, dated when the result was finished or later."""
+    """Return the event draft of a sealed result, dated no earlier than the result's end."""
     at = result.finished_at if last_at is None else max(result.finished_at, last_at)
     sealed = ResultSealed(
         result_id=result.id,
@@ -310,7 +310,7 @@ def row_of(new: NewEvent) -> EventRow:
 
 
 def event_of(row: EventRow) -> Event:
-    """Return the event in a stored row; its digest is not checked."""
+    """Return the event in a stored row without checking its digest."""
     try:
         return Event(
             seq=row.seq,
@@ -327,7 +327,7 @@ def event_of(row: EventRow) -> Event:
 
 
 def row_bytes(row: EventRow) -> bytes:
-    """Return the canonical bytes of a stored row; refuse a row that cannot be encoded."""
+    """Return the canonical bytes of a stored row; raise IntegrityError if it cannot be encoded."""
     if not isinstance(row.digest, bytes):
         raise IntegrityError(f"event {row.seq} cannot be read: its digest is not binary")
     try:
@@ -347,7 +347,7 @@ def row_bytes(row: EventRow) -> bytes:
 
 
 def checked(row: EventRow) -> tuple[Event, dict[str, object] | None]:
-    """Return the event and payload of a stored row; refuse them if a digest does not match."""
+    """Return the event and payload of a stored row; raise IntegrityError on a wrong digest."""
     found = digest_bytes(row_bytes(row))
     event = event_of(row)
     if found != event.digest:
@@ -356,7 +356,7 @@ def checked(row: EventRow) -> tuple[Event, dict[str, object] | None]:
 
 
 def checked_payload(row: EventRow) -> dict[str, object] | None:
-    """Return the payload of a stored row, checked; None if there is none."""
+    """Return the payload of a stored row after checking its digest; None if there is none."""
     stored: object = row.payload
     if stored is None:
         return None
@@ -371,7 +371,7 @@ def checked_payload(row: EventRow) -> dict[str, object] | None:
 
 
 def require_head(expected: Head | None, found: Head) -> None:
-    """Refuse to add events to a ledger that no longer ends where the writer expects."""
+    """Raise ConflictError if the ledger no longer ends where the writer expects."""
     if expected is not None and expected != found:
         raise ConflictError(
             f"the ledger moved on: expected event {expected.seq} to be the last, "

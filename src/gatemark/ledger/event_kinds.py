@@ -1,12 +1,13 @@
-"""The kinds of ledger events, and the payloads of the ledger's own. A name never changes.
+"""The kinds of ledger events, and the payloads of the ledger's own events.
 
-A feature declares its kinds in ``gatemark.FEATURE.events``; those of the ledger itself, and of
-features that write plain payloads, are declared here. The list of formats, what may be erased, what
-leaves the ledger as a signed statement and what the lifecycle decides follow from the declarations.
+Kind names are stored and never change. A feature declares its kinds in ``gatemark.FEATURE.events``;
+kinds of the ledger itself, and of features with plain payloads, are declared here. The declarations
+determine the list of formats, what can be erased, what is exported as a signed statement, and what
+the lifecycle rules decide.
 
-Whoever writes a payload may add fields; the fields named here must be there and mean this. Digests
-are ``sha256:…`` texts, moments are UTC with Z. The actor of an event is the one who did it: the
-approver of an approval, the author's own login of a registration.
+A writer may add fields to a payload; the fields declared here are required. Digests are
+``sha256:…`` strings and times are UTC with Z. The actor of an event is whoever acted, such as the
+approver of an approval.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ from gatemark.core.stored import convert_stored, parse_format
 class EventKind:
     """One kind of event.
 
-    ``when`` completes "written when …". ``payload`` is the struct of its payload, where one is
-    declared. ``roles`` may cause it; empty where roles do not decide. A kind that is not ``kept``
-    may lose its payload to ``ledger erase``: no decision rests on it, no state follows from it.
+    ``when`` completes the sentence "written when …". ``payload`` is the struct of its payload, if
+    one is declared. ``roles`` may cause it; empty if roles do not matter. A kind that is not
+    ``kept`` can lose its payload to ``ledger erase``: no decision or state depends on it.
     """
 
     name: str
@@ -46,13 +47,13 @@ class EventKind:
     version: int = 1
     is_kept: bool = True
     is_statement: bool = False
-    """Leaves the ledger as a signed statement."""
+    """Exported as a signed statement."""
     is_decided: bool = False
-    """Decided by the rules of the lifecycle; the payload names the policy and the rules."""
+    """Decided by the lifecycle rules; the payload names the policy and the rules version."""
 
     @property
     def family(self) -> str:
-        """The name of its format, without the version."""
+        """Format name without the version."""
         return f"gatemark.event.{self.name}"
 
     @property
@@ -66,7 +67,7 @@ _DECLARED: Final[dict[str, EventKind]] = {}
 
 
 def declare(kind: K) -> K:
-    """Add a kind to those that this build knows."""
+    """Register a kind of event and return it."""
     if kind.name in _DECLARED:
         raise InvalidValueError(f"two kinds of event are called {kind.name!r}")
     _DECLARED[kind.name] = kind
@@ -84,7 +85,7 @@ def event_kinds() -> Mapping[str, EventKind]:
 
 
 def find_kind(name: str) -> EventKind | None:
-    """Return the kind of that name; None for kinds of others, which the ledger only keeps."""
+    """Return the kind with that name, or None for an unknown kind, which the ledger only stores."""
     _load_features()
     return _DECLARED.get(name)
 
@@ -104,21 +105,21 @@ def is_kept(name: str) -> bool:
 
 
 def is_statement(name: str) -> bool:
-    """Whether events of a kind leave the ledger as signed statements."""
+    """Whether events of a kind are exported as signed statements."""
     kind = find_kind(name)
     return kind is not None and kind.is_statement
 
 
 def payload_format(name: str) -> str | None:
-    """Return the format that payloads of a kind are written in; None for kinds of others."""
+    """Return the payload format of a kind, or None for an unknown kind."""
     kind = find_kind(name)
     return None if kind is None else kind.format
 
 
 def check_payload_format(name: str, said: object) -> bool:
-    """Whether this build can read a payload that names this format; None is version 1.
+    """Whether this build can read a payload with this format name; None means version 1.
 
-    Refuse a name that is not a format, or is that of another kind: no build writes that.
+    Raises InvalidValueError for a name that is not a format or belongs to another kind.
     """
     if said is None or said == payload_format(name):
         return True
@@ -176,7 +177,7 @@ PASSWORD_SET: Final = _declare("password_set", "a person sets a password", is_ke
 TOKEN_MADE: Final = _declare("token_made", "an access token is made", is_kept=False)
 TOKEN_REVOKED: Final = _declare("token_revoked", "an access token is revoked", is_kept=False)
 
-# Names that the ledger reads too; the lifecycle and drift declare what they are.
+# Kinds that the ledger reads too; the lifecycle and drift declare them.
 ASSET_REGISTERED: Final = "asset_registered"
 APPROVAL: Final = "approval"
 TRANSITION: Final = "transition"
@@ -187,23 +188,23 @@ DRIFT_SIGNAL: Final = "drift_signal"
 POINTS_PUSHED: Final = "points_pushed"
 DRIFT_RECORDED: Final = "drift_recorded"
 FIRST_RESULT_FORMAT: Final = "gatemark.result/1"
-"""What was sealed by an event that does not say so: 0.1.0 knew no other."""
+"""Result format of events that do not name one: version 0.1.0 had only this format."""
 
 RULES_VERSION: Final = 5
-"""The version of the lifecycle's rules that this build decides by; each decision names it."""
+"""Version of the lifecycle rules that this build decides by; every decision names it."""
 
 DECIDED_BY: Final = "decided_by"
-"""The member of a payload that names the policy and the rules a decision was made by."""
+"""Payload field that names the policy and the rules version behind a decision."""
 
 SYSTEM: Final = "system"
-"""The actor of what the machine does by itself."""
+"""Actor of automatic actions."""
 
 
 class ResultSealed(msgspec.Struct, frozen=True):
-    """Payload of ``result_sealed``: a result entered the store, or was reached once more.
+    """Payload of ``result_sealed``: a result was stored, or reached again.
 
-    The same answers judged again give the same result on another occasion: the store keeps the
-    first, and the ledger tells of each. ``occasion`` is what ``stamp`` covers beside the id.
+    Judging the same answers again gives the same result on another occasion: the store keeps the
+    first, and the ledger records each. ``stamp`` covers the id and ``occasion``.
     """
 
     result_id: str
@@ -233,7 +234,7 @@ class KeyRotated(msgspec.Struct, frozen=True):
 
 
 class KeyReplaced(msgspec.Struct, frozen=True):
-    """Payload of ``key_replaced_without_signature``: the old key could not sign any more."""
+    """Payload of ``key_replaced_without_signature``: the old key was lost and could not sign."""
 
     old: str
     new: str
@@ -276,11 +277,11 @@ class ContentErased(msgspec.Struct, frozen=True):
 
 
 class Channel(msgspec.Struct, frozen=True):
-    """How an act reached Gatemark, and what vouches for its actor.
+    """How an action reached Gatemark, and how its actor was authenticated.
 
-    ``way`` is ``session``, ``token``, ``command_line`` or ``server`` (nobody asked for it).
-    ``authentication`` is ``password``, ``openid ISSUER``, ``token ID``, ``os_user NAME`` (the name
-    of the actor is then a claim of that user) or ``none``.
+    ``way`` is ``session``, ``token``, ``command_line`` or ``server`` (an automatic action).
+    ``authentication`` is ``password``, ``openid ISSUER``, ``token ID``, ``os_user NAME`` (the
+    actor's name is only claimed by that user) or ``none``.
     """
 
     way: str
@@ -288,7 +289,7 @@ class Channel(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return how the act was made, for people."""
+        """The channel as readable text."""
         kind, _, detail = self.authentication.partition(" ")
         if kind == "os_user":
             return f"{self.way.replace('_', ' ')} of {detail}, name not proven"
@@ -298,10 +299,10 @@ class Channel(msgspec.Struct, frozen=True):
 
 
 class DecidedBy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What decided an act of the lifecycle: the release policy in force, and the rules' version.
+    """What a lifecycle decision was made by: the release policy in force, and the rules version.
 
-    Decisions of 0.1.0 do not say so; they were made by version 1. Those before rules 4 do not say
-    through which channel they were made.
+    Decisions of 0.1.0 lack this field; they were made by version 1. Decisions before version 4 do
+    not name their channel.
     """
 
     policy_digest: str
@@ -317,12 +318,12 @@ def is_by_newer_rules(payload: Mapping[str, object]) -> bool:
 
 
 def sealed_format(payload: Mapping[str, object]) -> str:
-    """The format of the result that a ``result_sealed`` event tells of."""
+    """Return the format of the result that a ``result_sealed`` event records."""
     return str(payload.get("result_format", FIRST_RESULT_FORMAT))
 
 
 def sealed_moment(payload: Mapping[str, object]) -> datetime:
-    """Return when the result that a ``result_sealed`` event tells of was finished."""
+    """Return when the result that a ``result_sealed`` event records was finished."""
     return convert_stored(payload, _Sealed).occasion.finished_at
 
 
@@ -335,6 +336,6 @@ class _Sealed(msgspec.Struct, frozen=True):
 
 
 def as_payload(value: msgspec.Struct) -> dict[str, object]:
-    """A typed payload in the plain form that a draft takes."""
+    """Return a typed payload as the plain dict that a draft takes."""
     plain: dict[str, object] = msgspec.to_builtins(value)
     return plain

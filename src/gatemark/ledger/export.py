@@ -1,8 +1,8 @@
-"""A ledger as a folder of plain files that anyone can check without the database.
+"""Export a ledger to a folder of plain files that anyone can check without the database.
 
 ``events.jsonl`` has one event per line with its payload; ``results`` the sealed results and their
-in-toto statements; ``decisions`` the decisions as signed envelopes; ``blobs`` what results rest on;
-``checkpoints`` the signed checkpoints; ``keys.txt`` the public keys.
+in-toto statements; ``decisions`` the decisions as signed envelopes; ``blobs`` the files that
+results depend on; ``checkpoints`` the signed checkpoints; ``keys.txt`` the public keys.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ What is what, for those who check with other tools:
 
 
 class ExportLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of the export; the payload goes in as the bytes it is."""
+    """A line of the export; the payload is inserted as stored bytes."""
 
     schema: str
     seq: int
@@ -78,7 +78,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 def export_line(row: EventRow) -> bytes:
-    """A stored event as a line of the export."""
+    """Return a stored event as a line of the export."""
     kept = None if row.payload is None else msgspec.json.decode(row.payload, type=_Kept)
     line = ExportLine(
         schema=SCHEMA,
@@ -97,7 +97,7 @@ def export_line(row: EventRow) -> bytes:
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """What an export holds."""
+    """Counts and folder of a finished export."""
 
     folder: str
     events: int
@@ -109,7 +109,7 @@ class Exported(msgspec.Struct, frozen=True):
 
 
 class ExportWriter:
-    """Writes one export into one folder."""
+    """Writes one export to one folder."""
 
     def __init__(self, store: Store, folder: Path, key: Signer | None) -> None:
         self._store = store
@@ -121,7 +121,7 @@ class ExportWriter:
         self._blobs: dict[str, bool] = {}
 
     def write(self, size: int, keys: tuple[str, ...], erased_blobs: frozenset[str]) -> Exported:
-        """Everything up to the event of that number."""
+        """Write everything up to event number ``size``."""
         for name in (RESULTS, DECISION_FOLDER, CHECKPOINTS, BLOBS):
             (self._folder / name).mkdir()
         (self._folder / README).write_text(_ABOUT, encoding="utf-8")
@@ -202,13 +202,13 @@ class ExportWriter:
 
 
 class RegisteredDigests:
-    """The digest of every registered version, learned from events in order."""
+    """The digest of every registered version, collected from events in order."""
 
     def __init__(self) -> None:
         self._digests: dict[tuple[str | None, str], str] = {}
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
-        """Read one event."""
+        """Record the digest if the event registers a version."""
         if event.kind == ASSET_REGISTERED:
             self._digests[event.subject, str(payload["version"])] = str(payload["digest"])
 
@@ -228,7 +228,7 @@ def write_export(
     keys: tuple[str, ...],
     erased_blobs: frozenset[str],
 ) -> Exported:
-    """Write a ledger into a new folder, whole or not at all."""
+    """Write a ledger to a new folder. On an error, no folder is left behind."""
     size = store.events.head().seq
     with replacing_folder(target) as folder:
         done = ExportWriter(store, folder, key).write(size, keys, erased_blobs)

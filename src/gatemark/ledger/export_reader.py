@@ -1,4 +1,4 @@
-"""An exported ledger read back as a store that can only be looked at."""
+"""Read an exported ledger as a read-only store."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ _decode: Final = msgspec.json.Decoder(ExportLine).decode
 
 
 class ExportedEvents:
-    """The events of an export, in the order of the file."""
+    """The events of an export, in file order."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -108,7 +108,7 @@ class ExportedEvents:
         for path in sorted((self._folder / CHECKPOINTS).iterdir()):
             match = _CHECKPOINT.match(path.name)
             if match is None:
-                raise IntegrityError(f"{CHECKPOINTS}/{path.name}: does not belong into an export")
+                raise IntegrityError(f"{CHECKPOINTS}/{path.name}: unexpected file in an export")
             found.append((int(match[1]), path.read_bytes().decode(errors="replace")))
         return sorted(found)
 
@@ -166,7 +166,7 @@ class ExportedResults:
 
 
 class ExportStore:
-    """A whole exported ledger."""
+    """A complete exported ledger."""
 
     def __init__(self, folder: Path) -> None:
         if not (folder / EVENTS).is_file():
@@ -180,18 +180,18 @@ class ExportStore:
         self.blobs = FolderBlobs(folder / BLOBS)
 
     def forget(self) -> None:
-        """Nothing stays behind."""
+        """Do nothing: an export deletes no data."""
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: no file stays open."""
 
     def statement_troubles(
         self, keys: Callable[[], Sequence[VerifierKey]]
     ) -> Iterator[tuple[int | None, str]]:
-        """What is wrong with the statements: event number and message.
+        """Yield the problems of the statements: event number and message.
 
-        Statements follow from results and events; one that says something else is false. What is
-        wrong with an event or a result itself is told elsewhere.
+        Statements are derived from results and events, so one that differs is false. Problems of
+        the events and results themselves are reported by other checks.
         """
         yield from self._decision_troubles(keys())
         for result_id, document in self.results.documents():
@@ -275,7 +275,7 @@ def _row_of(line: bytes, place: str) -> EventRow:
     if export_line(row) != line:
         if is_newer(said.schema, SCHEMA) and digest_bytes(row_bytes(row)) != said.digest:
             raise NewerFormatError(f"{place}: {newer_format(said.schema)}")
-        raise IntegrityError(f"{place}: is not written as an export writes it")
+        raise IntegrityError(f"{place}: is not in the form that exports are written in")
     return row
 
 

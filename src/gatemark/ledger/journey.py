@@ -44,21 +44,21 @@ class RescoredResult(Protocol):
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """What differs from the sealed result."""
+        """Differences from the sealed result."""
         ...
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """What could not be derived, and why."""
+        """Messages on what could not be derived, and why."""
         ...
 
 
 Rescorer = Callable[[Store, Callable[[str], bool]], Iterable[tuple[str, RescoredResult]]]
-"""Derives every result of a store again; the second argument says which blobs were erased."""
+"""Derives every result of a store again; the second argument lists the erased blobs."""
 
 
 class FurtherChecks(NamedTuple):
-    """The checks of features: rules of decisions, rows of tables, and rescoring."""
+    """The checks that features add: decision rules, table rows, and rescoring."""
 
     rules: Callable[[Store], FurtherLook]
     rows: Sequence[FeatureRows]
@@ -73,7 +73,7 @@ def verify_by(
     further: FurtherChecks,
     on_progress: Callable[[int], None] | None = None,
 ) -> LedgerReport:
-    """Check a store that does not change meanwhile, or an export."""
+    """Verify an export, or a store that does not change during the check."""
     tables = None if isinstance(store, ExportStore) else TableCheck(store, further.rows)
     asked = VerifyOptions(
         trusted=tuple(read_public_key(key) for key in request.keys),
@@ -123,7 +123,7 @@ def _check_other_blobs(store: Store, check: LedgerCheck) -> None:
 
 
 def export(context: LedgerContext, folder: str, with_key: str | Signer | None) -> Exported:
-    """Write the ledger into a folder; with a key, sign a new checkpoint first."""
+    """Export the ledger to a folder; with a key, sign a new checkpoint first."""
     store = context.existing_store()
     key = None
     if with_key is not None:
@@ -144,7 +144,7 @@ def erased_blobs(store: Store, after: int = 0) -> frozenset[str]:
 
 
 def set_clock_back(context: LedgerContext, reason: str) -> Event:
-    """Continue at the current time, after a clock that was ahead."""
+    """Record that event times continue from now, after a clock that ran ahead."""
     if not reason.strip():
         raise UsageError("setting the clock back needs a reason")
     draft = EventDraft(CLOCK_SET_BACK, context.clock(), context.actor, None, {"reason": reason})
@@ -155,7 +155,7 @@ def set_clock_back(context: LedgerContext, reason: str) -> Event:
 def log(
     context: LedgerContext, *, after: int, kind: str | None, subject: str | None, limit: int
 ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
-    """Yield events in order, up to a limit."""
+    """Yield events in order, at most ``limit``."""
     found = context.existing_store().events.events(after=after, kind=kind, subject=subject)
     for _, one in zip(range(limit), found, strict=False):
         yield one

@@ -1,4 +1,4 @@
-"""Make and rotate the signing key of a ledger, and sign checkpoints."""
+"""Create and rotate the signing key of a ledger, and sign checkpoints."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ DAILY: Final = timedelta(days=1)
 
 
 class KeyMade(msgspec.Struct, frozen=True):
-    """A new key: its public key, the two files, and the number of the event that records it."""
+    """A new key: its public key, its two files, and the number of the event that records it."""
 
     key: str
     private_file: str
@@ -68,10 +68,10 @@ class KeyMade(msgspec.Struct, frozen=True):
 
 
 class NewKey(msgspec.Struct, frozen=True, kw_only=True):
-    """How to make a key: in a file, encrypted or not, or held by a command.
+    """How to create a key: in a file, encrypted or not, or held by a command.
 
-    ``path`` gets the private key, and ``path.pub`` the public one. With ``command``, the key is one
-    that the command signs with, ``public`` is its public key, and no private key is written.
+    The private key is written to ``path``, the public key to ``path.pub``. With ``command``, the
+    command holds the key, ``public`` is its public key, and no private key is written.
     """
 
     path: Path
@@ -81,11 +81,11 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def public_path(self) -> Path:
-        """Where the public key goes."""
+        """Path of the public key file."""
         return self.path.with_name(self.path.name + PUBLIC_SUFFIX)
 
     def write(self, name: str) -> Signer:
-        """Make the key and its files."""
+        """Create the key and its files."""
         if self.public_path.exists():
             raise BadInputError(f"{self.public_path}: already exists and is never overwritten")
         key: Signer
@@ -98,7 +98,7 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
         return key
 
     def remove(self) -> None:
-        """Remove the files of a key that came to nothing."""
+        """Remove the files of a key that was not recorded."""
         if self.command is None:
             self.path.unlink(missing_ok=True)
         self.public_path.unlink(missing_ok=True)
@@ -107,9 +107,10 @@ class NewKey(msgspec.Struct, frozen=True, kw_only=True):
 def make_key(
     context: LedgerContext, new: Path | NewKey, name: str | None = None, first: Path | None = None
 ) -> KeyMade:
-    """Make the first key of a ledger; the private key goes into a new file.
+    """Create the first key of a ledger; the private key is written to a new file.
 
-    ``first`` is where the key lies that Gatemark made by itself; it is rotated to the new one.
+    ``first`` is the path of the key that Gatemark created automatically; it is rotated to the new
+    one.
     """
     events = context.events
     origin = ledger_origin(events) or _open_ledger(context)
@@ -130,7 +131,7 @@ def make_key(
 def rotate_key(
     context: LedgerContext, old_key: str | Signer, new: Path | NewKey, name: str | None = None
 ) -> KeyMade:
-    """Replace the key by a new one; both sign the change."""
+    """Replace the key with a new one; both sign the change."""
     head = context.existing_store().events.head()
     old = signing_key(context, old_key)
     origin = _origin(context.events)
@@ -146,7 +147,7 @@ def rotate_key(
 def replace_lost_key(
     context: LedgerContext, new: Path | NewKey, reason: str, name: str | None = None
 ) -> KeyMade:
-    """Replace a lost key, which cannot sign the change; every later check reports it."""
+    """Replace a lost key, which cannot sign the change; every later verification reports it."""
     if not reason.strip():
         raise UsageError("replacing a lost key needs a reason")
     head = context.existing_store().events.head()
@@ -174,13 +175,13 @@ def _announced(
     announce: Callable[[Signer], EventDraft],
     head: Head,
 ) -> KeyMade:
-    """Make a key and add its event, unless the ledger changed since it was read."""
+    """Create a key and add its event; fail if the ledger changed since it was read."""
     files = NewKey(path=new) if isinstance(new, Path) else new
     key = files.write(name)
     try:
         (event,) = context.events.append((announce(key),), expected=head)
     except BaseException as error:
-        # The event may be stored all the same: the connection can go right after the commit.
+        # The event may be stored even so: the connection can fail right after the commit.
         _remove_unannounced(context, key, files, error)
         raise
     private = files.command if files.command is not None else str(files.path)
@@ -190,7 +191,7 @@ def _announced(
 def _remove_unannounced(
     context: LedgerContext, key: Signer, files: NewKey, error: BaseException
 ) -> None:
-    """Remove the files of a key that no event announces; keep them if nobody can say."""
+    """Remove the files of a key that no event records; keep them if this cannot be determined."""
     try:
         announced = [tenure.key for tenure in keyring_of(context.events).tenures]
     except GatemarkError:
@@ -203,14 +204,14 @@ def _remove_unannounced(
 
 
 def _open_ledger(context: LedgerContext) -> str:
-    """Add the first event of an empty ledger and return the name that it gives the ledger."""
+    """Add the first event to an empty ledger, and return the ledger's name."""
     draft = EventDraft(LEDGER_OPENED, context.clock(), context.actor, None, {})
     (event,) = context.events.append((draft,))
     return origin_of(event)
 
 
 def ledger_origin(events: LedgerStore) -> str | None:
-    """Return the name of a ledger; None for an empty one."""
+    """Return the name of a ledger, or None if it is empty."""
     first = events.rows_at([1]).get(1)
     return None if first is None else origin_of(checked(first)[0])
 
@@ -223,7 +224,7 @@ def _origin(events: LedgerStore) -> str:
 
 
 def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Keyring:
-    """Return the keys of a ledger, from its key events."""
+    """Return the keys of a ledger, read from its key events."""
     ring = Keyring(trusted)
     found = [one for kind in sorted(KEY_KINDS) for one in events.events(kind=kind)]
     origin = ledger_origin(events) or ""
@@ -235,7 +236,7 @@ def keyring_of(events: LedgerStore, trusted: tuple[VerifierKey, ...] = ()) -> Ke
 
 
 def signing_key(context: LedgerContext, key: str | Signer) -> Signer:
-    """Return the private key in a file; refuse one that is not the current key of the ledger."""
+    """Read a private key file; raise an error if it is not the ledger's current key."""
     active = keyring_of(context.events).active
     if active is None:
         raise UsageError("the ledger has no key; make one with 'gatemark ledger keygen'")
@@ -249,7 +250,7 @@ def signing_key(context: LedgerContext, key: str | Signer) -> Signer:
 
 
 def command_signer(context: LedgerContext, command: str) -> CommandSigner:
-    """Return the current key of the ledger, as a command signs with it."""
+    """Return a signer that runs a command which holds the ledger's current key."""
     active = keyring_of(context.existing_store().events).active
     if active is None:
         raise UsageError(
@@ -275,7 +276,7 @@ def read_private_key(path: str) -> SigningKey:
 
 
 def read_passphrase(place: str, *, is_new: bool = False) -> bytes:
-    """Return the passphrase of a key: from a file that a variable names, or from the terminal."""
+    """Return the passphrase of a key, from the file in an environment variable or the terminal."""
     named = os.environ.get(PASSPHRASE_FILE)
     if named:
         try:
@@ -285,7 +286,7 @@ def read_passphrase(place: str, *, is_new: bool = False) -> bytes:
             raise BadInputError(f"{PASSPHRASE_FILE}: {named}: {error.strerror}") from error
     elif sys.stdin is not None and sys.stdin.isatty():
         found = getpass.getpass(f"Passphrase of {place}: ").encode()
-        if is_new and getpass.getpass("The same once more: ").encode() != found:
+        if is_new and getpass.getpass("Repeat the passphrase: ").encode() != found:
             raise UsageError("the two passphrases differ")
     else:
         raise UsageError(
@@ -298,7 +299,7 @@ def read_passphrase(place: str, *, is_new: bool = False) -> bytes:
 
 
 def read_public_key(text_or_path: str) -> VerifierKey:
-    """Return a public key, given as text or as a file."""
+    """Return a public key, given as text or as a path."""
     if Path(text_or_path).is_file():
         return read_verifier(_text_of(text_or_path), text_or_path)
     if "+" not in text_or_path:
@@ -318,10 +319,10 @@ def _text_of(path: str) -> str:
 
 
 def sign_checkpoint(context: LedgerContext, with_key: str | Signer) -> str:
-    """Sign a checkpoint of the ledger, store it and return it; users keep a copy elsewhere.
+    """Sign, store and return a checkpoint of the ledger; users should keep a copy elsewhere.
 
-    A ledger must never sign two histories: it must still contain the last checkpoint, and every
-    event since then is checked before it is signed.
+    A ledger must never sign two different histories. So it must still contain the last checkpoint,
+    and every event since then is verified before signing.
     """
     events = context.existing_store().events
     key = signing_key(context, with_key)
@@ -340,10 +341,11 @@ def sign_checkpoint(context: LedgerContext, with_key: str | Signer) -> str:
 
 
 def keep_anchored(context: LedgerContext, path: Path, *, is_daily: bool = False) -> str | None:
-    """Sign a checkpoint with the key at hand; a ledger without a key gets one there.
+    """Sign a checkpoint with the key at ``path``; create the key if the ledger has none.
 
-    With ``is_daily``, only where an event has waited for a day. Return why nothing was signed where
-    somebody should know it. Who took the key away signs elsewhere; that is nothing to tell.
+    With ``is_daily``, sign only if an event is at least a day old and not yet covered. Return the
+    error message if signing failed. A key that is missing here was moved away by its owner, who
+    signs elsewhere; that is not an error.
     """
     try:
         events = context.existing_store().events
@@ -362,7 +364,7 @@ def keep_anchored(context: LedgerContext, path: Path, *, is_daily: bool = False)
 
 
 def _has_waited(context: LedgerContext, events: LedgerStore, *, is_daily: bool) -> bool:
-    """Whether there are events that no checkpoint covers; with ``is_daily``, for a day."""
+    """Whether some event is not covered by a checkpoint; with ``is_daily``, for at least a day."""
     covered = max((size for size, _ in events.checkpoints()), default=0)
     first = events.rows_at([covered + 1]).get(covered + 1)
     if first is None or not is_daily or covered == 0:

@@ -1,8 +1,8 @@
-"""The Merkle tree of RFC 6962 over the ledger's events: roots, proofs and their checking.
+"""The RFC 6962 Merkle tree over the ledger's events: roots, proofs and their verification.
 
-Only complete subtrees are ever kept, so that a kept node never changes: a node of ``level`` and
-``index`` covers the leaves from ``index << level`` on, ``1 << level`` of them. Inner nodes are
-numbered from 1 in the order in which they become complete, so that they are appended too.
+Only complete subtrees are stored, so a stored node never changes. The node at ``level`` and
+``index`` covers ``1 << level`` leaves, starting at ``index << level``. Inner nodes are numbered
+from 1 in the order in which they become complete, so they can be appended.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from gatemark.core.errors import InvalidValueError
 EMPTY_ROOT: Final = hashlib.sha256(b"").digest()
 
 ReadNode = Callable[[int, int], bytes]
-"""Gives the hash of the complete subtree of a level and an index."""
+"""Returns the hash of the complete subtree at a level and an index."""
 
 
 def leaf_hash(data: bytes) -> bytes:
-    """The hash of one leaf."""
+    """Return the hash of a leaf."""
     return hashlib.sha256(b"\x00" + data).digest()
 
 
 def node_hash(left: bytes, right: bytes) -> bytes:
-    """The hash of a node over its two children."""
+    """Return the hash of a node with two children."""
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 def node_number(level: int, index: int) -> int:
-    """The number of an inner node."""
+    """Return the number of an inner node."""
     leaves = (index + 1) << level
     return node_count(leaves - 1) + level
 
 
 def node_count(size: int) -> int:
-    """How many complete inner nodes a tree of that size has."""
+    """Return the number of complete inner nodes in a tree of that size."""
     return size - size.bit_count()
 
 
 def peaks_of(size: int) -> list[tuple[int, int]]:
-    """Level and index of the complete subtrees that make up a tree, largest first."""
+    """Return level and index of the complete subtrees that make up a tree, largest first."""
     found = []
     start = 0
     for level in reversed(range(size.bit_length())):
@@ -52,14 +52,14 @@ def peaks_of(size: int) -> list[tuple[int, int]]:
 
 
 class Frontier:
-    """The right edge of a growing tree: all that is needed to add leaves and to know the root."""
+    """The right edge of a growing tree: enough to add leaves and compute the root."""
 
     def __init__(self, size: int = 0, peaks: Iterable[bytes] = ()) -> None:
         self.size = size
         self._peaks = list(peaks)
 
     def add(self, leaf: bytes) -> list[tuple[int, bytes]]:
-        """Add a leaf hash; gives the number and hash of every inner node it completes."""
+        """Add a leaf hash; return the number and hash of each inner node it completes."""
         completed: list[tuple[int, bytes]] = []
         current = leaf
         size = self.size
@@ -73,7 +73,7 @@ class Frontier:
         return completed
 
     def root(self) -> bytes:
-        """The root over everything added so far."""
+        """Return the root over all leaves added so far."""
         if not self._peaks:
             return EMPTY_ROOT
         current = self._peaks[-1]
@@ -83,12 +83,12 @@ class Frontier:
 
 
 def tree_root(size: int, read: ReadNode) -> bytes:
-    """The root over the first ``size`` leaves."""
+    """Return the root over the first ``size`` leaves."""
     return EMPTY_ROOT if size == 0 else _range_hash(0, size, read)
 
 
 def inclusion_proof(index: int, size: int, read: ReadNode) -> list[bytes]:
-    """The audit path of a leaf in the tree of that size, lowest sibling first."""
+    """Return the audit path of a leaf in a tree of that size, lowest sibling first."""
     _check_order(0, index, size - 1)
     path: list[bytes] = []
     start, end = 0, size
@@ -104,7 +104,7 @@ def inclusion_proof(index: int, size: int, read: ReadNode) -> list[bytes]:
 
 
 def consistency_proof(earlier: int, later: int, read: ReadNode) -> list[bytes]:
-    """What shows that the tree of the earlier size is a beginning of the later one."""
+    """Return the proof that the later tree starts with the earlier tree."""
     _check_order(1, earlier, later)
     path: list[bytes] = []
     start, end, known = 0, later, True
@@ -141,7 +141,7 @@ def includes(leaf: bytes, index: int, size: int, path: Sequence[bytes], root: by
 
 
 def consistent(sizes: tuple[int, int], roots: tuple[bytes, bytes], path: Sequence[bytes]) -> bool:
-    """Whether a proof shows the first tree to be a beginning of the second."""
+    """Whether a proof shows that the second tree starts with the first."""
     earlier, later = sizes
     if not 0 < earlier <= later:
         return False
@@ -168,7 +168,7 @@ def consistent(sizes: tuple[int, int], roots: tuple[bytes, bytes], path: Sequenc
 
 
 def nodes_for(make: Callable[[ReadNode], object]) -> list[tuple[int, int]]:
-    """The nodes that a proof will read, so that a store can fetch them in one go."""
+    """Return the nodes that a proof reads, so that a store can fetch them in one query."""
     wanted: list[tuple[int, int]] = []
 
     def note(level: int, index: int) -> bytes:
@@ -180,7 +180,7 @@ def nodes_for(make: Callable[[ReadNode], object]) -> list[tuple[int, int]]:
 
 
 def _split(count: int) -> int:
-    """The largest power of two below ``count``."""
+    """Return the largest power of two below ``count``."""
     return 1 << ((count - 1).bit_length() - 1)
 
 

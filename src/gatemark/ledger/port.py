@@ -1,4 +1,4 @@
-"""What the ledger asks of a store, and what every store does the same way."""
+"""The interface of a store, and code that every store shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gatemark.ledger.event_kinds import CONTENT_ERASED, ContentErased, ErasableK
 
 
 class ResultLine(msgspec.Struct, frozen=True):
-    """One sealed result as a list shows it."""
+    """One sealed result as a row of a list."""
 
     seq: int
     id: str
@@ -30,95 +30,93 @@ class ResultLine(msgspec.Struct, frozen=True):
 
 
 class ResultStore(Protocol):
-    """Keeps sealed results; adds, never changes."""
+    """Stores sealed results; append-only."""
 
     def append(self, result: Result) -> int:
-        """Keep a result, with a ``result_sealed`` event in the same transaction.
+        """Store a result, with a ``result_sealed`` event in the same transaction.
 
-        One that is already there keeps its number; the ledger tells of it once more when the
-        occasion is another one.
+        A result that is already stored keeps its number; an event is added only if the occasion is
+        new.
         """
         ...
 
     def get(self, reference: str) -> Result:
-        """The result of that id, or of the only id that starts so."""
+        """Return the result with that id, or with the only id that starts with it."""
         ...
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
-        """The newest results first; with ``before``, of those with a smaller number."""
+        """Return the newest results first; with ``before``, only those with a smaller number."""
         ...
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
-        """Id and stored bytes of every result in order, not looked into."""
+        """Yield id and stored bytes of every result in order, without parsing them."""
         ...
 
 
 class EventStore(Protocol):
-    """The one chain of events; adds, never changes."""
+    """Stores the chain of events; append-only."""
 
     def head(self) -> Head:
-        """How far the ledger goes."""
+        """Return the number and digest of the last event."""
         ...
 
     def append(
         self, drafts: Sequence[EventDraft], expected: Head | None = None
     ) -> tuple[Event, ...]:
-        """Add events in one act: all of them, or none.
+        """Append events in one transaction.
 
-        With ``expected``, only when the ledger still ends there: a head that moved raises
-        ConflictError, and the caller looks again. Without it, at whatever the end is. A clock that
-        went backwards by more than a few seconds is refused.
+        With ``expected``, raise ConflictError if the ledger no longer ends there. A clock that went
+        back by more than a few seconds is refused.
         """
         ...
 
     def events(
         self, after: int = 0, kind: str | None = None, subject: str | None = None
     ) -> Iterator[tuple[Event, Mapping[str, object] | None]]:
-        """Events in order with their payloads, None where it was erased.
+        """Yield events in order with their payloads; an erased payload is None.
 
-        Every event and payload is checked against its digest on the way; an edited one raises
-        IntegrityError.
+        Every event and payload is checked against its digest; a changed one raises IntegrityError.
         """
         ...
 
     def payload(self, digest: str) -> Mapping[str, object] | None:
-        """The payload of that digest; None when it was erased. Refuses an unknown digest."""
+        """Return the payload with that digest, None if erased; refuse an unknown digest."""
         ...
 
 
 class LedgerStore(EventStore, Protocol):
-    """What checking, proving and erasing ask of the chain beyond reading it."""
+    """What verification, proofs and erasure need beyond reading events."""
 
     def rows(self, after: int = 0) -> Iterator[EventRow]:
-        """Every stored event by its number."""
+        """Yield every stored event after that number."""
         ...
 
     def rows_at(self, numbers: Sequence[int]) -> dict[int, EventRow]:
-        """The stored events of these numbers."""
+        """Return the stored events with these numbers."""
         ...
 
     def nodes(self) -> Iterator[tuple[int, bytes]]:
-        """Every kept inner node of the tree by its number."""
+        """Yield every stored inner node of the tree with its number."""
         ...
 
     def nodes_at(self, numbers: Sequence[int]) -> dict[int, bytes]:
-        """The kept inner nodes of these numbers."""
+        """Return the stored inner nodes with these numbers."""
         ...
 
     def last_payload(self) -> int:
-        """The highest number of an event whose payload is kept; 0 when there is none."""
+        """Return the highest number of an event with a stored payload; 0 if there is none."""
         ...
 
     def add_checkpoint(self, size: int, note: str) -> None:
-        """Keep a signed checkpoint; the same one is kept once."""
+        """Store a signed checkpoint; storing the same one again has no effect."""
         ...
 
     def checkpoints(self) -> Sequence[tuple[int, str]]:
-        """Size and text of all kept checkpoints, smallest first."""
+        """Return size and text of all stored checkpoints, smallest first."""
         ...
 
     def missing_guards(self) -> Sequence[str]:
-        """What the place itself should refuse and no longer does."""
+        """Return the names of protective database triggers that are missing."""
         ...
 
     def erase_payload(self, seq: int, tombstone: EventDraft) -> Event:
@@ -155,11 +153,11 @@ class BlobStore(Protocol):
 
 
 class Store(Protocol):
-    """One place that holds a ledger whole."""
+    """A place that holds a complete ledger."""
 
     @property
     def events(self) -> LedgerStore:
-        """The chain."""
+        """The chain of events."""
         ...
 
     @property
@@ -169,7 +167,7 @@ class Store(Protocol):
 
     @property
     def blobs(self) -> BlobStore:
-        """The files that results rest on."""
+        """The files that results depend on."""
         ...
 
     def forget(self) -> None:
@@ -177,7 +175,7 @@ class Store(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
         ...
 
 
@@ -186,7 +184,7 @@ _PREFIX: Final = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},64}}\Z")
 
 
 def wanted_prefix(reference: str) -> str:
-    """The beginning that the wanted id has; refuses what cannot be an id."""
+    """Return the prefix that the id must have; refuse text that cannot be an id."""
     wanted = reference.removeprefix(DIGEST_PREFIX)
     if not _PREFIX.match(wanted):
         raise UsageError(
@@ -197,7 +195,7 @@ def wanted_prefix(reference: str) -> str:
 
 
 def line_of(seq: int, result: Result) -> ResultLine:
-    """A result as a list shows it."""
+    """Return a result as a row of a list."""
     return ResultLine(
         seq=seq,
         id=result.id,

@@ -1,4 +1,4 @@
-"""Proofs from a store in few reads, and their written form (C2SP tlog-proof)."""
+"""Create proofs from a store with few reads, and read and write them as text (C2SP tlog-proof)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ MOST_HASHES: Final = 64
 
 
 def root_at(events: LedgerStore, size: int) -> bytes:
-    """The root over the first events, from the kept tree."""
+    """Return the root over the first ``size`` events, from the stored tree."""
     return _from_tree(events, lambda read: tree_root(size, read))
 
 
 def root_from_events(events: LedgerStore, earlier: Checkpoint | None) -> tuple[int, bytes]:
-    """The ledger's size and root, computed from the events after an earlier checkpoint.
+    """Return the ledger's size and root, computed from the events after an earlier checkpoint.
 
-    What is to be signed must not rest on kept nodes that nobody looked at: they serve only up to
-    the checkpoint, whose root they must give.
+    A signature must not depend on stored nodes that nobody verified. They are used only up to the
+    checkpoint, and must give its root.
     """
     start = 0 if earlier is None else earlier.size
     peaks = _from_tree(events, lambda read: [read(*place) for place in peaks_of(start)])
@@ -68,17 +68,17 @@ def _row(events: LedgerStore, seq: int) -> EventRow:
 
 
 def prove_inclusion(events: LedgerStore, seq: int, size: int) -> list[bytes]:
-    """What shows that an event is among the first ``size``."""
+    """Return the proof that an event is among the first ``size``."""
     return _from_tree(events, lambda read: inclusion_proof(seq - 1, size, read))
 
 
 def prove_consistency(events: LedgerStore, earlier: int, later: int) -> list[bytes]:
-    """What shows that the ledger of the later size began as the one of the earlier size."""
+    """Return the proof that the later ledger starts with the earlier one."""
     return _from_tree(events, lambda read: consistency_proof(earlier, later, read))
 
 
 def _from_tree(events: LedgerStore, make: Callable[[ReadNode], T]) -> T:
-    """Find out which nodes are needed, fetch them in two questions, and make it."""
+    """Fetch the nodes that ``make`` reads in two queries, then call it."""
     wanted = nodes_for(make)
     numbers = [node_number(*place) for place in wanted if place[0] > 0]
     kept = events.nodes_at(numbers) if numbers else {}
@@ -97,7 +97,7 @@ def _from_tree(events: LedgerStore, make: Callable[[ReadNode], T]) -> T:
 
 
 class InclusionProof(NamedTuple):
-    """Where an event stands in the tree of a checkpoint, and the way up to its root."""
+    """The position of an event in the tree of a checkpoint, and its audit path."""
 
     leaf: int
     path: tuple[bytes, ...]
@@ -105,19 +105,19 @@ class InclusionProof(NamedTuple):
     note: Note
 
     def holds_for(self, body: bytes) -> bool:
-        """Whether these canonical bytes of an event are the ones at that place."""
+        """Whether the event with these canonical bytes is at that position."""
         size, root = self.checkpoint.size, self.checkpoint.root
         return includes(leaf_hash(body), self.leaf, size, self.path, root)
 
 
 def proof_text(index: int, path: list[bytes], checkpoint_note: str) -> str:
-    """A proof as text, whole in itself."""
+    """Return a proof as self-contained text."""
     hashes = "".join(f"{base64.b64encode(one).decode()}\n" for one in path)
     return f"{_HEADER}\nindex {index}\n{hashes}\n{checkpoint_note}"
 
 
 def read_proof(text: str, place: str = "proof") -> InclusionProof:
-    """A proof from its text; neither its way nor its signatures are checked yet."""
+    """Read a proof from text; neither the path nor the signatures are verified."""
     head, _, tail = text.partition("\n\n")
     header, *lines = head.split("\n")
     match = _INDEX.match(lines[0]) if lines else None

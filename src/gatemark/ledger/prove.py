@@ -1,4 +1,4 @@
-"""The journeys of ``gatemark ledger prove``: proofs that stand without the ledger."""
+"""The commands of ``gatemark ledger prove``: proofs that can be checked without the ledger."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MAX_FILE_BYTES: Final = 1024 * 1024
 
 
 class Proof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An event with the proof that it is in the ledger that a checkpoint signs."""
+    """An event, and the proof that it is in the ledger of a signed checkpoint."""
 
     event: Event
     proof: str
 
 
 class GrowthProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Two checkpoints with the proof that the later ledger began as the earlier one."""
+    """Two checkpoints, and the proof that the later ledger starts with the earlier one."""
 
     earlier: str
     later: str
@@ -44,7 +44,7 @@ class GrowthProof(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def prove(context: LedgerContext, seq: int, checkpoint_path: str | None) -> Proof:
-    """Prove an event by a checkpoint: the given one, or the smallest kept one that covers it."""
+    """Prove an event by a checkpoint: the given one, or the smallest stored one that covers it."""
     events = context.existing_store().events
     event, _ = event_at(events, seq)
     note, checkpoint = _covering(events, seq, checkpoint_path)
@@ -57,7 +57,7 @@ def prove(context: LedgerContext, seq: int, checkpoint_path: str | None) -> Proo
 def prove_growth(
     context: LedgerContext, since_path: str, checkpoint_path: str | None
 ) -> GrowthProof:
-    """Prove that a later checkpoint, the newest kept one when none is given, continues one."""
+    """Prove that a checkpoint (default: the newest stored one) continues an earlier one."""
     events = context.existing_store().events
     earlier_note = small_text(since_path)
     earlier = _own(events, earlier_note, since_path)
@@ -83,7 +83,7 @@ def prove_growth(
 
 
 def check_proof(path: str, keys: Sequence[str]) -> str:
-    """Check a proof without any ledger, by the keys that one trusts; gives what it shows."""
+    """Verify a proof by trusted keys alone, and return a sentence on what it proves."""
     if not keys:
         raise UsageError("give the public key to check the proof with: --key")
     data = small_text(path).encode()
@@ -125,7 +125,7 @@ def _check_growth(proved: GrowthProof, path: str, keys: Sequence[str]) -> str:
 
 
 def event_at(events: LedgerStore, seq: int) -> tuple[Event, dict[str, object] | None]:
-    """One event and its payload."""
+    """Return an event and its payload."""
     row = events.rows_at([seq]).get(seq)
     if row is None:
         raise UsageError(f"the ledger has no event {seq} (it ends at {events.head().seq})")
@@ -149,7 +149,7 @@ def _covering(events: LedgerStore, seq: int, path: str | None) -> tuple[str, Che
 
 
 def _own(events: LedgerStore, note: str, place: str) -> Checkpoint:
-    """A checkpoint of this ledger, not of another and not of a later one."""
+    """Read a checkpoint; refuse one of another ledger, or of more events than there are."""
     checkpoint, _ = read_checkpoint(note, place)
     if checkpoint.origin != ledger_origin(events):
         raise IntegrityError(f"{place}: belongs to another ledger, {checkpoint.origin}")
@@ -159,7 +159,7 @@ def _own(events: LedgerStore, note: str, place: str) -> Checkpoint:
 
 
 def small_text(path: str) -> str:
-    """The text of a file that cannot be large."""
+    """Return the text of a small file; refuse a large one."""
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise BadInputError(f"{path}: expected a regular file")

@@ -1,4 +1,4 @@
-"""One line of an exported ledger: `gatemark.event/1`."""
+"""One line of an exported ledger: ``gatemark.event/1``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Moment = Annotated[
 
 
 class EventLine(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """An event of the ledger. Without payload and salt, its payload was erased."""
+    """An event of the ledger. If payload and salt are missing, the payload was erased."""
 
     schema: Literal["gatemark.event/1"]
     seq: Annotated[int, Meta(ge=1, le=2**53 - 1)]
@@ -36,14 +36,14 @@ class EventLine(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 def payload_has_its_salt(event: EventLine) -> list[Problem]:
-    """Payload and salt are erased together."""
+    """Require payload and salt together, since they are erased together."""
     if (event.payload is UNSET) == (event.salt is UNSET):
         return []
     return [Problem("$", "payload and salt come together, or neither when they were erased")]
 
 
 def names_are_one_line(event: EventLine) -> list[Problem]:
-    """Actor and subject fit a table row."""
+    """Refuse control characters in actor and subject, so that each fits a table row."""
     return [
         Problem(f"$.{field}", f"{text!r} has a control character")
         for field, text in (("actor", event.actor), ("subject", event.subject))

@@ -1,4 +1,4 @@
-"""The journeys of ``gatemark store``: look at a store, upgrade it, back it up, restore it."""
+"""The commands of ``gatemark store``: info, upgrade, backup and restore."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DATABASE_NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 
 
 class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store is, as far as this build can tell; a count is None when it cannot."""
+    """Facts about a store; a count is None if this build cannot determine it."""
 
     place: str
     database: str
@@ -55,7 +55,7 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpgradeRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """How to upgrade: with a backup in a default place or a given one, or without."""
+    """Upgrade options: with a backup at the default or a given path, or without one."""
 
     backup: str | None = None
     no_backup: bool = False
@@ -63,7 +63,7 @@ class UpgradeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreUpgrade(msgspec.Struct, frozen=True, kw_only=True):
-    """What an upgrade did, or would do."""
+    """What an upgrade did, or would do in a dry run."""
 
     place: str
     database: str
@@ -79,7 +79,7 @@ class StoreUpgrade(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds, or what was restored from one."""
+    """The content of a backup, or of a store restored from one."""
 
     place: str
     database: str
@@ -94,7 +94,7 @@ class StoreCopy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def store_info(context: LedgerContext) -> StoreInfo:
-    """Look at a store of any layout and change nothing."""
+    """Return facts about a store of any layout, without changing it."""
     place = context.existing_place()
     with place.database.snapshot() as connection:
         layout = existing_layout(connection, place.database.place)
@@ -121,7 +121,7 @@ def _count(connection: sa.Connection, table: str) -> int | None:
 
 
 def _blob_totals(place: StorePlace, connection: sa.Connection) -> tuple[int | None, int]:
-    """How many blobs there are, and how many bytes they take outside the database."""
+    """Return the number of blobs, and the bytes they take outside the database."""
     if not isinstance(place.blobs, FolderBlobs):
         return _count(connection, "blobs"), 0
     sizes = [size for _, size in place.blobs.sizes()]
@@ -143,13 +143,13 @@ def upgrade_by(
     cover_rows: Callable[[], Event | None],
     on_progress: Advance | None = None,
 ) -> StoreUpgrade:
-    """Bring a store to the newest layout, with a backup of what it was.
+    """Upgrade a store to the newest layout, and back it up first.
 
-    ``cover_rows`` adds the event that covers rows of the old layout; None when there are none.
+    ``cover_rows`` adds the event that covers rows of the old layout; None if there are none.
     """
     if request.backup is not None and request.no_backup:
         raise UsageError("give --backup PATH or --no-backup, not both")
-    # Step 1. What is there. A layout that this build does not know is left alone.
+    # Step 1: read the layout. A layout that this build does not know is refused.
     place = context.existing_place()
     name = place.database.place
     with place.database.reading() as connection:
@@ -164,13 +164,13 @@ def upgrade_by(
     )
     if found == NEWEST:
         return plan
-    # Step 2. Where the backup goes.
+    # Step 2: choose where the backup goes.
     target = None if request.no_backup else _backup_target(place, request, found, context.clock())
     plan = msgspec.structs.replace(plan, backup=None if target is None else str(target))
     if request.dry_run:
         return plan
 
-    # Step 3. Backup and migrations while no other writer is inside; all of it or nothing.
+    # Step 3: back up and migrate while other writers are locked out, in one transaction.
     def back_up(_: str) -> None:
         if target is not None:
             _make_backup(place, target, context.clock())
@@ -178,13 +178,13 @@ def upgrade_by(
     if upgrade_database(place.database, back_up) is None:
         return msgspec.structs.replace(plan, backup=None, is_done_elsewhere=True)
     try:
-        # Step 4. Rows of the old layout that no event tells of are covered from now on. An upgrade
-        # that is killed before this loses nothing: the next push of points does it.
+        # Step 4: cover rows of the old layout that no event records. If the upgrade is killed
+        # before this step, nothing is lost: the next push of points covers them.
         context.existing_store()
         covered = cover_rows()
         plan = msgspec.structs.replace(plan, covered_by=None if covered is None else covered.seq)
-        # Step 5. The chain, as everyone will see it from now on. What is wrong with it was wrong
-        # before: an upgrade that loses or changes events is never committed.
+        # Step 5: verify the chain as it is now. Any problem existed before: an upgrade that loses
+        # or changes events is never committed.
         with place.database.snapshot() as connection:
             checked = check_chain(connection, name, on_progress)
     except IntegrityError as error:
@@ -209,7 +209,7 @@ def _backup_target(place: StorePlace, request: UpgradeRequest, layout: str, now:
 
 
 def _make_backup(place: StorePlace, target: Path, now: datetime) -> None:
-    """A copy of a SQLite database, or an archive where the name asks for one."""
+    """Copy a SQLite database, or write an archive if the file name asks for one."""
     if place.file is not None and not target.name.endswith(ARCHIVE):
         copy_sqlite(place.file, target)
     else:
@@ -219,7 +219,7 @@ def _make_backup(place: StorePlace, target: Path, now: datetime) -> None:
 def _write_archive(
     place: StorePlace, target: Path, now: datetime, on_progress: Advance | None = None
 ) -> tuple[str, BackupManifest]:
-    """Write a backup, read it back whole, and only then give it its name."""
+    """Write a backup, read it back completely, and only then rename it to its final name."""
     with secret_file(target) as temporary:
         with place.database.snapshot() as connection, temporary.open("wb") as stream:
             manifest = write_backup(place, connection, stream, now, on_progress)
@@ -232,7 +232,7 @@ def _write_archive(
 def back_up_store(
     context: LedgerContext, file: str, on_progress: Advance | None = None
 ) -> StoreCopy:
-    """Write a whole store, of any layout that this build knows, into a new file."""
+    """Write a complete store, of any layout that this build knows, to a new file."""
     target = Path(file)
     _require_archive_name(target)
     place = context.existing_place()
@@ -243,7 +243,7 @@ def back_up_store(
 def restore_store(
     context: LedgerContext, file: str, on_progress: Advance | None = None
 ) -> StoreCopy:
-    """Make the store that a backup holds, in a place that holds none."""
+    """Restore a backup to a place that has no store yet."""
     try:
         stream = Path(file).open("rb")  # noqa: SIM115 - closed below, once it is known to be there
     except OSError as error:
@@ -267,7 +267,7 @@ def _restore_folder(
         try:
             return restore_backup(backup, place, on_progress)
         finally:
-            # The database has its log beside it until the last connection is gone.
+            # The database keeps its log beside it until the last connection is closed.
             place.database.close()
 
 

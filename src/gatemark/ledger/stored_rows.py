@@ -1,4 +1,4 @@
-"""Rows of tables held against the ledger: reading them without trust, telling what is wrong."""
+"""Read table rows without trusting them, and report how they differ from the ledger."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import msgspec
 from gatemark.core.errors import GatemarkError, IntegrityError
 
 Finding = tuple[int | None, str]
-"""The number of the event that something is wrong with, None when it is no event's, and what."""
+"""A finding: the event number (None if no event is concerned) and the message."""
 
 SKEW: Final = timedelta(seconds=10)
-"""How far the ledger may have moved an event on from the moment that its row has."""
+"""Maximum time between the time in a row and the time of its event."""
 
 
 def finding(seq: int | None, table: str, message: str) -> Finding:
-    """A finding about a table, in the words of a report."""
+    """Return a finding about a table, as reports show it."""
     place = f"table {table}" if seq is None else f"event {seq}: table {table}"
     return seq, f"{place}: {message}"
 
 
 @contextmanager
 def readable_rows(table: str) -> Iterator[None]:
-    """Raise IntegrityError where rows of a table hold what no build writes."""
+    """Raise IntegrityError if rows of a table contain values that no build writes."""
     try:
         yield
     except GatemarkError:
@@ -39,12 +39,12 @@ def readable_rows(table: str) -> Iterator[None]:
 
 
 def has_types(row: Sequence[object], *types: type) -> bool:
-    """Whether the fields of a row are of these types; SQLite keeps anything in any column."""
+    """Whether the fields of a row have these types; SQLite stores any type in any column."""
     return all(isinstance(value, kind) for value, kind in zip(row, types, strict=True))
 
 
 def plain_json(data: object) -> Any:
-    """Return the JSON in a stored text; None when it cannot be read."""
+    """Return the JSON in a stored text, or None if it cannot be parsed."""
     if not isinstance(data, str | bytes):
         return None
     try:
@@ -54,7 +54,7 @@ def plain_json(data: object) -> Any:
 
 
 def moment_in(text: object) -> datetime | None:
-    """The moment in a stored text; None when there is none, or nobody can say where."""
+    """Return the time in a stored text, or None if it is not a time with a time zone."""
     if not isinstance(text, str):
         return None
     try:
@@ -65,13 +65,13 @@ def moment_in(text: object) -> datetime | None:
 
 
 def is_moment_of(text: object, told: datetime) -> bool:
-    """Whether a stored moment is that of its event, which may be a few seconds later."""
+    """Whether a stored time matches that of its event, which may be a few seconds later."""
     moment = moment_in(text)
     return moment is not None and timedelta(0) <= told - moment <= SKEW
 
 
 class ListedRow(NamedTuple):
-    """A stored result: its columns as they stand in the database, and its document."""
+    """A stored result: its columns as they are in the database, and its document."""
 
     id: str
     title: object
@@ -81,7 +81,7 @@ class ListedRow(NamedTuple):
 
 
 class _Shown(msgspec.Struct, frozen=True):
-    """What the columns repeat of a document; a document has more."""
+    """The fields of a document that the columns repeat."""
 
     title: str
     verdict: str
@@ -89,9 +89,9 @@ class _Shown(msgspec.Struct, frozen=True):
 
 
 def column_differences(row: ListedRow) -> Iterator[str]:
-    """What a column says otherwise than the document.
+    """Yield the columns that differ from the document.
 
-    A document that cannot be read is the seal's business, and says nothing about columns.
+    A document that cannot be read is skipped here; checking its seal reports it.
     """
     try:
         sealed = msgspec.json.decode(row.document, type=_Shown)

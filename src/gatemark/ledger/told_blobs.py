@@ -24,13 +24,13 @@ MISSING: Final = "is missing from the store"
 
 
 class _Sealed(msgspec.Struct):
-    """What is read of an ``attribution_sealed``; events of the first build name no blobs."""
+    """The fields read from ``attribution_sealed``; events of the first build name no blobs."""
 
     blobs: dict[str, str] = {}
 
 
 class _Accepted(msgspec.Struct):
-    """What is read of a ``labels_accepted``."""
+    """The fields read from ``labels_accepted``."""
 
     labels: str
     dataset_digest: str
@@ -39,7 +39,7 @@ class _Accepted(msgspec.Struct):
 def told_blobs(store: Store) -> Iterator[tuple[int, str, str]]:
     """Yield the number of the event, what the file is, and its digest.
 
-    Events in newer formats are skipped. Raise IntegrityError for an event that cannot be read.
+    Events in newer formats are skipped. Raises IntegrityError for an event that cannot be read.
     """
     for event, sealed in _read(store, ATTRIBUTION_SEALED, _Sealed):
         for what, digest in sealed.blobs.items():

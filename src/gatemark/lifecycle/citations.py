@@ -15,7 +15,7 @@ from gatemark.core.result import Result, answer_time_of
 from gatemark.ledger.event_kinds import BLOB_ERASED
 from gatemark.ledger.port import BlobStore, erasure_of
 from gatemark.lifecycle.decisions.citation import short
-from gatemark.lifecycle.exam_identity import exam_of
+from gatemark.lifecycle.exam_identity import exam_of, pack_kind
 from gatemark.lifecycle.model.nouns import Cited, CitedSuite
 from gatemark.lifecycle.model.stages import LANE
 from gatemark.lifecycle.state_cache import asset_state_cache
@@ -24,11 +24,11 @@ from gatemark.workspace import Workspace
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
 ADVISORY = "advisory"
-"""The kind of the suite that judges advisory lanes."""
+"""The suite kind that judges advisory lanes."""
 
 
 def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ...]:
-    """Return the full ids of results that were named by an id or its first digits."""
+    """Return the full ids of results given by id or id prefix."""
     found = []
     for reference in references:
         if not _REFERENCE.match(reference):
@@ -45,11 +45,11 @@ def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ..
 
 
 class Citations(Mapping[str, Cited]):
-    """Results by id, looked up on demand.
+    """Results by id, read on demand.
 
-    A missing result is left out. A result that was changed, or whose evidence was, is an error;
-    with ``must_go_on`` it counts as missing, and its evidence is not checked. That is for what must
-    never be blocked: rollbacks and routing.
+    A missing result is left out. A result that was changed, or whose evidence was, raises an error.
+    With ``must_go_on`` it counts as missing and its evidence is not checked: rollbacks and routing
+    must never be blocked.
     """
 
     def __init__(self, workspace: Workspace, asset: str, *, must_go_on: bool) -> None:
@@ -85,7 +85,7 @@ class Citations(Mapping[str, Cited]):
             return None
         cache = asset_state_cache(self._workspace)
         told_at = cache.sealed_at(self._asset, result.id)
-        # A rollback needs results that passed, of whichever exam.
+        # A rollback accepts results that passed, of any exam.
         if self._must_go_on:
             return summed_up(result, told_at, None)
         cited = summed_up(result, told_at, self._workspace.blobs)
@@ -131,14 +131,14 @@ def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:
 
 
 def blobs_of(result: Result) -> frozenset[str]:
-    """Return every blob that a result rests on."""
+    """Return every blob that a result depends on."""
     names = {blob.digest for blob in result.blobs}
     names.update(file.digest for evidence in result.evidence for file in evidence.files)
     return frozenset(names)
 
 
 def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = ()) -> None:
-    """Refuse evidence that was changed, or is missing without having been erased."""
+    """Raise an error if evidence was changed, or is missing without having been erased."""
     for name in sorted(blobs_of(result) - set(erased)):
         seen = hashlib.sha256()
         for piece in workspace.blobs.pieces(name):
@@ -151,13 +151,16 @@ def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = 
 
 def candidate_lanes(blobs: BlobStore, result: Result) -> tuple[str, ...]:
     """Return the advisory lanes that are candidates for discussion, derived from the evidence."""
-    # Exams bring statistics along, which only advisory lanes need here.
+    # Importing exams loads statistics, which only advisory lanes need here.
     from gatemark.packs.rescore import derived_exams  # noqa: PLC0415
 
-    found: list[str] = []
+    found: dict[str, bool] = {}
     for derived in derived_exams(blobs, result, ADVISORY):
-        found.extend(derived.summary()["promotion"]["candidate_lanes"])
-    return tuple(found)
+        section = derived.summary()["promotion"]
+        for lane in section["lanes"]:
+            # Records that speak against a lane do so in whichever suite they lie.
+            found[lane] = found.get(lane, True) and lane in section["candidate_lanes"]
+    return tuple(lane for lane, is_candidate in found.items() if is_candidate)
 
 
 def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None) -> Cited:
@@ -186,4 +189,7 @@ def summed_up(result: Result, told_at: datetime | None, blobs: BlobStore | None)
         ),
         excused=tuple(excused.get(None, ())),
         answered_at=None if answered is None else answered.at,
+        is_of_lane=(
+            blobs is not None and ADVISORY in kinds.values() and pack_kind(result, blobs) == LANE
+        ),
     )

@@ -1,4 +1,4 @@
-"""Tables of reviews and labels held against the ledger."""
+"""Compare the tables of reviews and labels with the ledger."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SHORT: Final = 19
 
 
 class LabelEvents:
-    """The events that made one label set, and what they say was given and accepted."""
+    """The events that created one label set, and the labels they name."""
 
     def __init__(self) -> None:
         self.created: tuple[Event, Mapping[str, object]] | None = None
@@ -54,7 +54,7 @@ class LabelEvents:
 
 
 class ReviewTables:
-    """Learns what events tell of reviews and labels, and then compares the tables."""
+    """Collects the events about reviews and labels, then compares the tables with them."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -67,7 +67,7 @@ class ReviewTables:
         self._erasures: list[str] = []
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
-        """Take in one event."""
+        """Add one event."""
         name = (event.subject or "").partition(":")[2]
         if event.kind == CONTENT_ERASED:
             self._learn_erasure(read_erasure(event, payload))
@@ -104,7 +104,7 @@ class ReviewTables:
 
     @property
     def caveats(self) -> Iterator[str]:
-        """What was erased, and what no event covers yet, once the tables were looked at."""
+        """Yield what was erased and what no event covers yet; call it after the comparisons."""
         yield from self._erasures
         if len(self._open) == 1:
             yield f"review {self._open[0]} is open: its votes are sealed when it closes"
@@ -116,14 +116,14 @@ class ReviewTables:
             yield f"open reviews {names}: {file} is not here, so their keys were not checked"
         if self._unsealed:
             sets = "label set" if len(self._unsealed) == 1 else "label sets"
-            yield f"{sets} {_named(self._unsealed)}: labels that nobody accepted are not sealed"
+            yield f"{sets} {_named(self._unsealed)}: labels that are not accepted are not sealed"
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
-        """Compare reviews, then label sets."""
+        """Return the checks of reviews, then of label sets."""
         return (("review", self.reviews), ("labels", self.labels))
 
     def reviews(self) -> Iterator[Finding]:
-        """Rows of reviews that are not what their events commit to."""
+        """Yield a finding for each row of a review that differs from its events."""
         stored = reviews_of(self._workspace)
         is_any_closed = any(told.unblinded is not None for told in self._reviews.values())
         sealed = self._workspace.store.results.ids_by_title(TITLE) if is_any_closed else {}
@@ -144,7 +144,7 @@ class ReviewTables:
             yield missing_review(name, events)
 
     def _opened(self, rows: ReviewRows, events: ReviewEvents) -> ReviewRows:
-        """Return the rows with their key; where its file is not, with the one in the ledger."""
+        """Return the rows with their key, from the ledger if the key file is missing."""
         row, key_file = rows.review, self._workspace.review_key_file
         try:
             return rows._replace(key=opened_key(row.sealed_key, row.commitment, key_file))
@@ -159,7 +159,7 @@ class ReviewTables:
     def _sealed_votes(
         self, rows: ReviewRows, events: ReviewEvents, sealed: Mapping[str, Sequence[str]]
     ) -> Iterator[Finding]:
-        """Votes that the sealed outcome of a closed review rests on, and that are others now."""
+        """Yield the votes in sealed outcomes that differ from the table."""
         plan = plain_json(rows.review.plan)
         seq = None if events.unblinded is None else events.unblinded.event.seq
         left = {number: left_of_pair(one.said.remains) for number, one in events.erased.items()}
@@ -173,7 +173,7 @@ class ReviewTables:
                     yield finding(seq, "review_votes", message)
 
     def _vote_lines(self, result_id: str) -> list[bytes]:
-        """The votes that a sealed result rests on; what is wrong with itself is told elsewhere."""
+        """Return the votes of a sealed result; a damaged result is reported elsewhere."""
         try:
             result = self._workspace.results.get(result_id)
             for account in result.evidence:
@@ -181,12 +181,12 @@ class ReviewTables:
                     if file.name == VOTES:
                         return self._workspace.blobs.get(file.digest).splitlines()
         except (IntegrityError, NewerFormatError, UsageError):
-            # The check of results tells of it.
+            # The check of results reports it.
             return []
         return []
 
     def labels(self) -> Iterator[Finding]:
-        """Rows of label sets that are not what was accepted."""
+        """Yield a finding for each row of a label set that differs from its events."""
         stored = label_sets_of(self._workspace)
         self._unsealed = []
         for name in sorted({*stored.stored_names(), *self._labels}):
@@ -202,7 +202,7 @@ class ReviewTables:
                 self._unsealed.append(name)
 
     def _dataset(self, told: LedgerFact) -> bytes | None:
-        """The data set that an event names; one that is gone or changed is told of elsewhere."""
+        """Return the data set of an event; a damaged one is reported elsewhere."""
         try:
             return self._workspace.blobs.get(str(told.payload.get("dataset_digest")))
         except (IntegrityError, UsageError):
@@ -210,7 +210,7 @@ class ReviewTables:
 
 
 class _LightPair(msgspec.Struct, frozen=True):
-    """What opening a vote needs of a pair; the answers can be large."""
+    """The fields of a pair that opening a vote needs; the answers can be large."""
 
     item: str
     arms: tuple[str, str]

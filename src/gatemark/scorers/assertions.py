@@ -1,4 +1,4 @@
-"""What each item asserts about its own output: a list of scorers under the item's ``assert``."""
+"""Score each item by its own assertions: a list of scorers under the item's ``assert``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ALLOWED: Final = (
 
 
 class AssertionsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     combine: PassRule = "mean"
     key: Annotated[

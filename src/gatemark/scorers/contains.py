@@ -1,4 +1,4 @@
-"""Phrases that must stand somewhere in the output."""
+"""Phrases that must occur in the output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gatemark.scorers.scorer import (
 
 
 class ContainsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set; without ``phrases`` the target holds them."""
+    """Options of the scorer; without ``phrases`` the target has them."""
 
     phrases: Annotated[tuple[str, ...], about("Phrases to look for. Default: the target.")] = ()
     mode: Annotated[Literal["any", "all"], about("Whether any or all of them must appear.")] = "any"

@@ -23,7 +23,7 @@ MAX_LENGTH: Final = 20_000
 
 
 class EditDistanceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     unit: Annotated[
         Literal["character", "word"], msgspec.Meta(description="What one edit changes.")

@@ -1,4 +1,4 @@
-"""The output is JSON, and of the wanted type."""
+"""The output is JSON of the expected type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPES: Final = {"object": dict, "array": list, "string": str}
 
 
 class IsJsonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     type: Annotated[
         Literal["any", "object", "array", "string"],

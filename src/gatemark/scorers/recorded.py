@@ -25,7 +25,7 @@ NAME: Final = "recorded"
 
 
 class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set: which score to take, where a log has several."""
+    """Options of the scorer: which score to use, if a log has several."""
 
     score: Annotated[
         str | None, about("Score of the log to take; needed where it has several.")

@@ -1,4 +1,4 @@
-"""The chi-square test of homogeneity: whether classes occur as they did in the baseline."""
+"""The chi-square test of homogeneity: whether classes occur as often as in the baseline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNDOUBTED_P: Final = 0.2
 
 
 class ChiSquareOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``min_effect`` is the least effect that matters; ``tables`` and ``seed`` simulate."""
+    """``min_effect`` is the minimum Cramer's V; ``tables`` and ``seed`` are for simulation."""
 
     min_effect: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.1
     tables: Annotated[int, msgspec.Meta(ge=99, le=99_999)] = 999
@@ -33,14 +33,14 @@ class ChiSquareOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def judge(sample: SeriesSample, options: ChiSquareOptions) -> Readings:
-    """The p-value of each window's classes against those of all its baseline together."""
+    """Return the p-value of each window's class counts against its pooled baseline."""
     pool = sample.baseline.sum(axis=1)
     current = sample.current
     statistic, df, v, least = chi_square_each(current, pool)
     p_value = chi_square_p_each(statistic, df)
     balanced_v = balanced_v_each(current, pool)
     is_material = (np.maximum(v, balanced_v) >= options.min_effect) & (df > 0)
-    # Neither an effect too small to matter nor a p-value far from any line needs a better one.
+    # Simulate only where it can matter: a large effect, and a p-value near a threshold.
     doubtful = is_material & (least < SMALLEST_EXPECTED) & (p_value < UNDOUBTED_P)
     for row in np.flatnonzero(doubtful):
         rng = np.random.default_rng(options.seed)
@@ -66,7 +66,7 @@ def judge(sample: SeriesSample, options: ChiSquareOptions) -> Readings:
 
 DETECTOR: Final = Detector(
     name="chi_square",
-    summary="Whether classes occur as often as in the baseline; a class nobody saw is news.",
+    summary="Whether classes occur as often as in the baseline; a new class is reported.",
     options=ChiSquareOptions,
     forms=frozenset({"categories"}),
     judge=judge,

@@ -1,4 +1,4 @@
-"""Calibration error beyond that of a twin which is calibrated perfectly."""
+"""Expected calibration error beyond that of a perfectly calibrated model."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Floats = NDArray[np.float64]
 
 
 class EceExcessOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``floor`` lets the twin's own spread bound that of the baseline from below."""
+    """``floor`` uses the spread of a calibrated model as the minimum spread."""
 
     floor: bool = True
 
 
 def reduce(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Floats]:
-    """Excess, twin's spread and plain error of every window, in the place of its bins."""
+    """Replace the bins of each window by excess error, calibrated spread and plain error."""
     if form == "value":
         value = values_of(form, items, parts)
         unknown = np.full(value.shape, np.nan)
@@ -40,7 +40,7 @@ def reduce(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Floa
 
 
 def judge(sample: SeriesSample, options: EceExcessOptions) -> Readings:
-    """Sigma of the excess of the judged window of each series."""
+    """Return the sigma of the excess error of each judged window."""
     present = sample.baseline_items > 0
     moments = moments_each(np.where(present, sample.baseline[..., 0], 0.0), present)
     value = np.where(sample.items > 0, sample.current[:, 0], np.nan)

@@ -1,4 +1,4 @@
-"""The exponentially weighted moving average: small shifts that last."""
+"""The exponentially weighted moving average, for small shifts that last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gatemark.statistics.control_chart import ewma_each, ewma_weights, moments_e
 
 
 class EwmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``smoothing`` is the weight of the latest window, ``memory`` how many are averaged."""
+    """``smoothing`` is the weight of the latest window; ``memory`` is the number averaged."""
 
     smoothing: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.3
     memory: Annotated[int, msgspec.Meta(ge=1, le=60)] = 8
@@ -27,7 +27,7 @@ class EwmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def judge(sample: SeriesSample, options: EwmaOptions) -> Readings:
-    """Sigma of the weighted average of the latest windows of each series."""
+    """Return the sigma of the weighted average of the latest windows of each series."""
     recent = values_of(sample.form, sample.recent_items, sample.recent)
     history = values_of(sample.form, sample.baseline_items, sample.baseline)
     moments = moments_each(history, sample.baseline_items > 0)

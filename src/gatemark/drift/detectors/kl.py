@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergence of a histogram from its baseline, beyond what volume explains."""
+"""Kullback-Leibler divergence of a histogram from its baseline, beyond sampling noise."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from gatemark.statistics.histogram_distance import (
 
 
 class KlOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``smoothing`` is added to every bin; ``floor`` bounds the spread by that of pure chance."""
+    """``smoothing`` is added to every bin; ``floor`` uses sampling noise as the minimum spread."""
 
     smoothing: Annotated[float, msgspec.Meta(gt=0, le=10)] = 0.5
     floor: bool = True
 
 
 def judge(sample: SeriesSample, options: KlOptions) -> Readings:
-    """Sigma of KL(current || baseline) less its null mean.
+    """Return the sigma of KL(current || baseline) less its null mean.
 
-    Each baseline window is held against the others without itself, as the judged one is. Points
-    that are plain values are taken for divergences that somebody else worked out.
+    Each baseline window is compared with the others without itself, as the judged window is. Points
+    that are plain values are taken as divergences that were computed elsewhere.
     """
     if sample.form == "value":
         return judge_values(sample, has_floor=options.floor)

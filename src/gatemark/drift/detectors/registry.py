@@ -1,4 +1,4 @@
-"""The registry of drift detectors: ours, one file each, and those of other packages."""
+"""The registry of drift detectors: built-in ones, one file each, and plugins."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gatemark.drift.judging.detector import Detector
 
 @cache
 def detectors() -> Registry[Detector]:
-    """The detectors of drift."""
+    """Return the registry of drift detectors."""
     return Registry(
         kind="detector",
         places=("gatemark.drift.detectors.*",),

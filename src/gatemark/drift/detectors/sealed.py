@@ -1,4 +1,4 @@
-"""The latest windows against the fixed score of the version's sealed result."""
+"""Compare the latest windows with the fixed score of the version's sealed result."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gatemark.statistics.control_chart import (
 Floats = NDArray[np.float64]
 
 LATEST: Final = (1, 2, 4, 7)
-"""How many of the latest windows are compared as one."""
+"""Numbers of latest windows that are pooled and compared."""
 LEAST_SPREAD: Final = 3
-"""How many earlier windows it takes to know how much the windows differ."""
+"""Minimum number of earlier windows for an estimate of the spread between windows."""
 _MANY: Final = 1e9
-"""Degrees of freedom where the noise is that of counting."""
+"""Degrees of freedom if only sampling noise counts."""
 
 
 class SealedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -33,7 +33,7 @@ class SealedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def judge(sample: SeriesSample, options: SealedOptions) -> Readings:
-    """The largest distance of the latest windows from the sealed score."""
+    """Return the largest distance of the latest windows from the sealed score."""
     _ = options
     count = sample.items.shape[0]
     reference = np.full((count, 2), np.nan) if sample.reference is None else sample.reference
@@ -67,7 +67,7 @@ def judge(sample: SeriesSample, options: SealedOptions) -> Readings:
 
 
 class _Spread(NamedTuple):
-    """How much the earlier windows differ; zero where there are too few of them."""
+    """The spread between the earlier windows; zero if there are too few of them."""
 
     sd: Floats
     correlation: Floats
@@ -85,9 +85,9 @@ class _Spread(NamedTuple):
 
 
 def _counting(reference: Floats, items: Floats, total: Floats) -> Floats:
-    """The variance of one item, from the sealed result and the windows together.
+    """Return the variance of one item, pooled over the sealed result and the windows.
 
-    One success and one failure more leave room for a failure after a perfect score.
+    One success and one failure are added, so that a failure after a perfect score is possible.
     """
     sealed, sealed_items = reference[:, 0], reference[:, 1]
     rate = (sealed * sealed_items + total + 1) / (sealed_items + items + 2)
@@ -95,7 +95,7 @@ def _counting(reference: Floats, items: Floats, total: Floats) -> Floats:
 
 
 def _score(sample: SeriesSample, reference: Floats, spread: _Spread, latest: int) -> Floats:
-    """The normal score of the latest windows together."""
+    """Return the normal score of the latest windows, pooled."""
     items = sample.recent_items[:, -latest:].sum(axis=1)
     total = sample.recent[:, -latest:, 0].sum(axis=1)
     windows = (sample.recent_items[:, -latest:] > 0).sum(axis=1).astype(np.float64)

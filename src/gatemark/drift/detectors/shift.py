@@ -1,4 +1,4 @@
-"""Shifts that last: the latest windows against all before them, wherever the change began."""
+"""Lasting shifts: the latest windows against all earlier ones, over several change points."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from gatemark.statistics.change_point import CUTS, shifts_each, without_season
 
 
 class ShiftOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``floor`` lets the sampling noise of a window bound the spread from below.
+    """``floor`` uses the sampling noise of a window as the minimum spread.
 
-    ``season`` is how many windows a season has, such as 7 days; 0 means none. Its pattern is taken
-    off once there are three of them.
+    ``season`` is the number of windows in a season, such as 7 days; 0 means none. Its pattern is
+    subtracted once there are three seasons.
     """
 
     floor: bool = True
@@ -30,13 +30,13 @@ class ShiftOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def judge(sample: SeriesSample, options: ShiftOptions) -> Readings:
-    """The best cut of the baseline and the judged window together."""
+    """Return the best split of the baseline and the judged window."""
     baseline = values_of(sample.form, sample.baseline_items, sample.baseline)
     current = values_of(sample.form, sample.items, sample.current)
     present = sample.baseline_items > 0
     number = sample.baseline_number
     if not present.all():
-        # Missing windows stand at the end of a baseline; here they go to the front.
+        # Missing windows are at the end of a baseline; move them to the front.
         order = np.argsort(present, axis=1, kind="stable")
         baseline = np.take_along_axis(baseline, order, 1)
         present = np.take_along_axis(present, order, 1)

@@ -1,4 +1,4 @@
-"""The sigma probe: how many standard deviations a window is from its baseline."""
+"""The sigma probe: the distance of a window from its baseline in standard deviations."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gatemark.drift.judging.detector import (
 
 
 class SigmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """``floor`` lets the sampling noise of a window bound the spread from below.
+    """``floor`` uses the sampling noise of a window as the minimum spread.
 
-    ``correlation`` widens the spread where neighbouring windows are alike.
+    ``correlation`` widens the spread where neighbouring windows are correlated.
     """
 
     floor: bool = True
@@ -26,7 +26,7 @@ class SigmaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def judge(sample: SeriesSample, options: SigmaOptions) -> Readings:
-    """Sigma of the judged window of each series."""
+    """Return the sigma of the judged window of each series."""
     return judge_values(sample, has_floor=options.floor, widens_by_correlation=options.correlation)
 
 

@@ -1,1 +1,1 @@
-"""Judge windows of metrics: cohorts, levels, episodes and what is remembered."""
+"""Judge windows of metrics: cohorts, levels, episodes and memory between ticks."""

@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 Rows = Indices | slice
-"""Some rows of a cohort, in order."""
+"""A selection of cohort rows, in order."""
 
 NEVER = -(2**62)
 
@@ -27,7 +27,7 @@ NEVER = -(2**62)
 class Baseline(NamedTuple):
     """The baseline windows of some series: number, revision, items and parts of each.
 
-    Zero items mean that there is no such window.
+    Zero items mark a missing window.
     """
 
     number: Indices
@@ -37,15 +37,15 @@ class Baseline(NamedTuple):
 
     @property
     def windows(self) -> Floats:
-        """How many windows each baseline has."""
+        """Return the number of windows in each baseline."""
         return np.asarray(np.count_nonzero(self.items, axis=1), dtype=np.float64)
 
     def widened(self, width: int) -> Baseline:
-        """The same as arrays of their own, with room for at least so many windows."""
+        """Return a copy with room for at least ``width`` windows."""
         return Baseline(*(_widened(*pair, width) for pair in zip(self, MISSING, strict=True)))
 
     def only(self, chosen: Flags) -> Baseline:
-        """The baselines of some of the series."""
+        """Return the baselines of the chosen series."""
         return Baseline(
             number=self.number[chosen],
             revision=self.revision[chosen],
@@ -55,7 +55,7 @@ class Baseline(NamedTuple):
 
 
 MISSING = (NEVER, 0, 0.0, 0.0)
-"""What stands in each array of a baseline where it has no window."""
+"""The fill value of each baseline array for a missing window."""
 
 
 def _widened(part: NDArray[Any], missing: float, width: int) -> NDArray[Any]:
@@ -66,7 +66,7 @@ def _widened(part: NDArray[Any], missing: float, width: int) -> NDArray[Any]:
 
 
 class Cohort:
-    """The windows of some series under one watch, the latest closed one in the last column.
+    """The windows of some series under one watch, with the latest closed window in the last column.
 
     ``rounds`` is how many of the latest windows may have to be judged. Column ``c`` of a series is
     its window number ``last - (columns - 1 - c)``, counted from the phase of its grid.
@@ -96,7 +96,7 @@ class Cohort:
         self.window_s = np.asarray([s.window_s(watch) for s in series], dtype=np.int64)
         lengths = np.asarray([s.length_s for s in series], dtype=np.int64)
         phases = np.asarray([s.phase_s for s in series], dtype=np.int64)
-        # Merged windows start at midnight UTC; windows taken as pushed keep their own phase.
+        # Merged windows start at midnight UTC; other windows keep the phase they were pushed with.
         self.phase_s = np.where(self.window_s == lengths, phases, 0)
         moment = int(now.timestamp()) - policy.lateness_s
         self.last: Indices = (moment - self.phase_s) // self.window_s - 1
@@ -118,7 +118,7 @@ class Cohort:
     def add(
         self, rows: Indices, starts: Indices, items: Floats, revision: Indices, parts: Floats
     ) -> None:
-        """Add some points: the row of each, where it starts, and what it counts."""
+        """Add some points: row, start, items, revision and parts of each."""
         index = (starts - self.phase_s[rows]) // self.window_s[rows]
         column = self.columns - 1 - (self.last[rows] - index)
         inside = (column >= 0) & (column < self.columns)
@@ -129,7 +129,7 @@ class Cohort:
             (self.revision.reshape(-1), revision),
             (self.parts.reshape(-1, self.parts.shape[2])[:, :width], parts),
         )
-        # In the order of the store each window comes once, unless several senders share it.
+        # Rows are sorted, so a window repeats only if several senders share it.
         is_once = bool((np.diff(cells) > 0).all())
         for target, source in told:
             if is_once:
@@ -138,16 +138,16 @@ class Cohort:
                 np.add.at(target, cells, source[inside])
 
     def leave_out(self, row: int, is_foreign: Flags) -> None:
-        """Leave out the windows of a row that are not about its version; before ``close``."""
+        """Exclude the windows of a row that its version did not serve; call before ``close``."""
         self.is_foreign[row] = is_foreign
 
     def seed(self, row: int, other: int, is_seed: Flags) -> None:
-        """Begin the baseline of a row with windows of another row; before ``close``.
+        """Begin the baseline of a row with windows of another row; call before ``close``.
 
         Those windows are never judged as windows of this row.
         """
         if self.written is self.revision:
-            # What was written to a row itself says whether it must be judged again.
+            # Only writes to the row itself decide whether it must be judged again.
             self.revision = self.revision.copy()
         for part in (self.raw_items, self.revision, self.parts):
             part[row, is_seed] = part[other, is_seed]
@@ -155,12 +155,15 @@ class Cohort:
         self.is_seed[row] = is_seed
 
     def starts_of(self, row: int) -> Indices:
-        """Where the windows of a row start, in seconds since 1970."""
+        """Return the start of each window of a row, in seconds since 1970."""
         index = self.last[row] - np.arange(self.columns - 1, -1, -1)
         return np.asarray(self.phase_s[row] + index * self.window_s[row])
 
     def close(self) -> None:
-        """Leave out thin and foreign windows and let the detector reduce; nothing is added then."""
+        """Exclude thin and foreign windows, then run the detector's reduction.
+
+        Nothing can be added afterwards.
+        """
         thin = (self.raw_items > 0) & (self.raw_items < self.watch.min_items)
         left_out = thin | self.is_foreign
         if left_out.any():
@@ -169,21 +172,21 @@ class Cohort:
         self.form, self.parts = self.detector.reduce(self.form, self.items, self.parts)
 
     def windows_before(self, column: int) -> NDArray[np.int32]:
-        """How many windows each series has before a column, at most."""
+        """Return the maximum number of windows that each series has before a column."""
         if column == 0:
             return np.zeros(len(self.series), dtype=np.int32)
         return np.asarray(self._present[:, column - 1])
 
     def index_of(self, column: int) -> Indices:
-        """The number of the window in a column, for each series."""
+        """Return the window number in a column, for each series."""
         return self.last - (self.columns - 1 - column)
 
     def window(self, row: int, index: int) -> Window:
-        """A window of one series as times."""
+        """Return a window of one series."""
         return self._window(int(self.phase_s[row]), int(self.window_s[row]), index)
 
     def windows(self, rows: Indices, column: int) -> list[Window]:
-        """The window in a column of each of some series."""
+        """Return the windows of some rows in a column."""
         grids = (self.phase_s[rows], self.window_s[rows], self.index_of(column)[rows])
         return list(map(self._window, *(grid.tolist() for grid in grids)))
 
@@ -197,21 +200,21 @@ class Cohort:
         return known
 
     def index_at(self, row: int, moment: datetime) -> int:
-        """The number of the window that a moment is in."""
+        """Return the number of the window that contains a moment."""
         return (int(moment.timestamp()) - int(self.phase_s[row])) // int(self.window_s[row])
 
     def first_index_from(self, row: int, moment: datetime) -> int:
-        """The number of the first window that starts at a moment or after it."""
+        """Return the number of the first window that starts at or after a moment."""
         seconds = int(moment.timestamp()) - int(self.phase_s[row])
         return -(-seconds // int(self.window_s[row]))
 
     def trailing(self, column: int, since: Indices, rows: Rows) -> Baseline:
-        """The baseline of the window in a column: the latest windows before it that count.
+        """Return the baseline of the window in a column: the latest usable windows before it.
 
         It ends some windows earlier, so that the start of a change is not in the baseline of what
-        follows; where that leaves too few windows, it ends right before the window.
-        ``since`` is the first window of each series that may be in a baseline. Where all windows
-        count, items and parts are views.
+        follows; if that leaves too few windows, it ends right before the window. ``since`` is the
+        first window of each series that may be in a baseline. If all windows are usable, items and
+        parts are views.
         """
         found = self._ending(column - self.lag, since, rows)
         if self.lag == self.least_lag:
@@ -224,7 +227,7 @@ class Cohort:
         return Baseline(*(np.where(short.reshape(-1, *[1] * (f.ndim - 1)), g, f) for f, g in pairs))
 
     def _ending(self, end: int, since: Indices, rows: Rows) -> Baseline:
-        """The latest windows that count before a column, as many as a baseline has."""
+        """Return the latest usable windows before a column, up to the baseline length."""
         high = max(end, 0)
         low = max(high - self.watch.span, 0)
         wanted = self.watch.baseline
@@ -251,7 +254,7 @@ class Cohort:
         )
 
     def sample(self, column: int, rows: Rows, baseline: Baseline) -> SeriesSample:
-        """What the detector sees of some rows with their baselines when it judges a column."""
+        """Return the detector's input for some rows in a column, with their baselines."""
         low = column - self.recent + 1
         return SeriesSample(
             form=self.form,
@@ -268,7 +271,7 @@ class Cohort:
 
 
 def _options(detector: Detector, watch: Watch, mode: Mode) -> Any:
-    """The options of a watch; the literal formula knows no correction of the spread."""
+    """Return the options of a watch; literal mode applies no correction of the spread."""
     options = detector.build(watch.options)
     corrections = {"floor", "correlation"} & set(options.__struct_fields__)
     if mode == "literal" and corrections:

@@ -1,4 +1,4 @@
-"""What a detector is: windows in, readings out, for many series at once and without memory."""
+"""The detector plugin interface: judge many series at once, without state."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Flags = NDArray[np.bool_]
 
 
 class SeriesSample(NamedTuple):
-    """Some series of one form: their baseline windows and their latest ones, the judged one last.
+    """Some series of one form: baseline windows and recent windows, the judged one last.
 
-    ``baseline_items`` and ``recent_items`` are [series, windows]; zero items mean that there is
-    no such window. ``baseline`` and ``recent`` hold the parts, [series, windows, parts].
-    ``baseline_number`` and ``number`` are the numbers of the baseline windows and the judged one.
-    ``reference`` is the score and the items of each version's sealed result, [series, 2].
+    ``baseline_items`` and ``recent_items`` are [series, windows]; zero items mark a missing window.
+    ``baseline`` and ``recent`` hold the parts, [series, windows, parts]. ``baseline_number`` and
+    ``number`` are the numbers of the baseline windows and of the judged one. ``reference`` is the
+    score and the item count of each version's sealed result, [series, 2].
     """
 
     form: FormName
@@ -55,7 +55,7 @@ class SeriesSample(NamedTuple):
         return self.recent[:, -1]
 
     def rows(self, chosen: NDArray[Any]) -> SeriesSample:
-        """The same for some of the series."""
+        """Return the sample of the chosen series."""
         return self._replace(
             baseline_items=self.baseline_items[chosen],
             baseline=self.baseline[chosen],
@@ -72,10 +72,10 @@ def _chosen(numbers: NDArray[np.int64] | None, chosen: NDArray[Any]) -> NDArray[
 
 
 class Readings(NamedTuple):
-    """What a detector reads off each series; NaN marks a number that cannot be had.
+    """The numbers a detector computes for each series; NaN marks one that has no value.
 
-    ``is_degenerate`` marks a difference from a baseline that never differed, ``is_new`` a class
-    that the baseline never had, ``is_material`` a change large enough to matter.
+    ``is_degenerate`` marks a difference from a constant baseline, ``is_new`` a class that the
+    baseline never had, ``is_material`` a change large enough to matter.
     """
 
     value: Floats
@@ -90,7 +90,7 @@ class Readings(NamedTuple):
     extras: Mapping[str, Floats]
 
     def rows(self, chosen: slice) -> Readings:
-        """The same for some of the series."""
+        """Return the readings of the chosen series."""
         return Readings(
             value=self.value[chosen],
             mu=self.mu[chosen],
@@ -106,7 +106,7 @@ class Readings(NamedTuple):
 
 
 def joined(parts: Sequence[Readings]) -> Readings:
-    """The readings of some blocks of series as one."""
+    """Concatenate the readings of some blocks of series."""
     if len(parts) == 1:
         return parts[0]
     return Readings(
@@ -128,7 +128,7 @@ def joined(parts: Sequence[Readings]) -> Readings:
 def readings_of(
     value: Floats, mu: Floats, found: Deviations, extras: Mapping[str, Floats] | None = None
 ) -> Readings:
-    """The readings of a detector that measures by sigma."""
+    """Return the readings of a detector that measures in sigmas."""
     return Readings(
         value=value,
         mu=mu,
@@ -144,9 +144,9 @@ def readings_of(
 
 
 class KnownReading(msgspec.Struct, frozen=True):
-    """A worked example that a detector carries: windows as (items, parts), and what they give.
+    """A worked example of a detector: windows as (items, parts), and the expected readings.
 
-    ``None`` as an expected number means that there must be none.
+    ``None`` as an expected number means that it must be NaN.
     """
 
     title: str
@@ -168,13 +168,13 @@ def _itself(form: FormName, items: Floats, parts: Floats) -> tuple[FormName, Flo
 class Detector(msgspec.Struct, frozen=True):
     """A detector plugin: a name, its options, the forms it takes, and its function.
 
-    ``recent`` is the number of latest windows it reads; the baseline is before them.
-    ``reduce`` may replace the parts of all windows once, before any of them is judged.
-    ``is_directed`` says whether it knows up from down. ``named_forms`` are forms that it takes
-    from metrics that a watch names only. ``is_self_starting`` says that it looks for the start of
-    a change itself: it decides by ``z``, and its baseline is never frozen. ``needs_reference`` says
-    that it compares with a sealed result, so that it needs no baseline. ``windows_per_look`` is
-    how many windows in a row count as one look, since their readings are much alike.
+    ``recent`` is the number of latest windows it reads; the baseline is before them. ``reduce`` may
+    replace the parts of all windows once, before any is judged. ``is_directed`` says whether its
+    readings have a direction. ``named_forms`` are forms it takes only from metrics that a watch
+    names. ``is_self_starting`` says that it searches for the start of a change: it decides by
+    ``z``, and its baseline is never frozen. ``needs_reference`` says that it compares with a sealed
+    result and needs no baseline. ``windows_per_look`` is the number of consecutive windows that
+    count as one look, since their readings are strongly correlated.
     """
 
     name: str
@@ -194,7 +194,7 @@ class Detector(msgspec.Struct, frozen=True):
     windows_per_look: float = 1.0
 
     def build(self, options: Mapping[str, object]) -> msgspec.Struct:
-        """The options as the detector knows them."""
+        """Return the options, validated and converted to the detector's type."""
         try:
             return msgspec.convert(dict(options), self.options)
         except msgspec.ValidationError as error:
@@ -204,9 +204,10 @@ class Detector(msgspec.Struct, frozen=True):
 def judge_values(
     sample: SeriesSample, *, has_floor: bool, widens_by_correlation: bool = False
 ) -> Readings:
-    """Sigma of the judged window of each series, with or without a floor under the spread.
+    """Return the sigma of the judged window of each series.
 
-    ``widens_by_correlation`` widens the spread of a baseline whose neighbouring windows are alike.
+    ``has_floor`` applies a minimum spread; ``widens_by_correlation`` widens the spread of a
+    baseline whose neighbouring windows are correlated.
     """
     value = values_of(sample.form, sample.items, sample.current)
     history = values_of(sample.form, sample.baseline_items, sample.baseline)
@@ -220,7 +221,7 @@ def judge_values(
 
 
 def noise_floor(sample: SeriesSample) -> Floats:
-    """Minimum spread: of a rate by its number of items, of a mean, or as configured."""
+    """Return the minimum spread: sampling noise of a rate or a mean, or as configured."""
     items = sample.items
     floor = np.full(items.shape, np.nan if sample.min_sd is None else sample.min_sd)
     if sample.form == "sum":

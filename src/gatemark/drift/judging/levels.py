@@ -1,12 +1,12 @@
-"""Which level each window has: the one function that decides, in numbered steps.
+"""The level of each window, decided in numbered steps.
 
 (1) A window without points, or with too few items, is STALE.
 (2) Too few baseline windows: INSUFFICIENT_BASELINE.
-(3) A change in the harmful direction that reaches the breach line in enough windows: BREACH.
-(4) A harmful change beyond the warning line that stands out among all of the tick: WARN.
-(5) A harmful change from a baseline that never changed: DEGENERATE.
+(3) A harmful change that reaches the breach threshold in enough windows: BREACH.
+(4) A harmful change beyond the warning threshold that is rare enough: WARN.
+(5) A harmful change from a constant baseline: DEGENERATE.
 (6) A class that the baseline never had: NEW_CLASS.
-(7) Beyond the warning line in the harmless direction, or not standing out: INFO.
+(7) Beyond the warning threshold, but harmless or not rare enough: INFO.
 (8) Everything else is OK.
 """
 
@@ -31,12 +31,12 @@ CODE: Final[dict[Level, int]] = {level: place for place, level in enumerate(LEVE
 
 
 class Scores(NamedTuple):
-    """The two numbers that decide about each series, both signed; zero where nothing matters.
+    """The two signed numbers that decide about each series; zero where the change is too small.
 
-    ``warn`` is held against the warning line and ``breach`` against the breach line.
-    ``is_judged`` marks the series that could be judged at all, ``is_sigma`` those whose ``breach``
-    is in standard deviations of their baseline and not yet a normal score, ``matters`` those that
-    moved far enough to count.
+    ``warn`` is compared with the warning threshold and ``breach`` with the breach threshold.
+    ``is_judged`` marks the series that could be judged, ``is_sigma`` those whose ``breach`` is in
+    standard deviations of their baseline and not a normal score, ``matters`` those that changed
+    enough to count.
     """
 
     warn: Floats
@@ -48,7 +48,7 @@ class Scores(NamedTuple):
     matters: Flags
 
     def rows(self, chosen: slice) -> Scores:
-        """The same for some of the series."""
+        """Return the scores of the chosen series."""
         return Scores(
             warn=self.warn[chosen],
             breach=self.breach[chosen],
@@ -69,10 +69,10 @@ def scores_of(
     by_z: bool = False,
     sealed: Floats | None = None,
 ) -> Scores:
-    """What the readings of a detector weigh under a watch; ``by_z`` lets z alone decide.
+    """Return the scores of a detector's readings under a watch; ``by_z`` uses z for both.
 
-    ``is_enough`` marks the series with enough of a baseline. ``sealed`` is the score that a sealed
-    result promises, NaN where none does: a fall that stays at or above it is not harm.
+    ``is_enough`` marks the series with a sufficient baseline. ``sealed`` is the score of a sealed
+    result, NaN if there is none: a drop that stays at or above it is not harmful.
     """
     is_sigma = np.isfinite(found.sigma) & (not by_z)
     sigma = np.where(is_sigma, found.sigma, found.z)
@@ -88,7 +88,7 @@ def scores_of(
         "down": direction < 0,
     }[watch.harm]
     if sealed is not None and watch.harm == "down" and mode == "corrected":
-        # A percentage is not compared with a share.
+        # A percentage must not be compared with a share.
         harm &= ~((found.value >= sealed) & (found.value <= 1))
     return Scores(
         warn=np.where(counted, warn, 0.0),
@@ -102,27 +102,27 @@ def scores_of(
 
 
 class Rarity(NamedTuple):
-    """How often a healthy series reads like this, and how often it may do so without a warning.
+    """How often a healthy series reads like this, and how often it may before a warning.
 
-    Both are times a year, or both are shares of a tick.
+    Both are counts per year, or both are shares of a tick.
     """
 
     found: Floats
     allowed: Floats
 
     def rows(self, chosen: slice) -> Rarity:
-        """The same for some of the series."""
+        """Return the rarity of the chosen series."""
         return Rarity(self.found[chosen], self.allowed[chosen])
 
 
 class Trail(NamedTuple):
-    """The latest judged windows of each series, oldest first: both scores, NaN before the first."""
+    """The scores of the latest judged windows of each series, oldest first; NaN if missing."""
 
     warn: Floats
     breach: Floats
 
     def followed_by(self, scores: Scores) -> Trail:
-        """The trail one window on; windows that were not judged leave no trace."""
+        """Return the trail with one more window; series that were not judged keep theirs."""
         return Trail(
             _pushed(self.warn, scores.warn, scores.is_judged),
             _pushed(self.breach, scores.breach, scores.is_judged),
@@ -130,13 +130,13 @@ class Trail(NamedTuple):
 
 
 def empty_trail(series: int, watch: Watch) -> Trail:
-    """The trail of series that were never judged."""
+    """Return the trail of series that were never judged."""
     shape = (series, watch.sustained + 1)
     return Trail(np.full(shape, np.nan), np.full(shape, np.nan))
 
 
 class Breaches(NamedTuple):
-    """The series that breach, and those of them that do so by the mean of their windows alone."""
+    """The series that breach, and those of them that breach only by the mean of their windows."""
 
     found: Flags
     by_mean: Flags
@@ -145,11 +145,12 @@ class Breaches(NamedTuple):
 def breaches(
     trail: Trail, scores: Scores, baseline_windows: Floats, watch: Watch, policy: DriftPolicy
 ) -> Breaches:
-    """The series whose latest windows together are a breach.
+    """Return the series whose latest windows together are a breach.
 
-    Each of the last ``sustained`` windows is beyond the breach line on one side; in corrected mode
-    the mean of sigmas must be so after correction for the small baseline, too. Or, in corrected
-    mode, one more than that many windows all warn on one side and their mean is beyond the line.
+    Each of the last ``sustained`` windows is beyond the breach threshold on one side; in corrected
+    mode the mean of sigmas must be so after correction for the small baseline, too. Or, in
+    corrected mode, ``sustained`` + 1 windows all warn on one side and their mean is beyond the
+    threshold.
     """
     nobody = np.zeros(scores.harm.shape, dtype=bool)
     if watch.warn_only:
@@ -157,7 +158,7 @@ def breaches(
     last = trail.breach[:, -watch.sustained :]
     found, by_mean = _all_beyond(last, watch.breach), nobody
     if policy.mode == "corrected":
-        # Few series come this far; the tails of the others need not be worked out.
+        # Few series get here, so tail probabilities are computed for these only.
         far = np.flatnonzero(found & scores.is_sigma)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = last[far].mean(axis=1) / np.sqrt(1 + 1 / baseline_windows[far])
@@ -179,7 +180,7 @@ def window_levels(
     watch: Watch,
     policy: DriftPolicy,
 ) -> Codes:
-    """The level of each window that has points, as a code."""
+    """Return the level of each window that has points, as a code."""
     beyond = scores.is_judged & (np.abs(scores.warn) >= watch.warn)
     stands_out = policy.mode == "literal" or rarity.found <= rarity.allowed
     # Step 8.
@@ -209,7 +210,7 @@ def _pushed(trail: Floats, score: Floats, is_judged: Flags) -> Floats:
 
 def _all_beyond(trail: Floats, line: float) -> Flags:
     above, below = trail >= line, trail <= -line
-    # A trail has few windows, and "all" along so short an axis is slow.
+    # np.all along an axis this short is slow.
     windows = range(trail.shape[1])
     both = (reduce(np.logical_and, (side[:, at] for at in windows)) for side in (above, below))
     return np.logical_or(*both)

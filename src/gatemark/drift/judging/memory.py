@@ -20,10 +20,10 @@ Bytes = NDArray[np.uint8]
 
 
 def written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
-    """How often each of the latest windows up to a judged one was written, the oldest first.
+    """Return how often each of the latest windows up to a judged one was written, oldest first.
 
-    Every point and every correction counts one; one byte is enough to notice a change. One
-    column for each window that a baseline may reach back to.
+    Every point and every correction counts as one write, modulo 256: enough to notice a change.
+    There is one column for each window that a baseline may reach back to.
     """
     places, inside = _places(cohort, rows, judged)
     times = cohort.written[rows[:, None], np.where(inside, places, 0)]
@@ -31,7 +31,7 @@ def written(cohort: Cohort, rows: Indices, judged: Indices) -> Bytes:
 
 
 def first_changed(cohort: Cohort, rows: Indices, judged: Indices, seen: Bytes) -> Indices:
-    """The number of the first window that was written since it was seen; NEVER when none was."""
+    """Return the number of the first window written since it was seen, or NEVER."""
     _, inside = _places(cohort, rows, judged)
     changed = (written(cohort, rows, judged) != seen) & inside
     first = judged - (seen.shape[1] - 1) + np.argmax(changed, axis=1)
@@ -39,7 +39,7 @@ def first_changed(cohort: Cohort, rows: Indices, judged: Indices, seen: Bytes) -
 
 
 def _places(cohort: Cohort, rows: Indices, judged: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-    """The columns of the latest windows up to a judged one, and which of them there are."""
+    """Return the columns of the latest windows up to a judged one, and which of them exist."""
     back = np.arange(cohort.watch.span - 1, -1, -1)
     places = cohort.columns - 1 - (cohort.last[rows] - judged)[:, None] - back
     return places, (places >= 0) & (places < cohort.columns) & (judged > NEVER)[:, None]
@@ -51,7 +51,7 @@ _SCORE = np.dtype("<f8")
 
 
 class FrozenBaseline(msgspec.Struct, frozen=True):
-    """A baseline that is kept as it was: number, revision, items and parts of its windows."""
+    """A stored baseline: number, revision, items and parts of its windows."""
 
     number: tuple[int, ...]
     revision: tuple[int, ...]
@@ -60,13 +60,13 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
 
 
 class SeriesMemory(msgspec.Struct, frozen=True):
-    """What is kept of one series between ticks; numbers of windows are of this length.
+    """The stored state of one series between ticks; window numbers count windows of ``window_s``.
 
-    Trails are packed scores; an empty one is that of a series without any. ``settled`` is the last
-    window that nothing makes anybody judge again. ``seen`` is one byte for each of the latest
-    windows up to ``judged``: how often it had been written when they were looked at. ``is_anew``
-    asks to judge again what comes after ``judged``, and to join the episode at the end; ``looked``
-    is how far windows had been judged before. ``version`` is the version that was judged last.
+    Trails are packed scores; an empty trail has none. ``settled`` is the last window that is never
+    judged again. ``seen`` has one byte for each of the latest windows up to ``judged``: how often
+    it had been written then. ``is_anew`` asks to judge the windows after ``judged`` again and to
+    merge the outcome into the episode; ``looked`` is the last window that had been judged before.
+    ``version`` is the version that was judged last.
     """
 
     window_s: int
@@ -88,10 +88,10 @@ class SeriesMemory(msgspec.Struct, frozen=True):
 class Memory:
     """The memory of a whole cohort, as arrays.
 
-    ``judged`` is the latest window that was looked at, ``since`` the first that may be in a
-    baseline, ``calm`` how many quiet windows an episode has had, ``settled`` the latest window
-    that stays as it was judged. ``is_touched`` marks the rows that a tick changed. ``over`` are the
-    ids of episodes that are closed on record: trouble that is found again gets another one.
+    ``judged`` is the latest judged window, ``since`` the first that may be in a baseline, ``calm``
+    the number of quiet windows of an episode, ``settled`` the latest window that is never judged
+    again. ``is_touched`` marks the rows that a tick changed. ``over`` are the ids of closed
+    episodes: drift that is found again gets a new id.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Memory:
         self.calm: Indices = np.zeros(count, dtype=np.int64)
         self.trail = empty_trail(count, cohort.watch)
         self.is_frozen: Flags = np.zeros(count, dtype=bool)
-        # Few series are frozen at a time, so that theirs are kept one by one.
+        # Few series are frozen at a time, so a dictionary is smaller than an array.
         self._frozen: dict[int, Baseline] = {}
         self.episodes: dict[int, Episode] = {}
         self.carried: dict[int, Episode] = {}
@@ -125,14 +125,14 @@ class Memory:
 
     def _recall(self, row: int, kept: SeriesMemory) -> None:
         if kept.window_s != self._window_s[row]:
-            # Windows are counted otherwise now; only the trouble itself is remembered.
+            # The window length changed, so window numbers are void; only the episode is kept.
             if kept.episode is not None:
                 self.carried[row] = kept.episode
             return
         self.judged[row], self.since[row], self.calm[row] = kept.judged, kept.since, kept.calm
         self.settled[row], self._looked[row] = kept.settled, kept.looked
         if kept.episode is None and kept.version not in (None, self._cohort.series[row].version):
-            # Another version serves now: what its predecessor was suspected of is not its fault.
+            # Another version serves now: suspicions about its predecessor do not apply.
             kept = msgspec.structs.replace(kept, warn_trail=b"", breach_trail=b"", frozen=None)
         for trail, told in zip(self.trail, (kept.warn_trail, kept.breach_trail), strict=True):
             if len(told) == _SCORE.itemsize * trail.shape[1]:
@@ -140,7 +140,7 @@ class Memory:
         if kept.signal is not None:
             self.signals[row] = kept.signal
         if kept.episode is not None:
-            # Windows are judged again; the episode waits until that is done.
+            # Windows are judged again first; then the episode is merged with the outcome.
             is_waiting = kept.is_anew or kept.judged == NEVER
             kept_in = self.carried if is_waiting else self.episodes
             kept_in[row] = kept.episode
@@ -158,12 +158,12 @@ class Memory:
             )
 
     def baseline(self, trailing: Baseline, rows: Rows) -> Baseline:
-        """The trailing baseline of some rows, or the frozen one where there is one."""
+        """Return the trailing baseline of some rows, or the frozen one where there is one."""
         is_frozen = self.is_frozen[rows]
         if not is_frozen.any():
             return trailing
         numbers = np.arange(self.is_frozen.size)[rows]
-        # A frozen baseline may be longer than what trails, as after a fresh start.
+        # A frozen baseline may be longer than the trailing one, as after a reset.
         width = max(self._frozen[row].items.size for row in numbers[is_frozen].tolist())
         used = trailing.widened(width)
         for at in np.flatnonzero(is_frozen).tolist():
@@ -174,13 +174,13 @@ class Memory:
         return used
 
     def freeze(self, rows: Indices, baseline: Baseline) -> None:
-        """Keep the baseline of some rows that have none kept yet."""
+        """Freeze the baseline of some rows."""
         for at, row in enumerate(rows.tolist()):
             self._frozen[row] = Baseline(*(part[at].copy() for part in baseline))
         self.is_frozen[rows] = True
 
     def unfreeze(self, rows: Indices) -> None:
-        """Let the baseline of some rows trail again."""
+        """Return some rows to their trailing baseline."""
         self.is_frozen[rows] = False
 
     def rearm(
@@ -188,8 +188,8 @@ class Memory:
     ) -> None:
         """Close the episode of a row because its version was examined again, or is gone.
 
-        ``first`` is the first window of what serves now. A version that was examined again starts
-        a new baseline there; another version has windows of its own.
+        ``first`` is the first window of the version that serves now. A version that was examined
+        again starts a new baseline there; another version has windows of its own.
         """
         self.close(row, moment, cause)
         if not is_takeover:
@@ -199,7 +199,7 @@ class Memory:
             trail[row] = np.nan
 
     def is_first_seen(self, row: int, episode: Episode) -> bool:
-        """Whether this tick was the first to look at the window that opened an episode."""
+        """Return whether this tick was the first to judge the window that opened an episode."""
         opened = self._cohort.index_at(row, episode.opened.start)
         return episode.id in self._opened_now and opened > int(self._looked[row])
 
@@ -207,7 +207,7 @@ class Memory:
         """Close the episode of a row."""
         self.is_touched[row] = True
         episode = self.episodes.pop(row, None) or self.carried.pop(row)
-        # A past episode that only judging again found, and that is over, needs no alert.
+        # A past episode that was found by judging again and is over needs no alert.
         if episode.id not in self._opened_now or self.is_first_seen(row, episode):
             over = msgspec.structs.replace(episode, closed_at=moment, closed_because=cause)
             self.closed.append(over)
@@ -217,7 +217,7 @@ class Memory:
     def note(
         self, cohort: Cohort, row: int, signal: DriftSignal, policy_digest: str, column: int
     ) -> None:
-        """Open an episode for an alarm in a column, or carry the open one on."""
+        """Open an episode for an alarm in a column, or extend the open one."""
         if signal.window is None:
             return
         known = self.episodes.get(row)
@@ -256,7 +256,7 @@ class Memory:
         )
 
     def carry(self) -> None:
-        """Join earlier episodes with the new judgement of the same windows."""
+        """Merge earlier episodes with the outcome of judging the same windows again."""
         for row, before in self.carried.items():
             now = self.episodes.get(row)
             if now is None:
@@ -282,11 +282,11 @@ class Memory:
                 self.episodes[row] = msgspec.structs.replace(episode, id=identity, signal=signal)
 
     def remembered(self, rows: Indices) -> Iterator[SeriesMemory]:
-        """What to keep of some rows, one after the other."""
+        """Yield the state to store for some rows."""
         numbers = (self._window_s, self.judged, self.since, self.calm, self.settled)
-        # Whole columns become Python's values at once; one by one would take longer than writing.
+        # Convert whole columns at once; one value at a time is slower than the database write.
         columns = [part[rows].tolist() for part in numbers]
-        warn, breach = (_packed(trail[rows]) for trail in self.trail)
+        warn, breach = (_rows_of(trail[rows].astype(_SCORE)) for trail in self.trail)
         seen = written(self._cohort, rows, self.judged[rows])
         is_frozen = self.is_frozen[rows].tolist()
         kept = zip(rows.tolist(), *columns, warn, breach, is_frozen, _rows_of(seen), strict=True)
@@ -317,20 +317,15 @@ class Memory:
         )
 
 
-def _packed(trails: Floats) -> list[bytes]:
-    """The scores of each row as bytes."""
-    return _rows_of(trails.astype(_SCORE))
-
-
 def _rows_of(table: NDArray[Any]) -> list[bytes]:
-    """The bytes of each row."""
+    """Return the bytes of each row."""
     size = table.shape[1] * table.dtype.itemsize
     joined = table.tobytes()
     return [joined[at : at + size] for at in range(0, len(joined), size)]
 
 
 def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tuple[str, ...], str]:
-    """The names of a row's baseline windows with their revisions, the digest of what they hold."""
+    """Return ids and revisions of a row's baseline windows, and the digest of their content."""
     windows = [
         (
             f"{cohort.window(row, int(number)).id}#{revision}",
@@ -346,15 +341,15 @@ def baseline_account(cohort: Cohort, row: int, baseline: Baseline) -> tuple[tupl
 
 
 def followed(memory: Memory, trail: Trail, rows: Indices) -> None:
-    """Put the trails of some rows in the place of what was there."""
+    """Store the trails of some rows."""
     memory.trail.warn[rows] = trail.warn
     memory.trail.breach[rows] = trail.breach
 
 
 def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
-    """What counts when other lines are drawn: open trouble, fresh starts, and what is settled.
+    """Return the state that still applies under another policy: episode, resets, settled windows.
 
-    All other windows within reach are judged again; what they come to joins the episode.
+    All other windows within reach are judged again, and the outcome is merged into the episode.
     """
     return msgspec.structs.replace(
         kept,
@@ -373,11 +368,11 @@ def under_new_policy(kept: SeriesMemory) -> SeriesMemory:
 def after_a_change(
     kept: SeriesMemory, first: int, opened: int | None, sustained: int
 ) -> SeriesMemory:
-    """What counts when the window ``first`` was written after it had been judged.
+    """Return the state that still applies after the judged window ``first`` was written again.
 
-    It and all that follow are judged again, after as many before it as a breach looks back on.
-    ``opened`` is the window that opened the episode. An episode that was there before goes on with
-    its baseline; one that the change may have to do with is joined at the end.
+    It and all later windows are judged again, starting ``sustained`` windows before it. ``opened``
+    is the window that opened the episode. An earlier episode keeps its baseline; one that the
+    change may affect is merged at the end.
     """
     judged = max(first - 2 - sustained, kept.settled)
     again = msgspec.structs.replace(

@@ -1,8 +1,8 @@
-"""The forms of a point as numbers that add up: items and parts, whatever the form.
+"""The forms of a point as additive numbers: items and parts.
 
 ``value`` has one part, items times value; ``sum`` has sum and sum of squares; ``k`` has the hits;
-``histogram`` has a count per bin; ``calibration`` has items, summed confidence and correct items
-of each bin, one after the other; ``categories`` has a count per class of the series.
+``histogram`` has a count per bin; ``calibration`` has items, summed confidence and correct items of
+each bin, one after the other; ``categories`` has a count per class of the series.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FORM_NAMES: Final[tuple[FormName, ...]] = (
 
 
 def part_count(form: FormName, layout: Sequence[object]) -> int:
-    """How many parts a series has; ``layout`` holds its edges, bins or classes."""
+    """Return how many parts a series has; ``layout`` holds its edges, bins or classes."""
     if form in ("value", "k"):
         return 1
     if form == "sum":
@@ -46,7 +46,7 @@ def part_count(form: FormName, layout: Sequence[object]) -> int:
 
 
 def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
-    """The value of each window of a scalar form; NaN where it has no items."""
+    """Return the value of each window of a scalar form; NaN where it has no items."""
     if form not in SCALARS:
         raise InvalidValueError(f"points of form {form} have no single value")
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -56,7 +56,7 @@ def values_of(form: FormName, items: Floats, parts: Floats) -> Floats:
 class Series(msgspec.Struct, frozen=True):
     """One metric of one asset: its form, the grid of its windows, and its bins or classes.
 
-    ``version`` is the version that its windows are judged as: the one that its points name, or
+    ``version`` is the version that its windows are attributed to: the one that its points name, or
     the one that serves. It is None for assets that are not registered.
     """
 
@@ -71,11 +71,11 @@ class Series(msgspec.Struct, frozen=True):
 
     @property
     def watched_metric(self) -> str:
-        """The metric that watches name, without a version."""
+        """The metric name without a version, as watches name it."""
         return split_metric(self.metric)[0]
 
     def window_s(self, watch: Watch) -> int:
-        """The length of the windows that are judged: as watched where shorter ones fit in."""
+        """Return the length of the judged windows: the watch's if pushed windows divide it."""
         if watch.window is None:
             return self.length_s
         wanted = seconds_of(watch.window)

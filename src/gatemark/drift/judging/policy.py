@@ -1,4 +1,4 @@
-"""The drift policy: what is watched, how closely, and what follows."""
+"""The drift policy: watched metrics, thresholds, and the responses to each level."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from gatemark.drift.signal import ALARMS, Harm, Level, Mode
 
 ANY_METRIC: Final = "*"
 FALSE_ALARMS: Final = 0.15
-"""How many false warnings a year a watch may raise for one metric, unless it says so itself."""
+"""Default number of false warnings a year that a watch may raise for one metric."""
 METRICS_IN_FULL: Final = 5
-"""An asset with more metrics than these shares the false warnings of so many among them."""
+"""Above this number of metrics, an asset's metrics share a fixed total of false warnings."""
 SUDDEN_ALARMS: Final = 0.025
-"""The part of them that is spent on changes that a single window shows."""
+"""The part of the false warnings that is spent on single-window changes."""
 SEALED_ALARMS: Final = 0.05
-"""The same for the comparison with a sealed score; one that was lucky is not a false alarm."""
+"""The part spent on sealed scores; a drop from a lucky sealed score is not a false alarm."""
 SCORED: Final = ("golden_accuracy", ANY_METRIC)
-"""The watches of metrics that a sealed result may have a score of."""
+"""Metrics that a sealed result may have a score for."""
 LONG: Final = 90
 SUDDEN_BREACH: Final = 3.5
 SHIFT_BREACH: Final = 4.25
@@ -53,15 +53,15 @@ class Watch(
     """How one metric is watched.
 
     ``classes`` are the kinds of assets that are expected to have the metric; empty means every
-    kind. Other kinds that have it are watched in the same way. ``window`` merges
-    shorter pushed windows; left out, windows are taken as pushed. ``baseline`` windows make up
-    mean and spread, looked for among the latest ``span``; fewer than ``enough`` decide nothing,
-    fewer than ``shown`` do not even give a number. ``warn`` and ``breach`` are in sigmas, and a
-    breach must last ``sustained`` windows. ``scale: rate`` lets the items of a window say how
-    noisy a rate must be; ``min_sd`` says it for other numbers. A change of less than
-    ``min_effect`` never raises an alarm. Windows with fewer than ``min_items`` do not count.
-    An episode closes after ``clear_windows`` below ``clear_below``. ``false_alarms`` is how many
-    warnings a year the watch may raise for a healthy metric: WARN needs a change that is rarer.
+    kind. Other kinds that have it are watched in the same way. ``window`` merges shorter pushed
+    windows; without it, windows are judged as pushed. Mean and spread come from ``baseline``
+    windows among the latest ``span``; with fewer than ``enough`` nothing is decided, with fewer
+    than ``shown`` no number is reported. ``warn`` and ``breach`` are in sigmas, and a breach must
+    last ``sustained`` windows. ``scale: rate`` derives the minimum noise of a rate from the items
+    of a window; ``min_sd`` sets it for other numbers. A change smaller than ``min_effect`` never
+    raises an alarm. Windows with fewer than ``min_items`` items do not count. An episode closes
+    after ``clear_windows`` windows below ``clear_below``. ``false_alarms`` is the number of
+    warnings a year that the watch may raise for a healthy metric: WARN needs a rarer change.
     """
 
     metric: str
@@ -108,13 +108,13 @@ class Watch(
             raise InvalidValueError(f"{name}: shown must be <= enough, got {self.shown}")
 
     def is_for(self, kind: AssetKind) -> bool:
-        """Whether this watch is meant for a kind of asset."""
+        """Return whether this watch is meant for a kind of asset."""
         return not self.classes or kind in self.classes
 
 
 @original_fields("stage level acts")
 class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What follows when an asset of a stage comes to a level."""
+    """The actions that follow when an asset in a stage reaches a level."""
 
     stage: WatchedStage
     level: Level
@@ -138,7 +138,7 @@ class Response(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _ANSWERED: Final[frozenset[Level]] = ALARMS | {"STALE"}
 _ONLY_TOLD: Final[tuple[Act, ...]] = ("alert",)
-"""Silence says nothing about an asset, so it can only raise an alert."""
+"""Missing points say nothing about an asset, so they can only raise an alert."""
 _POSSIBLE: Final[dict[WatchedStage, tuple[Act, ...]]] = {
     "enabled": ("alert", "shadow", "demote", "roll_back"),
     "canary": ("alert", "pause", "shadow", "demote", "roll_back"),
@@ -198,14 +198,14 @@ LITERAL_WATCHES: Final = (
     Watch(metric=ANY_METRIC, detector="ece_excess", harm="up", min_items=100),
     Watch(metric=ANY_METRIC, detector="chi_square"),
 )
-"""The table of watched metrics, and the watches of every metric that is not in it, by form."""
+"""The table of watched metrics, and the default watches of all other metrics, by form."""
 
 
 def corrected_watches(watch: Watch) -> tuple[Watch, ...]:
-    """A sigma probe with a long memory, and beside it a watch for shifts that last.
+    """Return a sigma probe with a long memory, and a watch for lasting shifts beside it.
 
-    The probe is for sudden changes: it warns of a single window only when that is far out. What a
-    sealed result has a score of is held against that score, too.
+    The probe is for sudden changes: it warns of a single window only if that is far out. A metric
+    that may have a sealed score is also compared with it.
     """
     if watch.detector != "sigma":
         return (watch,)
@@ -238,22 +238,21 @@ def corrected_watches(watch: Watch) -> tuple[Watch, ...]:
 
 
 WATCHES: Final = tuple(each for watch in LITERAL_WATCHES for each in corrected_watches(watch))
-"""The same for the mode that corrects: with lasting shifts, and the scores of sealed results."""
+"""The same for corrected mode: with watches for lasting shifts and for sealed scores."""
 
 
 @original_fields("name mode watches q breach_by_mean lateness catch_up responses")
 class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Everything that decides about drift.
+    """A drift policy: watches, statistics and responses.
 
-    ``mode: literal`` is the plain sigma probe: trailing baseline, no correction, no memory.
-    ``q`` bounds the share of false warnings among those of one tick, in the place of the
-    ``false_alarms`` of each watch. ``breach_by_mean`` also calls
-    a breach when one window more than ``sustained`` all warn and their mean is beyond the line.
-    ``lateness`` is how long after its end a window may still be filled. ``catch_up`` is how many
-    windows a tick goes back for those that nobody looked at. ``on_breach`` says what happens to
-    the live version: ``fallback`` (the default) removes it only when an earlier version can take
-    over, ``keep_last`` never removes it, ``stop`` removes it on a BREACH even when nothing serves
-    afterwards.
+    ``mode: literal`` is the plain sigma probe: trailing baseline, no correction, no memory. ``q``
+    bounds the share of false warnings among those of one tick, instead of the ``false_alarms`` of
+    each watch. ``breach_by_mean`` also calls a breach when ``sustained`` + 1 windows all warn and
+    their mean is beyond the threshold. ``lateness`` is how long after its end a window may still
+    get points. ``catch_up`` is how many windows a tick goes back for those that were never judged.
+    ``on_breach`` says what happens to the live version: ``fallback`` (the default) removes it only
+    when an earlier version can take over, ``keep_last`` never removes it, ``stop`` removes it on a
+    BREACH even when nothing serves afterwards.
     """
 
     name: str = "watched-metrics"
@@ -268,7 +267,7 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     def __post_init__(self) -> None:
         if self.mode == "literal" and self.watches == WATCHES:
-            # The formula of the document has its own table; no other watch belongs to it.
+            # Literal mode has its own table of watches, without those of corrected mode.
             msgspec.structs.force_setattr(self, "watches", LITERAL_WATCHES)
         if not self.watches:
             raise InvalidValueError(f"policy {self.name} watches nothing")
@@ -284,24 +283,24 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
     @property
     def digest(self) -> str:
-        """The digest of everything in here."""
+        """The digest of the whole policy."""
         return _digest_of(msgspec.json.encode(plain(self)))
 
     @property
     def lateness_s(self) -> int:
-        """How many seconds a window waits for its last points."""
+        """``lateness`` in seconds."""
         return seconds_of(self.lateness) if self.lateness else 0
 
     def allowed_a_year(self, watch: Watch) -> float:
-        """How many false warnings a year a watch may raise for one metric."""
+        """Return how many false warnings a year a watch may raise for one metric."""
         return FALSE_ALARMS if watch.false_alarms is None else watch.false_alarms
 
     def keeps_live(self, stage: str | None) -> bool:
-        """Whether drift never moves an asset of that stage."""
+        """Return whether drift never moves a version in this stage."""
         return stage == "enabled" and self.on_breach == "keep_last"
 
     def acts_for(self, stage: str | None, level: Level) -> tuple[Act, ...]:
-        """Return what to do about an asset of that stage; without a stage, at most an alert."""
+        """Return the actions for a stage and level; without a stage, at most an alert."""
         for response in self.responses:
             if (response.stage, response.level) == (stage, level):
                 return response.acts
@@ -311,5 +310,5 @@ class DriftPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 @lru_cache(maxsize=64)
 def _digest_of(policy: bytes) -> str:
-    """Cached: a policy is asked for its digest often and hardly ever changes."""
+    """Cached, since the digest is used often and policies rarely change."""
     return digest(msgspec.json.decode(policy))

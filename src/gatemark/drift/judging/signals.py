@@ -1,4 +1,4 @@
-"""One series' readings as a signal: numbers that can be had, and a reason in words."""
+"""Turn the readings of a series into a signal: numbers, and a reason in words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_NAMES = 5
 
 
 class CohortSignals(NamedTuple):
-    """Everything that was found out about some rows of a cohort in one column."""
+    """The findings about some rows of a cohort in one column."""
 
     column: int
     rows: NDArray[np.int64]
@@ -34,7 +34,7 @@ class CohortSignals(NamedTuple):
     by_mean: Flags
 
     def only(self, at: int) -> CohortSignals:
-        """The same for one of the rows."""
+        """Return the findings about one row."""
         cut = slice(at, at + 1)
         return CohortSignals(
             column=self.column,
@@ -51,7 +51,7 @@ class CohortSignals(NamedTuple):
 def signal_of(
     cohort: Cohort, judgement: CohortSignals, at: int, policy: DriftPolicy
 ) -> DriftSignal:
-    """The signal of the ``at``-th judged row."""
+    """Return the signal of the ``at``-th judged row."""
     ((_, signal),) = signals_of(cohort, judgement.only(at), policy)
     return signal
 
@@ -59,10 +59,10 @@ def signal_of(
 def signals_of(
     cohort: Cohort, judgement: CohortSignals, policy: DriftPolicy
 ) -> Iterator[tuple[int, DriftSignal]]:
-    """Row and signal of everything that was judged."""
+    """Yield row and signal of every judged series."""
     found, column, rows = judgement.readings, judgement.column, judgement.rows
     is_shown = judgement.baseline_windows >= min(cohort.watch.shown, cohort.enough)
-    # Whole columns become Python's numbers at once; one by one would take most of a tick.
+    # Convert whole columns at once; one value at a time would take most of a tick.
     numbers = zip(
         rows.tolist(),
         judgement.levels.tolist(),
@@ -100,7 +100,7 @@ def signals_of(
 
 
 def _extras(found: Readings) -> Iterator[dict[str, float]]:
-    """Further numbers of a detector for each row."""
+    """Yield the additional numbers of a detector for each row."""
     names = tuple(found.extras)
     columns = [_numbers(part) for part in found.extras.values()]
     for numbers in zip(*columns, strict=True) if columns else [()] * found.value.size:
@@ -109,10 +109,10 @@ def _extras(found: Readings) -> Iterator[dict[str, float]]:
 
 
 def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
-    """The signal of a series whose latest closed window has no points, or too few items.
+    """Return the signal of a series whose latest closed window has no points, or too few items.
 
-    ``missing_windows`` is how many of the latest cannot be judged for that; ``silent_windows`` how
-    many there were to look at when it is not known since when.
+    ``missing_windows`` is how many of the latest windows cannot be judged for that reason;
+    ``silent_windows`` is how many were checked if the start of the gap is unknown.
     """
     series = cohort.series[row]
     n = int(cohort.raw_items[row, -1])
@@ -157,7 +157,7 @@ def stale_signal(cohort: Cohort, row: int, judged: int) -> DriftSignal:
 
 
 def unserved_signal(cohort: Cohort, row: int) -> DriftSignal:
-    """The signal of a series whose latest closed window is not about its version alone."""
+    """Return the signal of a series whose version did not serve the whole latest window."""
     series = cohort.series[row]
     return DriftSignal(
         asset=series.asset,
@@ -179,7 +179,7 @@ def unserved_signal(cohort: Cohort, row: int) -> DriftSignal:
 
 
 def _reasons(cohort: Cohort, judgement: CohortSignals, policy: DriftPolicy) -> Iterator[str]:
-    """The reason of each row; most are well, and that is soon said."""
+    """Yield the reason of each row, with a fast path for OK."""
     well, line = CODE["OK"], f"{cohort.watch.warn:g}"
     is_literal = policy.mode == "literal"
     names = np.where(np.isfinite(judgement.readings.sigma) & is_literal, "sigma", "z").tolist()
@@ -232,14 +232,14 @@ def _reason(
 
 
 def _compared(cohort: Cohort, found: Readings, at: int) -> str:
-    """What a window was compared with."""
+    """Return what a window was compared with, in words."""
     if cohort.detector.needs_reference:
         return f"the sealed score {found.mu[at]:.4g}"
     return "the baseline"
 
 
 def _news(cohort: Cohort, judgement: CohortSignals, at: int) -> str:
-    """Which classes the window has that no earlier one had."""
+    """Return which classes of the window are new, in words."""
     row, column = int(judgement.rows[at]), judgement.column
     layout = cohort.series[row].layout
     fresh = (cohort.parts[row, column] > 0) & (cohort.parts[row, :column].sum(axis=0) == 0)
@@ -263,7 +263,7 @@ def _harmless(
 
 
 def _rare(rarity: Rarity, at: int, policy: DriftPolicy) -> str:
-    """How rare a reading is beside how rare it must be."""
+    """Return how rare a reading is and how rare it must be, in words."""
     found, allowed = float(rarity.found[at]), float(rarity.allowed[at])
     if policy.q is not None:
         sign = "<=" if found <= allowed else ">"
@@ -278,7 +278,7 @@ def _windows(count: int) -> str:
 
 
 def _numbers(part: Floats, is_shown: Flags | None = None) -> list[float | None]:
-    """The numbers of a column; None for one that cannot be had or is not to be shown."""
+    """Return the numbers of a column; None for one that has no value or is not shown."""
     known = np.isfinite(part) if is_shown is None else np.isfinite(part) & is_shown
     numbers = part.astype(object)
     numbers[~known] = None

@@ -1,6 +1,6 @@
-"""Seeded series under a policy: how often healthy metrics are hit, how soon harmed ones are.
+"""Simulate a policy on random series: false alarms of healthy metrics, and detection delay.
 
-The real tick judges the series; nothing about it is approximated.
+The series are judged by the real tick, without approximations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DAYS_PER_MONTH = DAYS_PER_YEAR / 12
 ITEMS = 500.0
 RATE = 0.93
 YEAR = 379
-"""Days of a simulated year: 365 that can be judged, and a baseline before them."""
+"""Days of a simulated year: 365 judged days after those of a baseline."""
 BEFORE = 100
 """Days before a simulated change."""
 WITHIN: Final = (2, 7, 30)
@@ -43,20 +43,20 @@ _FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
 class Outcomes(NamedTuple):
-    """The episodes of simulated series, and how many asset-days they took."""
+    """The episodes of simulated series, and the number of asset-days."""
 
     episodes: tuple[Episode, ...]
     asset_days: float
 
     def per_asset_day(self, *levels: str) -> float:
-        """Episodes that came to one of the levels, per asset and day."""
+        """Return the episodes that reached one of the levels, per asset and day."""
         return sum(e.level in levels for e in self.episodes) / self.asset_days
 
 
 class Data(NamedTuple):
-    """Daily windows of some series: their form, items and parts, and a layout of that width.
+    """Daily windows of some series: form, items, parts, and a layout of that width.
 
-    ``reference`` is the score and the items of each version's sealed result.
+    ``reference`` is the score and the item count of each version's sealed result.
     """
 
     form: FormName
@@ -67,7 +67,7 @@ class Data(NamedTuple):
 
 
 def healthy(detector: Detector, series: int, days: int, rng: np.random.Generator) -> Data:
-    """Series in which nothing changes, in the form that the detector is made for."""
+    """Return series without any change, in the form of the detector."""
     items = np.full((series, days), ITEMS)
     counts = items.astype(np.int64)
     if "histogram" in detector.forms:
@@ -88,19 +88,19 @@ def healthy(detector: Detector, series: int, days: int, rng: np.random.Generator
 
 
 def _sealed(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
-    """Rates, and the score of a sealed result that measured the same rate."""
+    """Return rates, and sealed scores that were measured at the same rate."""
     items = np.full(shape[0], ITEMS)
     score = rng.binomial(int(ITEMS), RATE, shape[0]) / ITEMS
     return _ratio(rng, shape)._replace(reference=np.stack([score, items], axis=1))
 
 
 def values_data(values: Floats) -> Data:
-    """Plain values, one item each."""
+    """Return plain values, one item each."""
     return Data("value", np.ones(values.shape), values[..., None])
 
 
 def _correlated(correlation: float) -> Callable[[np.random.Generator, tuple[int, int]], Data]:
-    """Series whose neighbouring windows are correlated, with a spread of one."""
+    """Return a generator of series with correlated neighbouring windows and unit spread."""
 
     def made(rng: np.random.Generator, shape: tuple[int, int]) -> Data:
         values = rng.standard_normal(shape)
@@ -139,15 +139,15 @@ KINDS: Final[dict[str, Callable[[np.random.Generator, tuple[int, int]], Data]]] 
     "ratio": _ratio,
     "never changing": _frozen,
 }
-"""Healthy series: what the values of neighbouring days have to do with each other."""
+"""Kinds of healthy series, by the dependence between neighbouring days."""
 
 
 def simulate(
     policy: DriftPolicy, watched: Sequence[Watched], data: Data, *, metrics: int = 1
 ) -> Outcomes:
-    """Let the tick judge daily windows, one row per series, by some watches at once.
+    """Judge daily windows, one row per series, by several watches, and return the episodes.
 
-    ``metrics`` rows in turn belong to one asset. All rows are judged in one tick per day.
+    ``metrics`` consecutive rows belong to one asset. All rows are judged in one tick per day.
     """
     series_count, days = data.items.shape
     now = START + timedelta(days=days)
@@ -176,7 +176,7 @@ def simulate(
         cohort.close()
         pairs.append((cohort, Memory(cohort, {})))
     found = tick(pairs, wide, now)
-    # A series is judged once its baseline is full, and no longer once it has breached.
+    # Count days from a full baseline until the first breach.
     first = min(
         watch.enough + cohort.lag for (watch, _), (cohort, _) in zip(watched, pairs, strict=True)
     )
@@ -190,7 +190,7 @@ def simulate(
 
 
 def _together(episodes: tuple[Episode, ...]) -> tuple[Episode, ...]:
-    """Episodes of one metric that two watches found at once are one; the worse counts."""
+    """Merge overlapping episodes of one metric from two watches; the worse level counts."""
     ordered = sorted(episodes, key=lambda e: (e.asset, e.metric, e.opened.start))
     found: list[Episode] = []
     for episode in ordered:
@@ -209,14 +209,14 @@ def _together(episodes: tuple[Episode, ...]) -> tuple[Episode, ...]:
 
 
 def alone(policy: DriftPolicy) -> DriftPolicy:
-    """The policy by which a series among others is judged as if it were alone in its tick."""
+    """Return the policy under which each series is judged as if it were alone in its tick."""
     if policy.q is None:
         return policy
     return msgspec.structs.replace(policy, q=1 - 1e-9)
 
 
 class FalseAlarms(msgspec.Struct, frozen=True):
-    """What a policy does to healthy assets, per asset, by simulation."""
+    """The simulated alarms of healthy assets, per asset."""
 
     assets: int
     metrics: int
@@ -238,7 +238,7 @@ def false_alarms(
     days: int = YEAR,
     kind: str | None = None,
 ) -> FalseAlarms:
-    """How often assets with healthy metrics get an alarm all the same.
+    """Return how often healthy assets raise an alarm.
 
     ``kind`` is one of ``KINDS``; without it, the series have the form of the first detector.
     """
@@ -263,7 +263,7 @@ def false_alarms(
 
 
 class Detection(msgspec.Struct, frozen=True):
-    """How many of some series are found within some days after they change.
+    """The share of changed series that are detected within some days.
 
     ``change`` is the size of a lasting shift in standard deviations, or ``None`` for a ramp.
     """
@@ -283,7 +283,7 @@ def detection(
     series: int = 500,
     within: Sequence[int] = WITHIN,
 ) -> tuple[Detection, ...]:
-    """The share of series that warn, and that breach, within some days after a change.
+    """Return the share of series that warn, and that breach, within some days after a change.
 
     Each series is judged as the only metric of its asset.
     """

@@ -1,6 +1,6 @@
-"""One tick: every closed window that nobody has looked at yet, oldest first, all series at once.
+"""One tick: judge every closed window that was not judged yet, oldest first, all series at once.
 
-Pure: cohorts, memories, policy and moment in; signals and changed memories out.
+No I/O: cohorts, memories, policy and time in; signals and changed memories out.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from gatemark.statistics.significance import benjamini_hochberg
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
 BLOCK_CELLS = 65_536
-"""How many numbers of baselines a detector sees at once, so that they stay in a cache."""
+"""Maximum baseline numbers in a detector call, so that they fit into the CPU cache."""
 SECONDS_PER_YEAR = 365.25 * 86_400
 _ALARM_CODES = np.asarray([CODE[level] for level in ALARMS], dtype=np.int8)
 
 
 class BaselineReset(msgspec.Struct, frozen=True):
-    """When and why the episode of an asset is over, and its series starts afresh.
+    """When and why an episode ends and its series starts a new baseline.
 
     ``is_takeover`` says that another version serves now, which has windows of its own.
     """
@@ -56,7 +56,7 @@ class BaselineReset(msgspec.Struct, frozen=True):
 
 
 class TickFindings(NamedTuple):
-    """What a tick found: the signals of each cohort row by row, and the episodes."""
+    """The outcome of a tick: the signals of each cohort by row, and the episodes."""
 
     by_cohort: tuple[tuple[DriftSignal, ...], ...]
     open: tuple[Episode, ...]
@@ -88,9 +88,10 @@ def tick(
     rearmed: Callable[[Episode], BaselineReset | None] | None = None,
     on_judged: Callable[[Cohort, CohortSignals], None] | None = None,
 ) -> TickFindings:
-    """Judge what is due; memories are moved on in place. ``on_judged`` sees every column.
+    """Judge the windows that are due and update the memories in place.
 
-    ``rearmed`` returns when the asset of an episode last started over.
+    ``rearmed`` returns the latest reset of an episode's asset. ``on_judged`` is called with every
+    judged column.
     """
     for cohort, memory in cohorts:
         _rearm(cohort, memory, rearmed)
@@ -117,7 +118,7 @@ def tick(
                 latest[id(found.cohort)] = judgement
     for cohort, memory in cohorts:
         memory.carry()
-        # Windows that are judged late may be of what served before the asset started over.
+        # Windows that are judged late may open an episode from before a reset.
         _rearm(cohort, memory, rearmed)
     return TickFindings(
         by_cohort=tuple(
@@ -145,10 +146,9 @@ def _rearm(
 
 
 def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Round | None:
-    """Let the detector read a column of the rows that are due and have points there.
+    """Run the detector on a column, for the rows that are due and have points there.
 
-    Rows without enough of a baseline cannot come to anything; they are read in the last column
-    only, to say so.
+    Rows without a sufficient baseline are read in the last column only, to report that.
     """
     due = (cohort.index_of(column) > memory.judged) & (cohort.items[:, column] > 0)
     due &= ~cohort.is_seed[:, column]
@@ -178,7 +178,7 @@ def _read(cohort: Cohort, memory: Memory, column: int, *, is_last: bool) -> _Rou
 
 
 def _blocks(cohort: Cohort, rows: Indices) -> Iterator[Indices]:
-    """Rows some at a time; they do not depend on each other."""
+    """Yield the rows in blocks; rows are independent."""
     size = max(BLOCK_CELLS // (cohort.watch.baseline * cohort.parts.shape[2]), 1)
     for start in range(0, rows.size, size):
         yield rows[start : start + size]
@@ -187,7 +187,7 @@ def _blocks(cohort: Cohort, rows: Indices) -> Iterator[Indices]:
 def _read_block(
     cohort: Cohort, memory: Memory, column: int, rows: Indices, enough: int
 ) -> tuple[Indices, Floats, Readings] | None:
-    """Rows with enough of a baseline, how many windows it has, and what the detector reads."""
+    """Return the rows with a sufficient baseline, their baseline lengths, and the readings."""
     first, last = int(rows[0]), int(rows[-1])
     some: Rows = slice(first, last + 1) if last - first + 1 == rows.size else rows
     used = memory.baseline(cohort.trailing(column, memory.since, some), some)
@@ -203,7 +203,7 @@ def _read_block(
 
 
 def _metrics(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[str, int]:
-    """How many metrics each asset has."""
+    """Return how many metrics each asset has."""
     pairs = {(one.asset, one.metric) for cohort, _ in cohorts for one in cohort.series}
     return Counter(asset for asset, _ in pairs)
 
@@ -211,10 +211,10 @@ def _metrics(cohorts: Sequence[tuple[Cohort, Memory]]) -> Mapping[str, int]:
 def _rarities(
     rounds: Sequence[_Round], policy: DriftPolicy, metrics: Mapping[str, int]
 ) -> list[Rarity]:
-    """How rare each reading is, and how rare a warning must be.
+    """Return how rare each reading is, and how rare it must be for a warning.
 
-    By year: how often a healthy metric comes so far in a year, against what the watch allows. By
-    tick, where the policy says ``q``: Benjamini-Hochberg over every judged series.
+    By year: how often a healthy metric reads like this in a year, against what the watch allows. By
+    tick, if the policy sets ``q``: Benjamini-Hochberg over every judged series.
     """
     if policy.q is None:
         return [
@@ -234,7 +234,7 @@ def _by_year(found: _Round, allowed: float, metrics: Mapping[str, int]) -> Rarit
     cohort, rows = found.cohort, found.rows
     looks = SECONDS_PER_YEAR / cohort.window_s[rows] / cohort.detector.windows_per_look
     if cohort.watch.harm != "both" and cohort.detector.is_directed:
-        # Half of what a healthy metric does is in the harmless direction.
+        # Half of the changes of a healthy metric are in the harmless direction.
         looks /= 2
     own = np.asarray([metrics[cohort.series[row].asset] for row in rows.tolist()], dtype=np.float64)
     share = METRICS_IN_FULL / np.maximum(own, METRICS_IN_FULL)
@@ -244,7 +244,7 @@ def _by_year(found: _Round, allowed: float, metrics: Mapping[str, int]) -> Rarit
 def _judge(
     found: _Round, rarity: Rarity, policy: DriftPolicy, policy_digest: str, now: datetime
 ) -> CohortSignals:
-    """Levels of a column, and what they do to trails, baselines and episodes."""
+    """Set the levels of a column, and update trails, baselines and episodes."""
     cohort, memory, rows, scores = found.cohort, found.memory, found.rows, found.scores
     trail = memory.trail._replace(
         warn=memory.trail.warn[rows], breach=memory.trail.breach[rows]
@@ -279,7 +279,7 @@ def _judge(
 
 
 def _calm_down(found: _Round, is_alarm: NDArray[np.bool_], now: datetime) -> None:
-    """Count quiet windows, close old quiet episodes, unfreeze what was only suspected."""
+    """Count quiet windows, close quiet episodes, and unfreeze baselines without an episode."""
     memory, rows, watch = found.memory, found.rows, found.cohort.watch
     is_quiet = found.scores.is_judged & (np.abs(found.scores.warn) < watch.clear_below) & ~is_alarm
     memory.calm[rows] = np.where(is_quiet, memory.calm[rows] + 1, 0)
@@ -310,7 +310,7 @@ def _signals(
 
 
 def with_episode(signal: DriftSignal, episode: Episode | None, policy: DriftPolicy) -> DriftSignal:
-    """A signal in the light of the open episode: until that closes, its level stays."""
+    """Return the signal with the level of its open episode, which holds until that closes."""
     if episode is None:
         return signal
     if policy.mode == "literal":

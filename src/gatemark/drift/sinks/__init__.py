@@ -1,4 +1,4 @@
-"""Delivering alerts: one file per kind of sink, none of which can hold up a tick."""
+"""Deliver alerts: one file per kind of sink; a slow sink cannot block a tick."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gatemark.drift.alert import Alert, AnySink
 
 
 class DeliveryError(GatemarkError):
-    """An alert did not arrive, and why."""
+    """An alert could not be delivered."""
 
 
 def deliver(alert: Alert, sink: AnySink) -> None:
     """Send an alert to a sink within its time limit, or raise DeliveryError.
 
-    The sink runs in a thread of its own; one that hangs is abandoned.
+    The sink runs in its own thread; one that hangs is abandoned.
     """
     kind = str(sink.__struct_config__.tag)
     send = cast(

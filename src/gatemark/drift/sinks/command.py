@@ -1,4 +1,4 @@
-"""A program that is handed the alert; it is stopped with all its children when time is up."""
+"""Send an alert to a program; at the time limit, it is stopped with all its children."""
 
 from __future__ import annotations
 

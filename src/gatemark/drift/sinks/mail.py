@@ -1,4 +1,4 @@
-"""An e-mail through an SMTP server."""
+"""Send an alert by e-mail through an SMTP server."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def send(alert: Alert, sink: MailSink) -> None:
 
 
 def message_of(alert: Alert, sink: MailSink) -> EmailMessage:
-    """The message; its id is the alert's, so that a repeated delivery is recognised."""
+    """Return the message; it has the alert's id, so that repeated deliveries are recognised."""
     message = EmailMessage()
     message["From"] = sink.sender
     message["To"] = ", ".join(sink.recipients)

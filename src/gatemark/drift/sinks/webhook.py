@@ -1,6 +1,7 @@
-"""A signed POST: the receiver checks ``X-Gatemark-Signature`` and drops deliveries it knows.
+"""Send an alert as a signed POST request.
 
-The signature is HMAC-SHA256 over timestamp, a dot, and the body, in hex after ``v1=``.
+The receiver checks ``X-Gatemark-Signature`` and drops deliveries that it has already seen. The
+signature is HMAC-SHA256 over timestamp, a dot, and the body, in hex after ``v1=``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ MAX_ANSWER_BYTES: Final = 64 * 1024
 
 
 def send(alert: Alert, sink: WebhookSink) -> None:
-    """Post an alert; what the receiver may get over is tried again, with growing waits."""
+    """Post an alert; temporary failures are retried with growing delays."""
     body = alert.body
     trouble = ""
     for attempt in range(sink.attempts):
@@ -43,13 +44,13 @@ def send(alert: Alert, sink: WebhookSink) -> None:
 
 
 def sign(secret: bytes, timestamp: str, body: bytes) -> str:
-    """The signature of a body at a time."""
+    """Return the signature of a body at a time."""
     mark = hmac.new(secret, timestamp.encode() + b"." + body, hashlib.sha256)
     return f"v1={mark.hexdigest()}"
 
 
 def _post(body: bytes, alert: Alert, sink: WebhookSink) -> int:
-    """One attempt. Redirects are not followed: they would carry the signature elsewhere."""
+    """Make one attempt. Redirects are not followed: they would leak the signature."""
     parts = urllib.parse.urlsplit(sink.url)
     is_secure = parts.scheme == "https"
     maker = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection

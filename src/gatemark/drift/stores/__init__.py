@@ -1,1 +1,1 @@
-"""Where points, memories, episodes and scheduled runs are kept; handed a database."""
+"""Database stores of points, memories, episodes and alerts."""

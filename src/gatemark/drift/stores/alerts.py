@@ -22,7 +22,7 @@ LEAST_PATIENCE: Final = timedelta(days=7)
 
 
 class Queued(NamedTuple):
-    """An alert for one sink, and how its delivery goes."""
+    """An alert for one sink, and the state of its delivery."""
 
     alert: Alert
     sink: str
@@ -32,7 +32,7 @@ class Queued(NamedTuple):
 
 
 class SqlAlerts:
-    """The outbox of a store in a database."""
+    """The outbox in a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -74,7 +74,7 @@ class SqlAlerts:
     def mark(self, queued: Queued, error: str | None, now: datetime) -> str:
         """Record an attempt and return the state of the alert.
 
-        It is given up after many failures over many days, however frequent the ticks.
+        It is given up after many failures over many days, independent of the tick frequency.
         """
         attempts = queued.attempts + 1
         is_worn = attempts >= MAX_ATTEMPTS and now - queued.alert.at >= LEAST_PATIENCE

@@ -1,4 +1,4 @@
-"""Reading the rows of points batch by batch, in the order that their digests are taken in."""
+"""Read the rows of points batch by batch, in the order that digests need."""
 
 from __future__ import annotations
 
@@ -17,43 +17,40 @@ COLUMN: Final = "batch"
 
 
 def binary(connection: sa.Connection) -> str:
-    """The collation that compares texts by their UTF-8 bytes."""
+    """Return the collation that compares texts by their UTF-8 bytes."""
     return "BINARY" if connection.dialect.name == "sqlite" else "C"
 
 
 def has_batches(connection: sa.Connection) -> bool:
-    """Whether rows name the event that recorded them; those of layout 0006 cannot."""
+    """Return whether rows name the event that recorded them; in layout 0006 they do not."""
     columns = sa.inspect(connection).get_columns(POINTS.name)
     return any(column["name"] == COLUMN for column in columns)
 
 
 def row_count(connection: sa.Connection) -> int:
-    """How many points and earlier revisions there are."""
+    """Return the number of points and earlier revisions."""
     counts = (sa.select(sa.func.count()).select_from(table) for table in (POINTS, REVISIONS))
     return sum(connection.execute(query).scalar_one() for query in counts)
 
 
 def is_without_points(connection: sa.Connection) -> bool:
-    """Whether nobody has pushed anything yet."""
+    """Return whether no points were ever pushed."""
     return connection.execute(sa.select(POINTS.c.series_id).limit(1)).first() is None
 
 
 def stored_batches(
     connection: sa.Connection, *, only_uncovered: bool = False
 ) -> Iterator[FoundBatch]:
-    """Every batch that rows name, by number; those without one come first."""
+    """Yield every batch by number; rows without a batch come first."""
     query = _rows(connection, only_uncovered=only_uncovered)
     return found_batches(stream(connection, query), _series(connection))
 
 
 def uncovered_batch(connection: sa.Connection) -> PointBatch:
-    """All rows that no event records, as one batch."""
+    """Return all rows without an event as one batch."""
     (found,) = stored_batches(connection, only_uncovered=True)
-    return PointBatch(found.rows, found.digest, _assets(connection))
-
-
-def _assets(connection: sa.Connection) -> tuple[str, ...]:
-    return tuple(sorted(connection.execute(sa.select(SERIES.c.asset).distinct()).scalars()))
+    assets = connection.execute(sa.select(SERIES.c.asset).distinct()).scalars()
+    return PointBatch(found.rows, found.digest, tuple(sorted(assets)))
 
 
 def _rows(connection: sa.Connection, *, only_uncovered: bool) -> sa.Select[Any]:
@@ -80,7 +77,7 @@ def _rows(connection: sa.Connection, *, only_uncovered: bool) -> sa.Select[Any]:
 
 
 def _series(connection: sa.Connection) -> Callable[[int], Series | None]:
-    """The series by number, as they are stored; one that cannot be read is None."""
+    """Return a lookup of stored series by number; unreadable ones give None."""
     names = ("id", "asset", "metric", "form", "length_s", "phase_s", "layout")
     query = sa.select(*(SERIES.c[name] for name in names))
     found = {row[0]: _read(row) for some in stream(connection, query) for row in some}

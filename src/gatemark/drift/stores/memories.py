@@ -1,4 +1,4 @@
-"""Memories, episodes and acts in a database, written by one tick at a time."""
+"""Memories, episodes and acts in a database; only one tick writes at a time."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(SeriesMemory).decode
 
 TellRecorded = Callable[[sa.Connection, DriftRecorded], object]
-"""Writes an event about what was recorded, in the transaction that it is handed."""
+"""Appends the event of a recording in the given transaction."""
 
 
 def _memory(content: bytes) -> SeriesMemory:
     try:
         return _decode(content)
     except msgspec.ValidationError:
-        # A newer build may have added fields; the strict decoder is the fast one.
+        # Fall back to the slower decoder, which ignores fields that a newer build added.
         return convert_stored(msgspec.msgpack.decode(content), SeriesMemory)
 
 
 class LastTick(NamedTuple):
-    """How many ticks there were, and when the last one was."""
+    """The number of ticks so far, and the time of the last one."""
 
     number: int
     at: datetime | None
 
 
 class KeptMemory(NamedTuple):
-    """What was kept of one series for one detector, under which policy."""
+    """The stored memory of one series and detector, and the policy it belongs to."""
 
     policy_digest: str
     level: Level
@@ -70,7 +70,7 @@ class EpisodeAction(msgspec.Struct, frozen=True):
 
 
 class MemoryRow(NamedTuple):
-    """One memory as it is written."""
+    """A memory to write."""
 
     series_id: int
     detector: str
@@ -80,7 +80,7 @@ class MemoryRow(NamedTuple):
 
 
 class TickRecorder:
-    """An open recording of one tick."""
+    """The open transaction of one tick."""
 
     def __init__(self, connection: sa.Connection, dialect: str) -> None:
         self._connection = connection
@@ -88,7 +88,7 @@ class TickRecorder:
         self._found: WatchState | None = None
 
     def change(self, tick: int) -> DriftRecorded | None:
-        """What became of the tables; None when they are as they were."""
+        """Return how the tables changed, or None if they did not."""
         if self._found is None:
             return None
         left = watch_state(self._connection)
@@ -102,14 +102,14 @@ class TickRecorder:
         return DriftRecorded(tick=tick, memories=memories, episodes=episodes)
 
     def keep_memories(self, rows: Iterable[MemoryRow]) -> None:
-        """Put memories in the place of older ones, some at a time."""
+        """Insert or replace memories, in chunks."""
         columns = ("series_id", "detector", "policy_digest", "level", "content")
         packed = ((*row[:4], _encode(row.memory)) for row in rows)
         while some := list(islice(packed, BATCH)):
             self._upsert(MEMORIES.name, columns, ("series_id", "detector"), some)
 
     def keep_episodes(self, episodes: Sequence[Episode]) -> None:
-        """Put episodes in the place of what was known of them."""
+        """Insert or replace episodes."""
         rows = [
             (
                 episode.id,
@@ -134,7 +134,7 @@ class TickRecorder:
         if not rows:
             return
         if self._found is None:
-            # What somebody edited since the last recording must not pass for what this one wrote.
+            # Read the state first: an edit since the last recording must not be recorded as ours.
             self._found = watch_state(self._connection)
         marks = ", ".join([self._mark] * len(columns))
         changed = ", ".join(f"{name} = excluded.{name}" for name in columns if name not in key)
@@ -146,7 +146,7 @@ class TickRecorder:
 
 
 class SqlMemories:
-    """What watching remembers, in a database."""
+    """Series memories, episodes and acts in a database."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -165,7 +165,7 @@ class SqlMemories:
     def recording(
         self, seen: LastTick, now: datetime, tell: TellRecorded, name: str = DRIFT
     ) -> Iterator[TickRecorder]:
-        """One tick's writes, all or nothing; refused when another tick came in between.
+        """Open the transaction of one tick; raise ConflictError if another tick came first.
 
         ``tell`` is called in the same transaction when anything changed.
         """
@@ -186,18 +186,18 @@ class SqlMemories:
                 tell(connection, change)
 
     def state(self) -> WatchState:
-        """The tables of a recording as they are now."""
+        """Return the current state of the tables."""
         with self._database.streaming() as connection:
             return watch_state(connection)
 
     def episode_rows(self) -> Iterator[EpisodeRow]:
-        """Every episode as it is stored."""
+        """Yield every episode as stored."""
         with self._database.streaming() as connection:
             for row in _episode_rows(connection):
                 yield EpisodeRow(*row)
 
     def act_rows(self) -> Iterator[ActRow]:
-        """Every act as it is stored."""
+        """Yield every act as stored."""
         query = sa.select(*(ACTS.c[name] for name in ActRow._fields))
         query = query.order_by(ACTS.c.episode, ACTS.c.at, ACTS.c.act)
         with self._database.streaming() as connection:
@@ -208,7 +208,7 @@ class SqlMemories:
     def memories(
         self, series_ids: Sequence[int] | None = None
     ) -> Mapping[tuple[int, str], KeptMemory]:
-        """Every memory by series and detector."""
+        """Return the memories by series and detector."""
         query = sa.select(
             MEMORIES.c.series_id,
             MEMORIES.c.detector,
@@ -225,7 +225,7 @@ class SqlMemories:
             }
 
     def episodes(self, asset: str | None = None, *, only_open: bool = False) -> list[Episode]:
-        """Episodes, the oldest first."""
+        """Return the episodes, oldest first."""
         query = sa.select(EPISODES.c.document).order_by(EPISODES.c.opened_at, EPISODES.c.id)
         if asset is not None:
             query = query.where(EPISODES.c.asset == asset)
@@ -237,7 +237,7 @@ class SqlMemories:
             return [read_stored(document, Episode) for document in documents]
 
     def untold(self) -> list[Episode]:
-        """Episodes that the ledger knows of, but not that they are over."""
+        """Return the closed episodes that are still open in the ledger."""
 
         def did(act: str) -> sa.ColumnElement[bool]:
             same = sa.and_(ACTS.c.episode == EPISODES.c.id, ACTS.c.act == act)
@@ -254,7 +254,7 @@ class SqlMemories:
             return [read_stored(document, Episode) for document in documents]
 
     def acts(self, episodes: Sequence[str] | None = None) -> list[EpisodeAction]:
-        """What was done, the oldest first."""
+        """Return the acts, oldest first."""
         query = sa.select(ACTS).order_by(ACTS.c.at, ACTS.c.act)
         if episodes is not None:
             query = query.where(ACTS.c.episode.in_(list(episodes)))
@@ -274,7 +274,7 @@ class SqlMemories:
             ]
 
     def note_act(self, act: EpisodeAction) -> bool:
-        """Keep an act; False when it was done before."""
+        """Store an act; return False if it was stored before."""
         row = {
             "episode": act.episode,
             "act": act.act,
@@ -294,7 +294,7 @@ class SqlMemories:
 
 
 def watch_state(connection: sa.Connection) -> WatchState:
-    """The digests of what is remembered and of all episodes."""
+    """Return the digests of all memories and all episodes."""
     return WatchState(
         memories=table_state(MEMORIES_TAG, _memory_rows(connection)),
         episodes=table_state(EPISODES_TAG, _episode_rows(connection)),
@@ -302,7 +302,7 @@ def watch_state(connection: sa.Connection) -> WatchState:
 
 
 def _memory_rows(connection: sa.Connection) -> Iterator[Sequence[object]]:
-    """Memories under the names of their series: numbers of series mean nothing elsewhere."""
+    """Yield memories by series name: series numbers differ between stores."""
     order = binary(connection)
     names = (SERIES.c.asset, SERIES.c.metric, MEMORIES.c.detector)
     held = (MEMORIES.c.policy_digest, MEMORIES.c.level, MEMORIES.c.content)

@@ -1,4 +1,4 @@
-"""Points in a database: each window of each sender once, with every earlier revision kept."""
+"""Points in a database: one row for each window and sender, with all earlier revisions."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ Floats = NDArray[np.float64]
 
 
 Key = tuple[int, int, str]
-"""What a point is kept under: series, start in seconds, source."""
+"""The key of a point: series, start in seconds, source."""
 Content = tuple[int, float, float, bytes]
-"""What a point holds: items, two scalars ``a`` and ``b``, and the rest packed."""
+"""The content of a point: items, two scalars ``a`` and ``b``, and the packed vector."""
 
 
 class Chunk(NamedTuple):
-    """Some points of one form, column by column; a form has either scalars or vectors."""
+    """Some points of one form, by column; a form has either scalars or vectors."""
 
     form: FormName
     series_id: Indices
@@ -51,7 +51,7 @@ class Chunk(NamedTuple):
     vectors: Sequence[bytes]
 
     def rows(self, chosen: Indices) -> Chunk:
-        """Some of the points, in the order of the chunk."""
+        """Return the chosen points, in the order of the chunk."""
         if chosen.size == self.series_id.size:
             return self
         return Chunk(
@@ -65,14 +65,14 @@ class Chunk(NamedTuple):
         )
 
     def parts(self, width: int) -> Floats:
-        """The parts of each point."""
+        """Return the parts of each point."""
         if self.form in VECTORS:
             return unpacked(self.vectors, width)
         return self.items[:, None] * self.scalars if self.form == "value" else self.scalars
 
 
 class StoredPoint(NamedTuple):
-    """One point of one series with its revision."""
+    """One point of one series, with its revision."""
 
     start_s: int
     source: str
@@ -87,7 +87,7 @@ class PushTeller(Protocol):
     """Writes events about pushed rows, in the transaction that writes the rows."""
 
     def next_number(self, connection: sa.Connection) -> int:
-        """The number that the next event will have; nobody else writes one meanwhile."""
+        """Return the number of the next event; no other writer can take it meanwhile."""
         ...
 
     def tell(self, connection: sa.Connection, batches: Sequence[PointBatch]) -> None:
@@ -96,10 +96,10 @@ class PushTeller(Protocol):
 
 
 class Pusher:
-    """An open push: one transaction, all of it or nothing.
+    """An open push: one transaction, all or nothing.
 
-    Rows carry the number of the event that records them. One event records about ``BATCH`` rows
-    at most, so that no push is too large for memory.
+    Rows store the number of the event that records them. One event records at most about ``BATCH``
+    rows, so that a push of any size fits into memory.
     """
 
     def __init__(
@@ -142,12 +142,12 @@ class Pusher:
         return numbered
 
     def grow(self, series: Series) -> None:
-        """Keep a series whose classes became more."""
+        """Store a series that got new classes."""
         self.series[series.asset, series.metric] = self._by_id[series.id] = series
         self._grown[series.id] = series
 
     def add(self, key: Key, content: Content) -> None:
-        """Add a point; the same point twice is one, another one for the same window corrects it."""
+        """Add a point; a different point for the same window is a correction."""
         if self._rows.setdefault(key, content) != content:
             self._flush()
             self._rows[key] = content
@@ -156,7 +156,7 @@ class Pusher:
             self._flush()
 
     def finish(self) -> Pushed:
-        """Write what is left and say what it all came to."""
+        """Write the remaining points and return the counts."""
         self._flush()
         self._close_batch()
         if self._batches:
@@ -189,13 +189,13 @@ class Pusher:
             self._close_batch()
 
     def _write_new(self, rows: Sequence[Sequence[object]]) -> Sequence[Sequence[object]]:
-        """Write points of windows that have none; gives all rows as they are stored."""
+        """Write points of windows that have none; return all rows as stored."""
         self._connection.exec_driver_sql(self._insert())
         self._touched += len(rows)
         return rows
 
     def _write_known(self, same: str) -> list[Sequence[object]]:
-        """Write points of windows that may have some; gives the rows that became others."""
+        """Write points of windows that may have some; return the rows that changed."""
         kept = ", ".join(f"p.{name}" for name in (*PointRow._fields, "batch"))
         differs = " OR ".join(f"p.{name} <> s.{name}" for name in _CONTENT)
         corrected = self._connection.exec_driver_sql(
@@ -222,7 +222,7 @@ class Pusher:
         )
 
     def _close_batch(self) -> None:
-        """Take the digest of what was written since the last batch."""
+        """Compute the digest of the rows written since the last batch."""
         if self._written:
             self._batches.append(self._maker.batch(self._written))
             self._written = []
@@ -242,14 +242,14 @@ class Pusher:
 
 
 class SqlPoints:
-    """The points of a store in a database."""
+    """The points of a store."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     @contextmanager
     def pushing(self, pushed_at: int, teller: PushTeller) -> Iterator[Pusher]:
-        """A push that is written when the block ends well, and not at all otherwise."""
+        """Open a push that is committed at the end of the block, or rolled back on an error."""
         with self._database.writing() as connection:
             if not has_batches(connection):
                 raise BadInputError(
@@ -260,26 +260,26 @@ class SqlPoints:
 
     @contextmanager
     def batches(self) -> Iterator[Iterator[FoundBatch] | None]:
-        """Every batch that rows name, by number; None when rows cannot name any (layout 0006)."""
+        """Yield every batch by number, or None if rows have no batches (layout 0006)."""
         with self._database.streaming() as connection:
             yield stored_batches(connection) if has_batches(connection) else None
 
     def row_count(self) -> int:
-        """How many points and earlier revisions of points there are."""
+        """Return the number of points and earlier revisions."""
         with self._database.reading() as connection:
             return row_count(connection)
 
     def series(self, asset: str | None = None) -> list[Series]:
-        """Every series, or those of one asset."""
+        """Return every series, or those of one asset."""
         with self._database.streaming() as connection, readable_rows("point_series"):
             found = list(read_series(connection, asset))
             return [msgspec.convert(msgspec.structs.asdict(one), Series) for one in found]
 
     def chunks(self, form: FormName, length_s: int, since_s: int) -> Iterator[Chunk]:
-        """Points of all series of one form with windows of that length, from a moment on."""
-        # The attribute named "items" is a method of the collection.
+        """Yield the points of all series of one form and window length, from a time on."""
+        # By key: the attribute "items" is a method of the collection.
         names = ("series_id", "start_s", "revision", "items", *_held(form))
-        # Joined from the series, so that each is a short range and not a scan of all that ever was.
+        # Start the join at the series: a short range scan for each, not a scan of all points.
         query = (
             sa.select(*(POINTS.c[name] for name in names))
             .join_from(SERIES, POINTS, SERIES.c.id == POINTS.c.series_id)
@@ -301,7 +301,7 @@ class SqlPoints:
                 yield _joined(some)
 
     def points(self, series_id: int, *, earlier: bool = False) -> list[StoredPoint]:
-        """The points of one series in order; ``earlier`` gives its superseded revisions."""
+        """Return the points of one series in order; ``earlier`` returns superseded revisions."""
         table = REVISIONS if earlier else POINTS
         columns = tuple(table.c[name] for name in StoredPoint._fields)
         query: sa.Select[Any] = sa.select(*columns).where(table.c.series_id == series_id)
@@ -311,7 +311,7 @@ class SqlPoints:
 
 
 def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator[Series]:
-    """The series of a store, by number."""
+    """Yield the series of a store, by number."""
     query = _all_series().order_by(SERIES.c.id)
     return _read_series(
         connection, query if asset is None else query.where(SERIES.c.asset == asset)
@@ -319,7 +319,7 @@ def read_series(connection: sa.Connection, asset: str | None = None) -> Iterator
 
 
 def series_by_name(connection: sa.Connection) -> Iterator[Series]:
-    """The series of a store in the order that batches of rows have."""
+    """Yield the series of a store in the order of batches."""
     names = (sa.collate(name, binary(connection)) for name in (SERIES.c.asset, SERIES.c.metric))
     return _read_series(connection, _all_series().order_by(*names))
 
@@ -335,16 +335,16 @@ def _read_series(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[S
 
 
 def packed(numbers: Sequence[float]) -> bytes:
-    """Counts or sums as bytes."""
+    """Return counts or sums as bytes."""
     return struct.pack(f"<{len(numbers)}d", *numbers)
 
 
 def unpacked(vectors: Sequence[bytes], width: int) -> Floats:
-    """The numbers of some vectors side by side, with zeros where one is shorter."""
+    """Return vectors as rows of an array, padded with zeros."""
     size = 8 * width
     joined = b"".join(vectors)
     if len(joined) != size * len(vectors) or max(map(len, vectors), default=0) > size:
-        # Classes that came after the series was read wait for the next tick.
+        # Classes that were added after the series was read wait for the next tick.
         joined = b"".join(vector[:size].ljust(size, b"\0") for vector in vectors)
     return np.frombuffer(joined, dtype="<f8").reshape(len(vectors), width).astype(np.float64)
 
@@ -367,7 +367,7 @@ def _layout(text: str) -> tuple[float | str, ...]:
 
 
 def _held(form: FormName) -> tuple[str, ...]:
-    """The columns that hold what points of a form say."""
+    """Return the content columns of a form."""
     if form in VECTORS:
         return ("vector",)
     return ("a", "b") if form == "sum" else ("a",)

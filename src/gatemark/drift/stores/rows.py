@@ -1,4 +1,4 @@
-"""Fetching large answers of a database some rows at a time."""
+"""Fetch large query results in chunks."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 FETCHED: Final = 1_000
-"""So few rows at a time stay in the processor's cache until they are arrays."""
+"""Few enough rows to stay in the CPU cache until they are arrays."""
 
 
 def stream(connection: sa.Connection, query: sa.Select[Any]) -> Iterator[Sequence[Sequence[Any]]]:
-    """The rows of a large answer, some at a time."""
+    """Yield the rows of a large query result in chunks."""
     if connection.dialect.name != "sqlite":
         streamed = connection.execute(query.execution_options(stream_results=True))
         while some := streamed.fetchmany(FETCHED):
             yield some
         return
-    # SQLite streams by itself, and millions of rows cross here: plain tuples of the driver will do.
+    # SQLite streams by itself; the driver's plain tuples are fast enough for millions of rows.
     driver = connection.execute(query).cursor
     failures = connection.dialect.loaded_dbapi.Error
     try:

@@ -1,4 +1,4 @@
-"""The tables of watching, the same in every database. A migration of the ledger makes them."""
+"""The drift tables, the same in every database. A ledger migration creates them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What tables and pages show about drift."""
+"""Views of drift: page, terminal, Prometheus and OpenTelemetry."""

@@ -1,4 +1,4 @@
-"""Where the lines of a drift chart run: values, the mean they are held against, and two bands."""
+"""Geometry of a drift chart: values, baseline mean, and two bands."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ TICKS: Final = 4
 MARKS: Final = 6
 _ROOM: Final = 0.06
 _GLANCE: Final = 8.0
-"""Values further out than this many band widths are drawn at the edge."""
+"""Values beyond this many band widths are drawn at the edge."""
 
 
 class Dot(msgspec.Struct, frozen=True):
-    """One window; ``title`` says it in words."""
+    """One window; ``title`` describes it in words."""
 
     x: float
     y: float
@@ -37,7 +37,7 @@ class Dot(msgspec.Struct, frozen=True):
 
 
 class EpisodeSpan(msgspec.Struct, frozen=True):
-    """An episode over its windows."""
+    """The windows that an episode spans."""
 
     x: float
     width: float
@@ -46,7 +46,7 @@ class EpisodeSpan(msgspec.Struct, frozen=True):
 
 
 class ScaleTick(msgspec.Struct, frozen=True):
-    """A number or a moment on a scale."""
+    """A labelled position on an axis."""
 
     place: float
     text: str
@@ -54,7 +54,7 @@ class ScaleTick(msgspec.Struct, frozen=True):
 
 
 class DriftChart(msgspec.Struct, frozen=True):
-    """A drawn series; paths are SVG, ``description`` is what it shows in words."""
+    """The chart of a series; paths are SVG, ``description`` is the text alternative."""
 
     width: float
     height: float
@@ -70,7 +70,6 @@ class DriftChart(msgspec.Struct, frozen=True):
     spans: tuple[EpisodeSpan, ...]
     values: tuple[ScaleTick, ...]
     moments: tuple[ScaleTick, ...]
-    axis: str
     description: str
 
 
@@ -82,7 +81,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart | None:
-    """The picture of a series; None when no window has a value."""
+    """Return the chart of a series, or None if no window has a value."""
     rows = _rows(series)
     if not any(row.value is not None for row in rows):
         return None
@@ -118,13 +117,12 @@ def drift_chart(series: SeriesView, episodes: Sequence[Episode]) -> DriftChart |
             for value in (low + (high - low) * at / TICKS for at in range(TICKS + 1))
         ),
         moments=tuple(_moments(begin, end, across)),
-        axis=f"{series.metric}: score z" if _is_scored(series) else series.metric,
         description=_description(series, rows),
     )
 
 
 def _rows(series: SeriesView) -> list[_Row]:
-    """Windows as drawn: the value within its bands, or the score within fixed ones."""
+    """Return the windows to draw: values with their bands, or scores with fixed bands."""
     if not _is_scored(series):
         return [_Row(window, window.value, window.mu, window.sd) for window in series.windows]
     return [
@@ -133,7 +131,7 @@ def _rows(series: SeriesView) -> list[_Row]:
 
 
 def _is_scored(series: SeriesView) -> bool:
-    """Whether the detector knows no mean, only a score."""
+    """Return whether the detector has only a score and no mean."""
     has_mean = any(window.mu is not None for window in series.windows)
     return not has_mean and any(window.z is not None for window in series.windows)
 
@@ -184,7 +182,7 @@ def _line(
 
 
 def _runs(rows: Sequence[_Row], has: Callable[[_Row], bool]) -> Iterator[list[_Row]]:
-    """Windows in a row that have something; a gap starts a new run."""
+    """Yield runs of consecutive windows that satisfy ``has``."""
     run: list[_Row] = []
     for row in rows:
         if has(row):
@@ -251,8 +249,9 @@ def _description(series: SeriesView, rows: Sequence[_Row]) -> str:
     spread = f"between {words.number(min(values))} and {words.number(max(values))}"
     if math.isclose(min(values), max(values)):
         spread = f"always {words.number(latest)}"
+    drawn = f"{series.metric} (score z)" if _is_scored(series) else series.metric
     return (
-        f"{series.metric} over {words.counted(len(rows), 'window')}: {spread}, lately "
-        f"{words.number(latest)}; {alarms} beyond a line, {missing} missing. "
+        f"{drawn} over {words.counted(len(rows), 'window')}: {spread}, latest "
+        f"{words.number(latest)}; {alarms} beyond a threshold, {missing} missing. "
         "The numbers are in the table below."
     )

@@ -1,8 +1,8 @@
 """Signals as OpenTelemetry events ``gen_ai.evaluation.result``.
 
-``otlp_lines`` writes them in the OTLP JSON file format; ``emit`` hands them to a logger of the
-SDK, for a process that already exports its telemetry. The names are those of the semantic
-conventions 1.41; they are still in development there.
+``otlp_lines`` writes them in the OTLP JSON file format; ``emit`` passes them to an SDK logger, for
+a process that already exports telemetry. Names follow the semantic conventions 1.41, where they are
+still in development.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _INFO, _WARN, _ERROR = 9, 13, 17
 
 
 def attributes_of(signal: DriftSignal) -> dict[str, str | float | int]:
-    """The attributes of a signal's event; what could not be measured is an error, not a zero."""
+    """Return the attributes of a signal's event; a missing number is an error, not zero."""
     found: dict[str, str | float | int] = {
         "gen_ai.evaluation.name": f"drift.{signal.metric}",
         "gen_ai.evaluation.score.label": signal.level,
@@ -51,14 +51,14 @@ def attributes_of(signal: DriftSignal) -> dict[str, str | float | int]:
 
 
 def severity_of(signal: DriftSignal) -> tuple[int, str]:
-    """How loud a signal is, as OpenTelemetry counts it."""
+    """Return the OpenTelemetry severity number and text of a signal."""
     if signal.level == "BREACH":
         return _ERROR, "ERROR"
     return (_WARN, "WARN") if signal.level in ALARMS | UNJUDGED else (_INFO, "INFO")
 
 
 def emit(logger: Logger, signals: Iterable[DriftSignal], at: datetime) -> int:
-    """Hand every signal to a logger; says how many there were."""
+    """Emit every signal through a logger and return their number."""
     from opentelemetry._logs import LogRecord, SeverityNumber  # noqa: PLC0415 - an extra
 
     count = 0
@@ -80,7 +80,7 @@ def emit(logger: Logger, signals: Iterable[DriftSignal], at: datetime) -> int:
 
 
 def otlp_lines(signals: Sequence[DriftSignal], at: datetime, version: str) -> Iterator[bytes]:
-    """The signals as lines of OTLP JSON, some hundreds in each."""
+    """Yield the signals as lines of OTLP JSON, some hundreds in each."""
     for start in range(0, len(signals), PER_LINE):
         records = [_record(signal, at) for signal in signals[start : start + PER_LINE]]
         scope = {"name": SCOPE, "version": version}

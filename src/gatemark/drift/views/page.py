@@ -1,4 +1,4 @@
-"""The drift of an asset as one self-contained page: series with bands, episodes, actions."""
+"""The drift of an asset as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TONES: Final[dict[Level, str]] = {
 
 
 def render_drift(view: DriftView) -> bytes:
-    """The page."""
+    """Return the page."""
     return page_environment().get_template("drift.html").render(drift_context(view)).encode()
 
 
 def drift_context(view: DriftView) -> dict[str, object]:
-    """What the drift of an asset is filled with."""
+    """Return the template context of an asset's drift."""
     level = worst(one.signal.level for one in view.series)
     tone = "inconclusive" if level is None else TONES[level]
     stage = f"{view.version} is {view.stage}" if view.stage else "in no stage"
@@ -61,5 +61,5 @@ def _shown(value: float | None) -> str:
 
 
 def _minus(text: str) -> str:
-    """The text with a true minus where it opens with a hyphen."""
+    """Replace a leading hyphen by a minus sign."""
     return "−" + text[1:] if text.startswith("-") else text

@@ -1,4 +1,4 @@
-"""Signals as Prometheus metrics, in the text format that it scrapes."""
+"""Signals as Prometheus metrics in the text exposition format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def metrics_text(
     overdue: Sequence[str],
     probed_at: datetime | None,
 ) -> bytes:
-    """All gauges; a number that could not be had is left out, never written as zero."""
+    """Return all gauges; a number without a value is left out, never written as zero."""
     registry = CollectorRegistry()
     numbers = {
         name: Gauge(f"gatemark_drift_{name}", help_text, LABELS, registry=registry)

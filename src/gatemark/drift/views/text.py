@@ -1,4 +1,4 @@
-"""Drift in a terminal: a table of signals, the worst first, and what was done."""
+"""Drift in a terminal: a table of signals, the worst first, and the actions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUIET: Final = frozenset({"OK", "INFO"})
 
 
 def signal_table(signals: Sequence[DriftSignal], *, limit: int | None = None) -> list[str]:
-    """The signals as aligned lines under a header, the most serious first, each with its reason."""
+    """Return the signals as aligned lines, the most serious first, each with its reason."""
     ordered = sorted(signals, key=lambda s: (-severity(s.level), s.asset, s.metric))
     shown = ordered if limit is None else ordered[:limit]
     rows = [HEADER, *(_cells(signal) for signal in shown)]
@@ -29,12 +29,12 @@ def signal_table(signals: Sequence[DriftSignal], *, limit: int | None = None) ->
 
 
 def level_line(levels: Mapping[str, int]) -> str:
-    """How many signals have each level."""
+    """Return the number of signals at each level."""
     return ", ".join(f"{count} {level}" for level, count in levels.items()) or "no signals"
 
 
 def action_lines(actions: Iterable[tuple[str, str, str, str]]) -> list[str]:
-    """What was done: asset, metric, level, outcome."""
+    """Return one line for each action, given as asset, metric, level and outcome."""
     return [
         f"{level} {clean(asset)} {clean(metric)}: {clean(outcome)}"
         for asset, metric, level, outcome in actions

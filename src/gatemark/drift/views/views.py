@@ -1,4 +1,4 @@
-"""What the drift page of an asset shows; its fields are the keys of the JSON document."""
+"""The view of an asset's drift; its fields are the keys of the JSON document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gatemark.drift.signal import DriftSignal, Episode, Level
 
 
 class WindowView(msgspec.Struct, frozen=True, kw_only=True):
-    """One window of a series: what it held and what it was held against; null where unknown."""
+    """One window of a series: its value and its baseline; None where unknown."""
 
     start: datetime
     end: datetime
@@ -23,7 +23,7 @@ class WindowView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeriesView(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric under one detector, its windows in order, and how it stands."""
+    """One metric under one detector, its windows in order, and its current level."""
 
     metric: str
     detector: str
@@ -34,7 +34,7 @@ class SeriesView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActView(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was done about an episode."""
+    """An action on an episode."""
 
     at: datetime
     metric: str
@@ -45,7 +45,7 @@ class ActView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriftView(msgspec.Struct, frozen=True, kw_only=True):
-    """All about the drift of one asset."""
+    """The drift of one asset."""
 
     asset: str
     kind: str | None

@@ -6,22 +6,26 @@ A packet proposes and grants nothing. Everything in it is derived again from the
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.policy import Finding
-from gatemark.core.result import Result
+from gatemark.core.result import Result, answer_time_of
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryOptions
 from gatemark.exams.advisory.journey import KIND
 from gatemark.exams.advisory.metrics import RATES
 from gatemark.exams.advisory.policy import FIRST_RULES, OTHER_LANES, lane_name
-from gatemark.exams.advisory.views import CANDIDATE, STATEMENT, wrong_records_note
+from gatemark.exams.advisory.views import BLOCKED, CANDIDATE, STATEMENT, wrong_records_note
+from gatemark.packs.pack_file import BASELINE
 from gatemark.packs.rescore import DerivedExam, derived_exams
 from gatemark.report.markdown import code, prose
+from gatemark.report.words import counted
 from gatemark.statistics.proportion import wilson
 from gatemark.workspace import Workspace
 
@@ -31,7 +35,7 @@ _RATE_NAMES: Final = frozenset(metric.name for metric in RATES)
 
 
 class LanePacket(msgspec.Struct, frozen=True):
-    """Everything that a packet says. ``status`` is the word of the sealed result."""
+    """The content of a packet. ``status`` is that of the sealed result."""
 
     lane: str
     status: str
@@ -46,10 +50,11 @@ class LanePacket(msgspec.Struct, frozen=True):
     caveats: tuple[str, ...]
     blockers: tuple[str, ...]
     statement: str = STATEMENT
+    oldest_answer: str | None = None
 
     @property
     def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The parts of the packet, each with its lines."""
+        """Return the parts of the packet, each with its lines."""
         return (
             ("Scope", (self.scope,)),
             ("Rollback plan", (self.rollback_plan,)),
@@ -65,23 +70,35 @@ class LanePacket(msgspec.Struct, frozen=True):
 def lane_packet(
     workspace: Workspace, lane: str, reference: str, rollback: str | None = None
 ) -> LanePacket:
-    """Put together the packet of a lane from a sealed result: of the exam, or of a pack with it."""
+    """Return the packet of a lane from a sealed result: of the exam, or of a pack with it.
+
+    A pack may have several suites with records of the lane. It is a candidate only by all of them,
+    and only if the pack passed.
+    """
     result = workspace.existing_results().get(reference)
-    derived, section = _derived(workspace, result, lane)
-    options = msgspec.convert(derived.options, AdvisoryOptions)
-    named = options.policy.lanes.get(lane)
+    parts = _derived(workspace, result, lane)
+    named = msgspec.convert(parts[0][0].options, AdvisoryOptions).policy.lanes.get(lane)
     settled = None if named is None else named.promotion
     runs, models = _records(workspace, result, lane)
-    status = section["lanes"][lane]["status"].partition(":")[0]
-    open_rules = list(_open_rules(derived, lane))
-    is_candidate = status == CANDIDATE
-    # A waiver that the result accepts is a caveat; one that it does not accept excuses nothing.
-    waived = tuple(_line(one) for one in open_rules if one.verdict == "waived" and is_candidate)
-    blockers = tuple(_line(one) for one in open_rules if _line(one) not in waived)
+    waived: list[str] = []
+    blockers: list[str] = []
+    status = CANDIDATE
+    for derived, own in parts:
+        found = own["lanes"][lane]["status"].partition(":")[0]
+        status = found if status == CANDIDATE else status
+        # An accepted waiver is a caveat; one that is not accepted excuses nothing.
+        for one in _open_rules(derived, lane):
+            is_accepted = one.verdict == "waived" and found == CANDIDATE
+            (waived if is_accepted else blockers).append(_line(one))
+    if result.candidate is not None and result.verdict != "pass":
+        status = BLOCKED if status == CANDIDATE else status
+        why = result.blockers[0] if result.blockers else result.verdict
+        blockers.append(f"the pack did not pass ({result.verdict}): {why}")
     if settled is None or not (rollback or settled.rollback_plan):
-        blockers = (*blockers, "the policy names no approved scope, rollback plan and reviewer")
-    if not is_candidate and not blockers:
-        blockers = (f"the result says: {status}",)
+        blockers.append("the policy names no approved scope, rollback plan and reviewer")
+    if status != CANDIDATE and not blockers:
+        blockers.append(f"the result says: {status}")
+    answered = answer_time_of(result)
     return LanePacket(
         lane=lane,
         status=status,
@@ -90,44 +107,78 @@ def lane_packet(
         scope=NOT_GIVEN if settled is None else settled.scope,
         rollback_plan=rollback or (NOT_GIVEN if settled is None else settled.rollback_plan),
         reviewer=NOT_GIVEN if settled is None else settled.reviewer,
-        numbers=tuple(_numbers(derived, lane)),
+        numbers=tuple(_marked(parts, lambda derived, _: _numbers(derived, lane))),
         runs=runs,
         models=models,
-        caveats=(*waived, *_others(derived, section)),
-        blockers=blockers,
+        caveats=(*waived, *_marked(parts, partial(_caveats, lane))),
+        blockers=tuple(blockers),
+        oldest_answer=None if answered is None else f"{answered.at:%Y-%m-%d %H:%M:%SZ}",
     )
 
 
-def _derived(
-    workspace: Workspace, result: Result, lane: str
-) -> tuple[DerivedExam, Mapping[str, Any]]:
-    """The exam that has a lane, derived again from the sealed records, and its promotion part."""
-    known: list[str] = []
-    exams = list(derived_exams(workspace.blobs, result, KIND))
-    if not exams:
+Part = tuple[DerivedExam, Mapping[str, Any]]
+"""An exam, and the promotion part of its summary."""
+
+
+def _derived(workspace: Workspace, result: Result, lane: str) -> list[Part]:
+    """Return the exams with a lane, derived again from the sealed records."""
+    parts = [
+        (derived, derived.summary()["promotion"])
+        for derived in derived_exams(workspace.blobs, result, KIND)
+    ]
+    if not parts:
         raise RefusedError(
             f"result {result.id[7:19]} is not of the advisory exam; seal one with "
             "'gatemark advisory run … --seal' or run a pack with an advisory suite"
         )
-    for derived in exams:
-        section = derived.summary()["promotion"]
-        if lane in section["lanes"]:
-            return derived, section
-        known.extend(section["lanes"])
-    raise UsageError(
-        f"result {result.id[7:19]} has no lane {lane!r} (its lanes: {', '.join(known) or 'none'})"
-    )
+    known = sorted({name for _, section in parts for name in section["lanes"]})
+    if lane not in known:
+        raise UsageError(
+            f"result {result.id[7:19]} has no lane {lane!r} "
+            f"(its lanes: {', '.join(known) or 'none'})"
+        )
+    return [part for part in parts if lane in part[1]["lanes"]]
 
 
-def _others(derived: DerivedExam, section: Mapping[str, Any]) -> Iterator[str]:
-    """The caveats of the exam, without the one that lists the candidates."""
-    yield from section["caveats"]
+def _marked(
+    parts: Sequence[Part], lines: Callable[[DerivedExam, Mapping[str, Any]], Iterable[str]]
+) -> Iterator[str]:
+    """Yield the lines of every exam; if there are several, each line names its exam."""
+    for place, (derived, section) in enumerate(parts, start=1):
+        mark = f"suite {place} of {len(parts)}: " if len(parts) > 1 else ""
+        yield from (f"{mark}{line}" for line in lines(derived, section))
+
+
+def _caveats(lane: str, derived: DerivedExam, section: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the caveats of the lane and of the result; those of other lanes are only counted."""
+    others = sorted(set(section["lanes"]) - {lane}, key=len, reverse=True)
+    shared, foreign = [], 0
+    for text in section["caveats"]:
+        if re.search(rf"{re.escape(lane)}(?![\w.-])", text):
+            yield text
+        elif any(other in text for other in others):
+            foreign += 1
+        else:
+            shared.append(text)
+    wrong = derived.outcome.report.facts["wrong_records"]
     if msgspec.convert(derived.options, AdvisoryOptions).rules != FIRST_RULES:
-        yield from wrong_records_note(derived.outcome.report.facts)
+        worst = [one for one in wrong["worst"] if one["lane"] == lane]
+        yield from wrong_records_note({"wrong_records": {"total": len(worst), "worst": worst}})
+    mark = "whole result: " if others else ""
+    yield from (f"{mark}{text}" for text in shared)
+    if elsewhere := wrong["total"] - sum(one["lane"] == lane for one in wrong["worst"]):
+        whose = (
+            "of other lanes, or beyond the 100 worst"
+            if wrong["total"] > len(wrong["worst"])
+            else "of other lanes"
+        )
+        yield f"{elsewhere:,} more records to look at are {whose}; the result lists them"
+    if foreign:
+        yield f"{counted(foreign, 'more caveat')} about other lanes; see the result"
 
 
 def _open_rules(derived: DerivedExam, lane: str) -> Iterator[Finding]:
-    """The rules of the lane and of all lanes together that did not simply hold."""
+    """Yield the rules of the lane and of all lanes together that did not simply pass."""
     lane_of = {rule.id: rule.lane for rule in derived.outcome.exam.policy().rules}
     for finding in derived.verdict.findings:
         concerns = lane_of.get(finding.rule) in (None, lane) and finding.rule != OTHER_LANES
@@ -156,12 +207,13 @@ def _numbers(derived: DerivedExam, lane: str) -> Iterator[str]:
 def _records(
     workspace: Workspace, result: Result, lane: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The runs and the models of a lane, by its sealed records, earlier runs among them."""
+    """Return the runs and the models of a lane, from its sealed records and earlier runs."""
     decoder: Any = msgspec.json.Decoder(AdvisoryDecision)
     runs: dict[str, None] = {}
     models: dict[str, None] = {}
     for evidence in result.evidence:
-        for file in evidence.files:
+        # Answers of a baseline are not evidence about the lane.
+        for file in evidence.files if evidence.checks.get("arm") != BASELINE else ():
             for line in workspace.blobs.get(file.digest).splitlines():
                 if not line.strip():
                     continue
@@ -185,11 +237,13 @@ def _model(record: AdvisoryDecision) -> str:
 
 
 def _opening(packet: LanePacket) -> str:
-    return f"Status: {packet.status}. From result {packet.result}, sealed by {packet.sealed_by}."
+    oldest = "" if packet.oldest_answer is None else f" Oldest answer: {packet.oldest_answer}."
+    sealed = f"From result {packet.result}, sealed by {packet.sealed_by}."
+    return f"Status: {packet.status}. {sealed}{oldest}"
 
 
 def packet_markdown(packet: LanePacket) -> bytes:
-    """The packet as Markdown."""
+    """Return the packet as Markdown."""
     parts = [f"# Promotion packet: {code(packet.lane)}", prose(_opening(packet)), packet.statement]
     for title, lines in packet.sections:
         body = "\n".join(f"- {prose(line)}" for line in lines) or "- none"
@@ -198,7 +252,7 @@ def packet_markdown(packet: LanePacket) -> bytes:
 
 
 def packet_html(packet: LanePacket) -> bytes:
-    """The packet as one HTML page without scripts."""
+    """Return the packet as one HTML page without scripts."""
     title = html.escape(f"Promotion packet: {packet.lane}")
     parts = [f"<h1>{title}</h1>"]
     parts += [f"<p>{html.escape(text)}</p>" for text in (_opening(packet), packet.statement)]

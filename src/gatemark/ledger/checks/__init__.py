@@ -1,1 +1,1 @@
-"""Check a whole ledger from its stored rows up."""
+"""Verify a whole ledger from its stored rows."""

@@ -1,4 +1,4 @@
-"""The report of ``ledger verify``: what does not verify, at which event."""
+"""The report of ``gatemark ledger verify``: the verdict, and each issue with its event number."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ Check = Literal[
 class VerificationIssue(msgspec.Struct, frozen=True):
     """One thing that does not verify.
 
-    ``seq`` is the number of the event, None if it is not about an event. With ``until``, one of the
-    events from ``seq`` to there is bad, and nothing stored shows which.
+    ``seq`` is the number of the event, or None if the issue is not about an event. If ``until`` is
+    set, one event between ``seq`` and ``until`` is bad, and the stored data does not show which.
     """
 
     seq: int | None
@@ -43,9 +43,10 @@ class VerificationIssue(msgspec.Struct, frozen=True):
 
 
 class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of a check.
+    """The result of verifying a ledger.
 
-    ``troubles`` do not verify, ``unjudged`` could not be checked, ``caveats`` are worth knowing.
+    ``troubles`` are the issues, ``unjudged`` lists what could not be checked, and ``caveats`` are
+    notes for the reader.
     """
 
     verdict: Outcome
@@ -65,13 +66,13 @@ class LedgerReport(msgspec.Struct, frozen=True, kw_only=True):
     unjudged: tuple[str, ...]
     caveats: tuple[str, ...]
     decided_through: dict[str, int] = {}
-    """How many votes and moves of people were made in which way."""
+    """Number of human votes and moves, by the channel they came through."""
     is_anchored: bool = False
-    """Whether a checkpoint or key that the reader holds vouches for the ledger, not only itself."""
+    """Whether a checkpoint or key that the reader supplied confirms the ledger."""
 
     @property
     def exit_code(self) -> ExitCode:
-        """The exit code of a command that prints the report; 4 when something does not verify."""
+        """The exit code of the command: 4 if something does not verify."""
         return {
             "pass": ExitCode.PASS,
             "fail": ExitCode.INTEGRITY,
@@ -83,20 +84,19 @@ MOST_KEPT: Final = 1_000
 
 
 class TroubleList:
-    """The issues found so far; the first thousand are kept, all are counted."""
+    """Collects issues. Stores the first thousand and counts all of them."""
 
     def __init__(self) -> None:
         self._kept: list[VerificationIssue] = []
         self.count = 0
 
     def add(self, seq: int | None, check: Check, message: str, until: int | None = None) -> None:
-        """Add an issue."""
         self.count += 1
         if len(self._kept) < MOST_KEPT:
             self._kept.append(VerificationIssue(seq, check, message, until))
 
     def exact_within(self, first: int, last: int) -> int | None:
-        """Return the first event in a range that is known to be bad."""
+        """Return the first event in the range that is known to be bad."""
         found = [
             trouble.seq
             for trouble in self._kept
@@ -105,9 +105,9 @@ class TroubleList:
         return min(found, default=None)
 
     def settled(self) -> tuple[VerificationIssue, ...]:
-        """Return the issues in the order of the ledger.
+        """Return the issues sorted by event number.
 
-        An issue about a range moves to the bad event in it, if one is known.
+        An issue about a range is moved to the bad event in that range, if one is known.
         """
         settled = []
         for trouble in self._kept:

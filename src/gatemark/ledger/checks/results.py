@@ -1,4 +1,4 @@
-"""Compare what events say about sealed results."""
+"""Compare the events about each sealed result with each other."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gatemark.ledger.event_kinds import ResultSealed
 
 
 class SealedAt(NamedTuple):
-    """A sealed result and the number of its event."""
+    """The payload of a ``result_sealed`` event, and the event's number."""
 
     seq: int
     said: ResultSealed
 
 
 class SealedResults(dict[str, SealedAt]):
-    """Every sealed result by id, with its first event."""
+    """Sealed results by id, each with its first event."""
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> Iterator[str]:
-        """Read an event and yield what is wrong with it."""
+        """Read an event and yield the problems found in it."""
         try:
             said = convert_stored(payload, ResultSealed)
         except msgspec.ValidationError as error:
@@ -39,5 +39,5 @@ class SealedResults(dict[str, SealedAt]):
 
 
 def _judgement(said: ResultSealed) -> ResultSealed:
-    """Return the part that must be equal whenever a result is sealed again."""
+    """Return the fields that must not change when the same result is sealed again."""
     return msgspec.structs.replace(said, stamp="", occasion={})

@@ -1,4 +1,4 @@
-"""Check stored events in order: chain, payloads, times, tree, keys and decisions."""
+"""Verify stored events in order: chain, payloads, times, tree, keys and decisions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class TreeCheck:
         self._different: dict[int, tuple[int, int]] = {}
 
     def compare(self, leaf_count: int, completed: Sequence[tuple[int, bytes]]) -> None:
-        """Compare the nodes that an event completes with the stored ones."""
+        """Compare the nodes that one event completes with the stored nodes."""
         if self._kept is None:
             return
         for level, (number, hashed) in enumerate(completed, start=1):
@@ -66,7 +66,7 @@ class TreeCheck:
             self._next = next(self._kept, None)
 
     def finish(self, size: int) -> None:
-        """Report the differences, once all of them are known."""
+        """Report the differences. Call this once, after the last event."""
         if self._kept is None:
             return
         for number, (level, index) in self._different.items():
@@ -76,7 +76,7 @@ class TreeCheck:
             self._troubles.add(size + 1, "tree", message)
 
     def _explain(self, number: int, level: int, index: int, size: int) -> None:
-        """Report a node that was changed, or the events below it."""
+        """Report a changed node, or the changed events below it."""
         last = (index + 1) << level
         if level > 1:
             parts = (node_number(level - 1, 2 * index), node_number(level - 1, 2 * index + 1))
@@ -105,19 +105,19 @@ _READ_FURTHER: Final = KEY_KINDS | {
 
 
 class FurtherLook(Protocol):
-    """A check by a feature, which is given events in order with their payloads.
+    """A check that a feature adds; it receives events in order with their payloads.
 
-    A finding is the number of an event and what is wrong with it. It may come after later events.
+    A finding is an event number and a message. It may be yielded after later events were read.
     """
 
     @property
     def kinds(self) -> frozenset[str]:
-        """The kinds of events to check."""
+        """The kinds of events that this check reads."""
         ...
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What could not be checked."""
+        """Notes on what could not be checked."""
         ...
 
     @property
@@ -126,11 +126,11 @@ class FurtherLook(Protocol):
         ...
 
     def step(self, event: Event, payload: Mapping[str, object]) -> Iterable[tuple[int, str]]:
-        """Yield what is wrong, as far as this event shows."""
+        """Yield the findings that this event reveals."""
         ...
 
     def finish(self) -> Iterable[tuple[int, str]]:
-        """Yield what is wrong, after the last event."""
+        """Yield the findings that are known only after the last event."""
         ...
 
 
@@ -179,7 +179,7 @@ class EventScan:
 
     @property
     def head(self) -> Head:
-        """The stored end of the ledger."""
+        """The last event of the ledger, as stored."""
         if self.last is None:
             return EMPTY
         digest: object = self.last.digest
@@ -187,7 +187,7 @@ class EventScan:
 
     @property
     def root(self) -> bytes | None:
-        """The root of the tree over all events; None if some could not be read."""
+        """The root of the tree over all events, or None if some events could not be read."""
         return self._frontier.root() if self._is_whole else None
 
     def walk(self, rows: Iterable[EventRow], on_progress: Callable[[int], None] | None) -> None:
@@ -207,13 +207,13 @@ class EventScan:
                 on_progress(row.seq)
 
     def give_up(self, message: str) -> None:
-        """Stop: the next event cannot be fetched, and nothing after it is checked."""
+        """Record that the next event cannot be read; no later event is checked."""
         self._is_whole = False
         self._stop_judging(self.size)
         self.troubles.add(self.size + 1, "chain", f"event {self.size + 1}: {message}")
 
     def _stop_judging(self, last: int) -> None:
-        """Stop checking decisions: those after a broken event cannot be judged."""
+        """Stop checking decisions: those after a broken event cannot be verified."""
         if self._further is not None:
             self._further, self.judged_until = None, last
 
@@ -251,7 +251,8 @@ class EventScan:
     def _check_link(self, row: EventRow, *, follows: bool, is_sound: bool) -> None:
         """Check that an event names its predecessor; if not, report which of the two was changed.
 
-        The next event decides: what it names was there when it was written.
+        The event after them tells the two apart, because it names the digest its predecessor had
+        when it was written.
         """
         before = GENESIS_BYTES if self.last is None else self.last.digest
         suspect, self._suspect = self._suspect, None
@@ -312,10 +313,10 @@ class EventScan:
                 self.erased_results.setdefault(erasure.said.name, erasure)
 
     def _is_newer(self, row: EventRow, payload: Mapping[str, object]) -> bool:
-        """Whether only a newer build can read an event; what rests on it is not judged."""
+        """Whether only a newer build can read the event; what depends on it is not checked."""
         name, kind = payload.get(FORMAT), find_kind(row.kind)
         try:
-            # Kinds of others are not checked, unless their format has a name of ours.
+            # Unknown kinds are not checked unless they use a format name of this project.
             is_ours = kind is not None or parse_format(name) is not None
             is_beyond = is_ours and not check_payload_format(row.kind, name)
         except InvalidValueError as error:
@@ -341,7 +342,7 @@ class EventScan:
             self.troubles.add(seq, "result", f"event {seq}: {name!r} is not a format of results")
 
     def _note_decision(self, row: EventRow, payload: Mapping[str, object]) -> None:
-        """Note how a decision was made, and the first one by newer rules."""
+        """Count a decision by channel, and note the first one made under newer rules."""
         if row.kind in (TRANSITION, APPROVAL) and row.actor != SYSTEM:
             said = payload.get(DECIDED_BY)
             channel = said.get("channel") if isinstance(said, dict) else None
@@ -354,7 +355,7 @@ class EventScan:
         self._note_rules(row.seq, payload)
 
     def _note_rules(self, seq: int, payload: Mapping[str, object]) -> None:
-        """Note the first decision by newer rules; the lifecycle reports it."""
+        """Note the first decision made under newer rules; the lifecycle check reports it."""
         if not is_by_newer_rules(payload):
             return
         if self._further is None:
@@ -373,7 +374,7 @@ class EventScan:
             self.troubles.add(seq, "decision", f"event {seq}: {why}")
 
     def finish(self, last_payload: int) -> None:
-        """Check what only the whole ledger shows."""
+        """Run the checks that need the whole ledger."""
         if self._further is not None:
             self._tell(self._further.finish())
         if self._suspect is not None:
@@ -418,5 +419,5 @@ def _unlinked(blamed: int, after: int) -> str:
 
 
 def _sortable(text: str) -> str:
-    """Return a time in a form that sorts as text."""
+    """Return a time in a form that sorts correctly as text."""
     return text if len(text) > 20 else f"{text[:-1]}.000000Z"

@@ -1,4 +1,4 @@
-"""Compare the tables that lists and pages show with the events of the ledger.
+"""Compare the tables behind lists and pages with the events of the ledger.
 
 Results have columns beside their sealed documents; drift points, episodes, reviews and labels are
 rows that events cover. An export has none of these tables.
@@ -23,11 +23,11 @@ UNHELD: Final = "the ledger could not be read completely, so its tables were not
 
 
 class RowCheck(Protocol):
-    """Reads the events of a feature, and then compares its rows with them."""
+    """Reads the events of a feature, then compares the feature's rows with them."""
 
     @property
     def caveats(self) -> Iterable[str]:
-        """Rows that no event covers; known after the comparison."""
+        """Notes on rows that no event covers; complete after the comparison."""
         ...
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
@@ -35,15 +35,15 @@ class RowCheck(Protocol):
         ...
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterable[Finding]]]]:
-        """The comparisons; each yields the rows that differ from their events."""
+        """The comparisons; each yields rows that differ from their events."""
         ...
 
 
 class FeatureRows(NamedTuple):
-    """The tables of a feature whose rows events cover.
+    """The tables of a feature whose rows are covered by events.
 
     ``kinds`` are the events to read. ``looked_up`` are kinds that the comparison fetches itself.
-    ``open`` is only called when there are such events or rows, because it loads numeric libraries.
+    ``open`` is called only if there are such events or rows, because it imports numeric libraries.
     """
 
     kinds: frozenset[str]
@@ -53,7 +53,7 @@ class FeatureRows(NamedTuple):
 
 
 class TableCheck:
-    """Reads events during a check, and compares the tables at its end."""
+    """Reads events during the scan and compares the tables at the end."""
 
     caveats: Final = ()
     unjudged: Final = ()
@@ -66,11 +66,11 @@ class TableCheck:
 
     @cached_property
     def kinds(self) -> frozenset[str]:
-        """The kinds that a feature reads."""
+        """The kinds of events that any feature reads."""
         return frozenset().union(*(feature.kinds for feature in self._features))
 
     def step(self, event: Event, payload: Mapping[str, object]) -> Sequence[tuple[int, str]]:
-        """Read an event; rows are compared at the end."""
+        """Read an event. Yields nothing, because rows are compared at the end."""
         for number, feature in enumerate(self._features):
             if event.kind in feature.kinds:
                 self._open(number).learn(event, payload)
@@ -82,12 +82,12 @@ class TableCheck:
         return self._opened[number]
 
     def finish(self) -> Sequence[tuple[int, str]]:
-        """Note that every event was read, so that tables can be compared."""
+        """Note that every event was read, so that the tables can be compared."""
         self._is_whole = True
         return ()
 
     def report(self, check: LedgerCheck) -> None:
-        """Compare the tables and add what is found to a check."""
+        """Compare the tables and add the findings to ``check``."""
         for seq, message in self._results(check):
             check.troubles.add(seq, "result", message)
         if not self._is_whole:
@@ -107,7 +107,7 @@ class TableCheck:
                 check.add_caveat(caveat)
 
     def _has_any(self, feature: FeatureRows) -> bool:
-        """Whether there are events that a comparison fetches, or rows."""
+        """Whether there are rows, or events that the comparison fetches itself."""
         with self._store.database.reading() as connection:
             if any(self._store.events.has_kind(connection, kind) for kind in feature.looked_up):
                 return True
@@ -116,7 +116,7 @@ class TableCheck:
             return any(connection.execute(query).first() is not None for query in queries)
 
     def _results(self, check: LedgerCheck) -> Iterator[Finding]:
-        """Yield columns that differ from documents, and results out of order."""
+        """Yield columns that differ from their documents, and results that are out of order."""
         last = 0
         for row in self._store.results.listed():
             seq = check.seq_of_result(row.id)
@@ -132,19 +132,19 @@ class TableCheck:
 
 
 class FurtherLooks:
-    """Several feature checks as one."""
+    """Combines several feature checks into one."""
 
     def __init__(self, *looks: FurtherLook) -> None:
         self._looks = looks
 
     @property
     def kinds(self) -> frozenset[str]:
-        """Every kind that one of them checks."""
+        """The kinds of events that any check reads."""
         return frozenset().union(*(look.kinds for look in self._looks))
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What any of them could not check."""
+        """Notes on what could not be checked."""
         return tuple(caveat for look in self._looks for caveat in look.caveats)
 
     @property
@@ -153,10 +153,10 @@ class FurtherLooks:
         return tuple(one for look in self._looks for one in look.unjudged)
 
     def step(self, event: Event, payload: Mapping[str, object]) -> list[tuple[int, str]]:
-        """Yield what is wrong, as far as this event shows."""
+        """Return the findings that this event reveals."""
         wanting = (look for look in self._looks if event.kind in look.kinds)
         return [found for look in wanting for found in look.step(event, payload)]
 
     def finish(self) -> list[tuple[int, str]]:
-        """Yield what is wrong, after the last event."""
+        """Return the findings that are known only after the last event."""
         return [found for look in self._looks for found in look.finish()]

@@ -1,11 +1,11 @@
-"""Check a whole ledger from its stored rows, trusting nothing that it says about itself.
+"""Verify a whole ledger from its stored rows, without trusting what it says about itself.
 
 (1) Every event has its digest and names the one before; there are no gaps, and times never
 decrease. (2) Every payload has the digest in its event, or a tombstone. (3) The stored tree is the
-tree over these events. (4) Every key was introduced by the one before; whether every decision
-follows from the rules is checked by the feature checks that are passed in. (5) Every checkpoint is
-of this ledger, signed by a valid key, and has the root at its size. (6) Every result and every blob
-is what the events say. Every issue is reported with the number of the first event it concerns.
+tree over these events. (4) Every key was introduced by the one before. Feature checks verify that
+decisions follow the rules. (5) Every checkpoint belongs to this ledger, is signed by a valid key,
+and has the root at its size. (6) Every result and every blob matches its events. Each issue names
+the first event it concerns.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NOT_ANCHORED = (
 
 
 class VerifyOptions(NamedTuple):
-    """Keys to trust, and checkpoints that were kept elsewhere.
+    """Trusted keys, and checkpoints that the user kept elsewhere.
 
     ``erased_later`` returns the blobs that were erased after an event.
     """
@@ -54,7 +54,7 @@ class VerifyOptions(NamedTuple):
 
 
 AS_IT_IS = VerifyOptions()
-"""No keys and no checkpoints: the ledger is checked against itself alone."""
+"""No keys and no checkpoints: the ledger is checked only against itself."""
 
 
 class _Signed(NamedTuple):
@@ -65,7 +65,7 @@ class _Signed(NamedTuple):
 
 
 class LedgerCheck:
-    """One check of one store; ``further`` are the checks of features."""
+    """Verifies one store; ``further`` are the checks that features add."""
 
     def __init__(
         self, store: Store, asked: VerifyOptions, further: FurtherLook | None = None
@@ -121,7 +121,7 @@ class LedgerCheck:
             )
 
     def seq_of_result(self, result_id: str) -> int | None:
-        """Return the number of the event of a result."""
+        """Return the number of the event that sealed a result."""
         sealed = self._scan.results.get(result_id)
         return None if sealed is None else sealed.seq
 
@@ -143,15 +143,13 @@ class LedgerCheck:
 
     @cached_property
     def _erased_later(self) -> Collection[str]:
-        """Blobs in a folder can go while the check runs; their tombstones come first."""
+        """Blobs whose tombstone was added while the check was running."""
         return self._asked.erased_later(self._scan.size)
 
     def add_caveat(self, caveat: str) -> None:
-        """Add a note to the report."""
         self._caveats.append(caveat)
 
     def report(self) -> LedgerReport:
-        """Return the report."""
         scan = self._scan
         troubles = self._judged_troubles()
         bad = [trouble.seq for trouble in troubles if trouble.seq is not None]
@@ -179,13 +177,10 @@ class LedgerCheck:
         )
 
     def _judged_troubles(self) -> tuple[VerificationIssue, ...]:
-        """Return the issues that this build can judge.
-
-        A decision or key that rests on a newer format is not broken, only not understood.
-        """
+        """Return the issues, without those that a newer format may explain."""
         settled = self.troubles.settled()
         newer_from = self._scan.newer_from
-        # Where not every trouble was kept, one that was left out may be a true one.
+        # If the list of issues was cut off, an unlisted one may be real, so none is dropped.
         if newer_from is None or self.troubles.count > len(settled):
             return settled
         kept = []
@@ -293,7 +288,7 @@ class LedgerCheck:
             try:
                 result = self._read(result_id, document)
             except NewerFormatError as error:
-                # An event that seals a newer result says so; the scan has told of it then.
+                # The scan already reported events that name a newer result format.
                 if seq is None or sealed[result_id].said.result_format == RESULT_FORMAT:
                     message = f"{error}, but its event does not say so"
                     self.troubles.add(seq, "result", _at(seq, message))
@@ -403,7 +398,7 @@ def verify_ledger(
     *,
     further: FurtherLook | None = None,
 ) -> LedgerReport:
-    """Check a whole store."""
+    """Verify a whole store and return the report."""
     check = LedgerCheck(store, asked, further)
     check.run(on_progress)
     return check.report()

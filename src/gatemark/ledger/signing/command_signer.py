@@ -1,8 +1,8 @@
-"""Sign with a key that Gatemark never sees: a command gets the bytes and prints the signature.
+"""Sign with a key that Gatemark never sees: a command reads the bytes and prints the signature.
 
-That is how a hardware token or a key service signs. The command gets the bytes to sign on standard
-input and prints the Ed25519 signature, as 64 bytes or in base64. It is not run by a shell. What it
-prints is checked with the public key before it is used.
+This supports hardware tokens and key services. The command reads the bytes to sign on standard
+input and prints the Ed25519 signature, as 64 bytes or in base64. It is not run by a shell. The
+signature is verified with the public key before it is used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.ledger.signing.note import VerifierKey
 
 SECONDS: Final = 60
-"""How long a command may take: somebody may have to touch a token."""
+"""Timeout of the command; a user may have to touch a token."""
 MOST_BYTES: Final = 4096
 SIGNATURE_BYTES: Final = 64
 MAX_PUBLIC_BYTES: Final = 4096
@@ -53,7 +53,7 @@ class CommandSigner:
         self._seconds = seconds
 
     def sign(self, data: bytes) -> bytes:
-        """Return the command's signature of some bytes; refuse one that is not valid."""
+        """Return the command's signature of ``data``; raise an error if it is not valid."""
         signature = _signature_in(self._printed(data))
         if signature is None or not self.verifier.accepts(data, signature):
             raise BadInputError(
@@ -63,7 +63,7 @@ class CommandSigner:
         return signature
 
     def _printed(self, data: bytes) -> bytes:
-        """Return what the command prints; at most a little more than a signature can need."""
+        """Return the command's output, limited to slightly more than a signature needs."""
         name = f"--signer-command {self._words[0]}"
         with tempfile.TemporaryFile() as given:
             given.write(data)
@@ -89,7 +89,7 @@ class CommandSigner:
 
 
 def _read_until(running: subprocess.Popen[bytes], end: float) -> bytes:
-    """Return what a process prints until it ends or prints too much; raise TimeoutError."""
+    """Return the output of a process until it ends or prints too much; raise TimeoutError."""
     printed = b""
     with running.stdout or io.BytesIO() as stream:
         while len(printed) <= MOST_BYTES:
@@ -98,7 +98,7 @@ def _read_until(running: subprocess.Popen[bytes], end: float) -> bytes:
                 raise TimeoutError
             piece = os.read(stream.fileno(), MOST_BYTES)
             if not piece:
-                # It has closed its output; what it answers counts once it has ended.
+                # The process closed its output; the answer counts once the process has ended.
                 with suppress(subprocess.TimeoutExpired):
                     running.wait(max(0.0, end - time.monotonic()))
                 return printed

@@ -1,7 +1,7 @@
-"""Signed envelopes (DSSE) around statements. securesystemslib knows their form.
+"""Signed envelopes (DSSE) around statements, in the format of securesystemslib.
 
-An envelope's ``keyid`` is a hint, as the standard says: every key is tried on every signature. The
-library would ask only the key that the hint names, so signatures are checked here.
+As the standard says, ``keyid`` is only a hint: every key is tried on every signature. The library
+would try only the key named by the hint, so signatures are verified here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gatemark.ledger.signing.note import MAX_SIGNATURES, Signer, VerifierKey
 if TYPE_CHECKING:
     from securesystemslib.dsse import Envelope
 
-# The library takes a tenth of a second to load, and only exports need it.
+# Imported when used: the library takes a tenth of a second to load, and only exports need it.
 IN_TOTO: Final = "application/vnd.in-toto+json"
 
 
@@ -52,7 +52,7 @@ def envelope_bytes(envelope: Envelope) -> bytes:
 
 
 def read_envelope(data: bytes, place: str) -> Envelope:
-    """Return the envelope in some JSON; its signatures are not checked."""
+    """Return the envelope in JSON bytes; its signatures are not verified."""
     from securesystemslib.dsse import Envelope  # noqa: PLC0415
 
     try:

@@ -1,4 +1,4 @@
-"""Which key may sign for the ledger at which size, according to its events."""
+"""The keys that may sign for the ledger at each size, according to its events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROTATED: Final = "gatemark.key-rotation/1"
 
 
 class Tenure(NamedTuple):
-    """A key and the sizes for which it may sign: ``first`` up to, but not including, ``end``."""
+    """A key and the ledger sizes it may sign: from ``first`` up to, but not including, ``end``."""
 
     key: VerifierKey
     first: int
@@ -54,10 +54,10 @@ def rotation_note(origin: str, old: Signer, new: Signer) -> str:
 
 
 class Keyring:
-    """The keys of a ledger, learned from its events in order.
+    """The keys of a ledger, read from its events in order.
 
-    With ``trusted`` keys, only those and the keys they rotated to count. Without, the first key
-    of the ledger is trusted.
+    With ``trusted`` keys, only those and the keys they rotated to are valid. Otherwise the first
+    key of the ledger is trusted.
     """
 
     def __init__(self, trusted: tuple[VerifierKey, ...] = ()) -> None:

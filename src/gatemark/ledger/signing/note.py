@@ -1,8 +1,8 @@
 """Signed notes (C2SP signed-note) with Ed25519.
 
-A key has a name, and an id of four bytes that is a hash of name and public key. A public key is
-written ``name+id+base64``, a private key ``PRIVATE+KEY+name+id+base64``, as by other tools. With a
-passphrase, it is ``ENCRYPTED+PRIVATE+KEY+name+id`` and the key as encrypted PKCS #8 in PEM.
+A key has a name, and a four-byte id that is a hash of name and public key. A public key is written
+``name+id+base64``, a private key ``PRIVATE+KEY+name+id+base64``, as in other tools. With a
+passphrase, the file is ``ENCRYPTED+PRIVATE+KEY+name+id`` and the key as encrypted PKCS #8 in PEM.
 
 A checkpoint (C2SP tlog-checkpoint) is a note with the size of a ledger and the root of its tree.
 """
@@ -73,7 +73,7 @@ class VerifierKey(NamedTuple):
 
 
 class Signer(Protocol):
-    """What can sign for a public key: a private key, or a command."""
+    """Signs for a public key: a private key or a command."""
 
     verifier: VerifierKey
 
@@ -101,7 +101,7 @@ class SigningKey:
         return self._key.sign(data)
 
     def private_text(self, passphrase: bytes | None = None) -> str:
-        """Return the content of the private key file, encrypted where there is a passphrase."""
+        """Return the content of the private key file, encrypted if there is a passphrase."""
         if passphrase is not None:
             pem = self._key.private_bytes(
                 Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(passphrase)
@@ -125,7 +125,7 @@ def read_signer(
 ) -> SigningKey:
     """Read a private key; error messages never contain the text.
 
-    ``passphrase`` is asked where the key is encrypted.
+    ``passphrase`` is called if the key is encrypted.
     """
     text = text.strip()
     if text.startswith(_ENCRYPTED) and passphrase is not None:
@@ -175,7 +175,7 @@ class NoteSignature(NamedTuple):
 
 
 class Note(NamedTuple):
-    """A text and its signatures, not checked yet."""
+    """A text and its signatures, not verified yet."""
 
     text: str
     signatures: tuple[NoteSignature, ...]

@@ -1,4 +1,4 @@
-"""Secret keys in files outside of the database: whoever only has the database cannot use them."""
+"""Secret keys in files outside the database: a copy of the database does not reveal them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ KEY_BYTES: Final = 32
 
 
 def outside_key(path: Path) -> tuple[bytes, bool]:
-    """Return the key in a file, and whether it is new; a missing file is made, for its owner."""
+    """Return the key in a file, and whether it is new; create a missing file for its owner only."""
     try:
         return read_outside_key(path), False
     except FileNotFoundError:
         pass
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     text = secrets.token_hex(KEY_BYTES)
-    # Written whole under another name first: of two servers that start together, one wins.
+    # Written completely under another name first: if two servers start together, one wins.
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
         stream.write(text + "\n")
@@ -40,7 +40,7 @@ def read_outside_key(path: Path) -> bytes:
             key = bytes.fromhex(stream.read(4 * KEY_BYTES).strip())
     except ValueError as error:
         raise UsageError(
-            f"{path}: expected {2 * KEY_BYTES} hex digits, as a server made"
+            f"{path}: expected {2 * KEY_BYTES} hex digits, as the server writes them"
         ) from error
     if len(key) != KEY_BYTES:
         raise UsageError(f"{path}: expected {2 * KEY_BYTES} hex digits, got {2 * len(key)}")

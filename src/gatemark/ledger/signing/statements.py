@@ -1,8 +1,8 @@
 """Results and decisions as in-toto statements.
 
-An export is checked by writing its statements again. So these functions are formats
-(gatemark.result-statement/1 and gatemark.decision-statement/1): what they write for a given result
-or event never changes. Another wording is another function beside them.
+An export is verified by writing its statements again. These functions therefore define the formats
+gatemark.result-statement/1 and gatemark.decision-statement/1: their output for a given result or
+event never changes. A new wording needs a new function.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ DECISION: Final = "urn:gatemark:decision:v1"
 
 
 def result_statement(result: Result) -> bytes:
-    """A result as a statement with the test-result predicate, the same bytes every time.
+    """Return a result as a statement with the test-result predicate; the bytes are reproducible.
 
-    The predicate knows three words. A result that could not be judged is FAILED here, since
-    nothing may rest on it; the field ``gatemark`` has the verdict itself.
+    The predicate has three values. An inconclusive result is FAILED here, because nothing may be
+    promoted on it; the field ``gatemark`` has the verdict itself.
     """
     groups: dict[str, list[str]] = {"passedTests": [], "warnedTests": [], "failedTests": []}
     for finding in result.findings:
@@ -64,7 +64,7 @@ def result_statement(result: Result) -> bytes:
 def decision_statement(
     event: Event, payload: Mapping[str, object], candidate_digest: str | None
 ) -> bytes:
-    """A decision as a statement about the version it moves, with the whole event inside."""
+    """Return a decision as a statement about the version it moves, with the complete event."""
     version = payload.get("version")
     name = event.subject or event.kind
     subject = _resource(
@@ -95,7 +95,7 @@ def _statement(
 
 
 def _subjects(result: Result) -> list[dict[str, object]]:
-    """The candidate; an exam over evidence alone is about that evidence."""
+    """Return the candidate as subject, or the evidence if the exam has no candidate."""
     if result.candidate is not None:
         return [_resource(result.candidate.id, result.candidate.digest)]
     files = [file for account in result.evidence for file in account.files]

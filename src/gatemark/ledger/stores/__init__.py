@@ -1,6 +1,6 @@
-"""Places where the ledger keeps its rows and blobs."""
+"""Stores that hold the ledger's rows and blobs."""
 
 from typing import Final
 
 DATABASE: Final = "gatemark.sqlite3"
-"""The SQLite file of a store that is a folder."""
+"""File name of the SQLite database in a store folder."""

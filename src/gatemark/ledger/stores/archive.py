@@ -1,9 +1,9 @@
-"""The file of a backup: a tar archive, packed with zstd, that ends with its own SHA-256.
+"""The file of a backup: a tar archive, compressed with zstd, that ends with its own SHA-256.
 
-The digest stands in a frame that zstd and tar pass over, so that other tools can unpack the file.
-It covers every byte before it: a file that was cut short or damaged is refused before anything of
-it is unpacked. Members are read one after the other, under names of our own and as plain files
-only; nothing is ever written under a name from the file.
+The digest is in a frame that zstd and tar skip, so other tools can unpack the file. It covers every
+byte before it: a truncated or damaged file is refused before anything is unpacked. Members are read
+in order, and only plain files with expected names are accepted; nothing is ever written under a
+name from the file.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ TRAILER_BYTES: Final = len(_FRAME) + 32
 
 
 class ArchiveWriter:
-    """Writes members into a new archive; without ``finish`` it is not an archive."""
+    """Writes members to a new archive; without ``finish`` the file is not valid."""
 
     def __init__(self, stream: BinaryIO, made_s: int) -> None:
         self._stream = stream
         self._written = hashlib.sha256()
-        # The checksum is for those who unpack with other tools; ours is stronger.
+        # The checksum is for those who unpack with other tools; the SHA-256 is stronger.
         self._packer = zstandard.ZstdCompressor(level=6, write_checksum=True).compressobj()
         self._made_s = made_s
 
@@ -47,7 +47,7 @@ class ArchiveWriter:
         return self.add_pieces(name, len(data), (data,))
 
     def add_pieces(self, name: str, size: int, pieces: Iterable[bytes]) -> str:
-        """Add a member that comes piece by piece; refuses another size than the one given."""
+        """Add a member that arrives in pieces; raise an error if its size is not ``size``."""
         header = tarfile.TarInfo(name)
         header.size, header.mode, header.mtime = size, 0o600, self._made_s
         self._pack(header.tobuf(tarfile.GNU_FORMAT, "ascii", "strict"))
@@ -78,7 +78,7 @@ class ArchiveWriter:
 
 
 class Member:
-    """A file in an archive. Its bytes can be read once, before the next member is asked for."""
+    """A file in an archive. Read its bytes once, before asking for the next member."""
 
     def __init__(self, reader: ArchiveReader, name: str, size: int) -> None:
         self._reader = reader
@@ -88,7 +88,7 @@ class Member:
         self._seen = hashlib.sha256()
 
     def pieces(self) -> Iterator[bytes]:
-        """The bytes that were not read yet."""
+        """Yield the bytes that were not read yet."""
         while self._left:
             piece = self._reader.exactly(min(self._left, PIECE_BYTES))
             self._left -= len(piece)
@@ -96,13 +96,13 @@ class Member:
             yield piece
 
     def read(self, limit: int) -> bytes:
-        """All bytes; refuses a member that is larger than the limit."""
+        """Return all bytes; refuse a member that is larger than the limit."""
         if self.size > limit:
             self._reader.refuse(f"{self.name} has {self.size} bytes, at most {limit} are allowed")
         return b"".join(self.pieces())
 
     def digest(self) -> str:
-        """The SHA-256 of all bytes in hexadecimal; what is left of them is read."""
+        """Read the remaining bytes and return the SHA-256 of all bytes in hexadecimal."""
         for _ in self.pieces():
             pass
         return self._seen.hexdigest()
@@ -118,7 +118,7 @@ class ArchiveReader:
         self._unpacked = unpacker.stream_reader(source, read_across_frames=True)
 
     def members(self) -> Iterator[Member]:
-        """Every member in order. An archive that does not end where it says is refused."""
+        """Yield every member in order; refuse an archive with missing or extra data at its end."""
         while (header := self.exactly(_BLOCK)) != bytes(_BLOCK):
             member = self._member(header)
             yield member
@@ -128,7 +128,7 @@ class ArchiveReader:
             self.refuse("there is data after its end")
 
     def exactly(self, size: int) -> bytes:
-        """The next bytes of the tar archive."""
+        """Return the next ``size`` bytes of the tar archive."""
         parts = []
         while size and (part := self._unpack(size)):
             parts.append(part)
@@ -138,7 +138,7 @@ class ArchiveReader:
         return b"".join(parts)
 
     def refuse(self, reason: str) -> NoReturn:
-        """The file cannot be trusted."""
+        """Return the error for a file that cannot be trusted."""
         raise IntegrityError(f"{self._place}: is damaged, or is not a backup of a store: {reason}")
 
     def _unpack(self, size: int) -> bytes:
@@ -159,7 +159,7 @@ class ArchiveReader:
         return Member(self, found.name, found.size)
 
     def _checked_size(self, stream: BinaryIO) -> int:
-        """How many bytes are before the digest at the end; refuses a file that is not these."""
+        """Return the number of bytes before the digest; refuse a file that does not match it."""
         size = stream.seek(0, 2) - TRAILER_BYTES
         if size < 0:
             self.refuse("it is too short")
@@ -175,7 +175,7 @@ class ArchiveReader:
 
 
 class _Beginning:
-    """The first bytes of a stream, as far as the unpacker needs a stream."""
+    """The first bytes of a stream, with the methods that the decompressor needs."""
 
     def __init__(self, stream: BinaryIO, size: int) -> None:
         self._stream = stream

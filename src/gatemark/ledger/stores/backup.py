@@ -1,8 +1,8 @@
-"""Writing a whole store into one file, and reading it back; the same for every database.
+"""Write a complete store to one file and read it back, the same for every database.
 
-``about.json`` comes first: the layout and its tables. Then the rows of every table in parts, then
-the blobs under their digests. ``manifest.json`` comes last: the SHA-256 of every part, and how many
-rows and blobs there are.
+``about.json`` comes first, with the layout and its tables. Then come the rows of every table in
+parts, then the blobs under their digests. ``manifest.json`` comes last, with the SHA-256 of every
+part and the numbers of rows and blobs.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ MAX_MANIFEST_BYTES: Final = 64 << 20
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup is of."""
+    """Layout, tables and origin of a backup."""
 
     format: str
     gatemark: str
@@ -58,14 +58,14 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartDigest(msgspec.Struct, frozen=True):
-    """The SHA-256 of some rows."""
+    """The SHA-256 of one part of a table."""
 
     name: str
     sha256: str
 
 
 class BackupManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup holds when it is whole."""
+    """The expected content of a complete backup."""
 
     parts: tuple[PartDigest, ...]
     rows: dict[str, int]
@@ -94,7 +94,7 @@ def write_backup(
     made_at: datetime,
     on_progress: Advance | None = None,
 ) -> BackupManifest:
-    """Write everything that a transaction sees; refuses a store whose ledger does not verify."""
+    """Write everything that a transaction sees; refuse a store whose ledger does not verify."""
     name = place.database.place
     layout = existing_layout(connection, name)
     require_known(name, layout)
@@ -144,7 +144,7 @@ def _add_blobs(
 
 
 class BackupReader:
-    """Reads a backup in the order it was written; nothing is trusted before the end is reached."""
+    """Reads a backup in the order it was written; trust nothing before the end is reached."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self.name = name
@@ -156,7 +156,7 @@ class BackupReader:
         self._manifest: BackupManifest | None = None
 
     def contents(self) -> Iterator[BackupPart | BlobFile]:
-        """All rows and blobs; ends with an error when they are not those that were written."""
+        """Yield all rows and blobs; raise an error at the end if they do not match the manifest."""
         manifest: BackupManifest | None = None
         blobs = blob_bytes = 0
         for member in self._members:
@@ -186,12 +186,12 @@ class BackupReader:
         self._manifest = manifest
 
     def check(self) -> None:
-        """Read everything and keep nothing."""
+        """Read everything and discard it, to verify the backup."""
         for _ in self.contents():
             pass
 
     def finished(self, counts: dict[str, int]) -> BackupManifest:
-        """The manifest, once all contents were read; refuses other numbers of rows than it says."""
+        """Return the manifest once all contents were read; refuse differing row counts."""
         if self._manifest is None or counts != self._manifest.rows:
             self._archive.refuse("its row counts do not match its manifest")
         return self._manifest
@@ -234,11 +234,11 @@ class _Named(msgspec.Struct):
 def restore_backup(
     backup: BackupReader, place: StorePlace, on_progress: Callable[[int], None] | None = None
 ) -> BackupManifest:
-    """Fill a place that holds no store with what a backup holds.
+    """Restore a backup to a place that has no store.
 
-    The store gets the layout that it had. Nothing is committed before the whole backup was read
-    and the chain was checked. Blobs that go into a folder are written as they come: where the
-    rest is refused they are left there, under their own digests.
+    The store gets the layout that it had. Nothing is committed before the whole backup was read and
+    the chain was verified. Blobs in a folder are written as they are read: if the backup is refused
+    later, they stay there under their digests.
     """
     with place.database.writing() as connection:
         if layout_of(connection) is not None:

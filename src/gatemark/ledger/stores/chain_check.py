@@ -1,7 +1,7 @@
-"""A quick check of the chain inside one transaction.
+"""Verify the chain quickly inside one transaction.
 
-It shows that a copy or an upgrade left the ledger whole. ``gatemark ledger verify`` checks far
-more: decisions, keys, checkpoints, the tree, results and blobs.
+This shows that a copy or an upgrade left the ledger complete. ``gatemark ledger verify`` checks
+much more: decisions, keys, checkpoints, the tree, results and blobs.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _ROWS: Final = (
 def check_chain(
     connection: sa.Connection, place: str, on_progress: Callable[[int], None] | None = None
 ) -> int:
-    """Return the number of events; refuse a chain with a gap, a changed event or payload."""
+    """Return the number of events; refuse a chain with a gap, or a changed event or payload."""
     if not sa.inspect(connection).has_table(EVENTS.name):
-        # The first layout has results and no ledger.
+        # The first layout has results but no events.
         return 0
     size, last = 0, _GENESIS
     while True:

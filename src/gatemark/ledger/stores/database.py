@@ -1,8 +1,8 @@
-"""A database: transactions for reading, for writers one at a time, and the layout of its tables.
+"""A database: read transactions, exclusive write transactions, and the layout of its tables.
 
 A layout is the set of tables that one migration leaves behind. Opening a store never changes its
-layout: ``USABLE`` lists the layouts that this build reads and writes as they are, and a user brings
-an older store to the newest one with ``gatemark store upgrade``.
+layout: ``USABLE`` lists the layouts that this build reads and writes directly, and a user upgrades
+an older store with ``gatemark store upgrade``.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from gatemark.core.errors import (
 )
 
 WRITES: Final = "gatemark_writes"
-"""The execution option that marks a transaction which will write."""
+"""The execution option of transactions that will write."""
 
 
 class SqlDatabase:
     """An SQLAlchemy engine with the kinds of transactions that stores use.
 
     ``place`` names the database in messages. ``take_turn`` makes a writer wait for others.
-    ``forget`` is the statement that removes deleted rows from the database files. ``looking`` is
-    another engine for short reads, where a transaction for each costs too much.
+    ``forget`` is the statement that removes deleted rows from the database files. ``looking`` is a
+    second engine for short reads, where a transaction for each is too slow.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class SqlDatabase:
         self._reader = looking or engine
         self._writer = engine.execution_options(**{WRITES: True})
         self._take_turn = take_turn
-        # A command ends without closing what it opened; connections must not outlive their owner.
+        # A command ends without closing its stores; connections must not outlive this object.
         weakref.finalize(self, _dispose, engine, self._reader)
 
     @property
@@ -67,36 +67,36 @@ class SqlDatabase:
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """Open a connection for reading."""
-        with self._told("is not a usable store"), self._reader.begin() as connection:
+        with self._convert_errors("is not a usable store"), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
     def streaming(self) -> Iterator[sa.Connection]:
-        """Open a read transaction for results that are fetched in pieces."""
-        with self._told("is not a usable store"), self._streamer.begin() as connection:
+        """Open a read transaction whose rows are fetched in batches."""
+        with self._convert_errors("is not a usable store"), self._streamer.begin() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
-        """Open a read transaction that sees one state, whatever others write meanwhile."""
+        """Open a read transaction that sees one state, even while others write."""
         engine = self._streamer
         if self.dialect == "postgresql":
-            # SQLite does this by itself; PostgreSQL shows each question what is committed by then.
+            # SQLite does this by default; PostgreSQL shows each query what is committed by then.
             engine = engine.execution_options(
                 isolation_level="REPEATABLE READ", postgresql_readonly=True
             )
-        with self._told("is not a usable store"), engine.begin() as connection:
+        with self._convert_errors("is not a usable store"), engine.begin() as connection:
             yield connection
 
     @contextmanager
     def frozen(self) -> Iterator[SqlDatabase]:
         """Yield the database as it is now: every read sees the same state, and writes are refused.
 
-        For checks that read many tables beside writers. SQLite keeps its write-ahead log until the
-        end, PostgreSQL the rows that are deleted meanwhile.
+        For checks that read many tables while others write. Until the end, SQLite keeps its
+        write-ahead log, and PostgreSQL the rows that are deleted meanwhile.
         """
         with self.snapshot() as connection:
-            # The state is that of the first statement, not of BEGIN.
+            # The state is fixed by the first statement, not by BEGIN.
             connection.execute(sa.select(1))
             layout_of(connection)
             yield _FrozenDatabase(connection, self.place)
@@ -104,20 +104,20 @@ class SqlDatabase:
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """Open a write transaction that excludes other writers."""
-        with self._told("cannot be written"), self._writer.begin() as connection:
+        with self._convert_errors("cannot be written"), self._writer.begin() as connection:
             self._take_turn(connection)
             yield connection
 
     @contextmanager
     def adding(self) -> Iterator[sa.Connection]:
         """Open a write transaction for rows whose order does not matter."""
-        with self._told("cannot be written"), self._writer.begin() as connection:
+        with self._convert_errors("cannot be written"), self._writer.begin() as connection:
             yield connection
 
     def pages(self, query: sa.Select[Any], by: sa.Column[Any], size: int) -> Iterator[sa.Row[Any]]:
         """Yield the rows of a query in the order of a unique column, in short transactions.
 
-        Whoever reads slowly holds no transaction open.
+        A slow reader holds no transaction open.
         """
         ordered = query.order_by(by).limit(size)
         page: Sequence[sa.Row[Any]] = ()
@@ -131,7 +131,7 @@ class SqlDatabase:
 
     def forget(self) -> None:
         """Remove deleted rows from the database files, as far as the database allows."""
-        with self._told("cannot be written"):
+        with self._convert_errors("cannot be written"):
             engine = self._reader.execution_options(isolation_level="AUTOCOMMIT")
             with engine.connect() as connection:
                 connection.exec_driver_sql(self._forget)
@@ -146,8 +146,8 @@ class SqlDatabase:
             return layout_of(connection)
 
     @contextmanager
-    def _told(self, trouble: str) -> Iterator[None]:
-        """Raise database errors as our own, without statements or addresses."""
+    def _convert_errors(self, trouble: str) -> Iterator[None]:
+        """Raise database errors as Gatemark errors, without statements or addresses."""
         try:
             yield
         except sa.exc.IntegrityError as error:
@@ -163,13 +163,13 @@ class SqlDatabase:
                 ) from error
             kind = BadInputError
             if _is_outage(error):
-                # A connection that met a full disk may hold a lock; what comes next gets a new one.
+                # A connection that met a full disk may hold a lock; later calls get a new one.
                 kind = OutageError
                 self.close()
             advice = "; make room on the disk and try again" if "is full" in reason else ""
             raise kind(f"{self.place}: {trouble}: {reason}{advice}") from error
         except UnicodeDecodeError as error:
-            # The driver meets damaged bytes where it tells of damage.
+            # The driver fails to decode damaged text before it can report the damage.
             raise BadInputError(f"{self.place}: {trouble}: it holds invalid text") from error
 
 
@@ -186,7 +186,7 @@ class _FrozenDatabase(SqlDatabase):
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        with self._told("is not a usable store"):
+        with self._convert_errors("is not a usable store"):
             yield self._connection
 
     streaming = snapshot = reading
@@ -212,7 +212,7 @@ _FULL: Final = ("database or disk is full", "disk I/O error", "unable to open da
 
 
 def _is_outage(error: sa.exc.DBAPIError) -> bool:
-    """Whether the database is down, full or cut off, and not what was asked of it wrong."""
+    """Whether the database is down, full or disconnected, rather than the query being wrong."""
     if error.connection_invalidated:
         return True
     state = str(getattr(error.orig, "sqlstate", "") or "")
@@ -233,13 +233,13 @@ LayoutState = Literal["newest", "usable", "too_old", "too_new", "unknown"]
 
 _FOLDER: Final = Path(gatemark.ledger.migrations.__file__).parent
 NEW_SQLITE_STORE: Final = _FOLDER / "new_sqlite_store.sql"
-"""Statements that make an empty store of the newest layout, by ``tools/record_layout.py``."""
+"""Statements that create an empty store of the newest layout, by ``tools/record_layout.py``."""
 _MODULE: Final = re.compile(r"v(\d{4})_(\w+)")
 _NUMBER: Final = re.compile(r"[0-9]{4}")
 
 
 def _steps() -> dict[str, str]:
-    """Each known layout with the name of its migration, in order: ``v0006_providers`` is 0006."""
+    """Return each known layout with the name of its migration: ``v0006_providers`` is 0006."""
     modules = pkgutil.iter_modules(gatemark.ledger.migrations.versions.__path__)
     found = (_MODULE.fullmatch(module.name) for module in modules)
     return dict(sorted((match[1], match[2]) for match in found if match))
@@ -254,18 +254,18 @@ USABLE: Final = LAYOUTS[LAYOUTS.index(OLDEST_USABLE) :]
 
 
 def layout_of(connection: sa.Connection) -> str | None:
-    """The layout of a store; None when there is nothing yet."""
+    """Return the layout of a store, or None if the database is empty."""
     tables = sa.inspect(connection)
     if tables.has_table("alembic_version"):
         found = connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
         if found is not None:
             return str(found)
-    # Stores of the first layout were made without Alembic.
+    # Stores of the first layout were created without Alembic.
     return FIRST if tables.has_table("results") else None
 
 
 def existing_layout(connection: sa.Connection, place: str) -> str:
-    """The layout of a store; refuses a place without one."""
+    """Return the layout of a store; raise UsageError if there is none."""
     found = layout_of(connection)
     if found is None:
         raise UsageError(f"there is no store at {place}")
@@ -273,7 +273,7 @@ def existing_layout(connection: sa.Connection, place: str) -> str:
 
 
 def state_of(found: str) -> LayoutState:
-    """What this build can do with a layout."""
+    """Return whether this build can use a layout."""
     if found == NEWEST:
         return "newest"
     if found in USABLE:
@@ -286,7 +286,7 @@ def state_of(found: str) -> LayoutState:
 
 
 def require_known(place: str, found: str) -> None:
-    """Refuse a layout that no migration of this build makes."""
+    """Refuse a layout that no migration of this build creates."""
     state = state_of(found)
     if state == "too_new":
         raise NewerFormatError(
@@ -301,7 +301,7 @@ def require_known(place: str, found: str) -> None:
 
 
 def require_usable(place: str, found: str) -> None:
-    """Refuse a layout that this build cannot read and write as it is."""
+    """Refuse a layout that this build cannot read and write directly."""
     require_known(place, found)
     if found not in USABLE:
         raise BadInputError(
@@ -311,15 +311,15 @@ def require_usable(place: str, found: str) -> None:
 
 
 def steps_after(found: str) -> tuple[str, ...]:
-    """The migrations that a store of a known layout lacks, such as ``0006 providers``."""
+    """Return the migrations that a store of a known layout lacks, such as ``0006 providers``."""
     missing = LAYOUTS[LAYOUTS.index(found) + 1 :]
     return tuple(f"{layout} {STEPS[layout].replace('_', ' ')}" for layout in missing)
 
 
 def migrate(connection: sa.Connection, found: str | None, to: str = NEWEST) -> None:
-    """Bring a store to a layout in the caller's transaction; ``found`` is None for a new store."""
+    """Migrate a store in the caller's transaction; ``found`` is None for a new store."""
     if found is None and to == NEWEST and connection.dialect.name == "sqlite":
-        # What the migrations leave behind, without the time they take: most stores are new ones.
+        # Most stores are new: recorded statements give the same tables as the migrations, faster.
         for statement in NEW_SQLITE_STORE.read_text(encoding="utf-8").split(";\n\n"):
             connection.exec_driver_sql(statement)
         found = layout_of(connection)
@@ -329,7 +329,7 @@ def migrate(connection: sa.Connection, found: str | None, to: str = NEWEST) -> N
 
 def run_migrations(connection: sa.Connection, found: str | None, to: str = NEWEST) -> None:
     """Run the missing migrations one by one in the caller's transaction."""
-    # Alembic takes a while to load, and most stores have the layout they need.
+    # Alembic is slow to import, and most stores already have the layout they need.
     from alembic import command  # noqa: PLC0415
     from alembic.config import Config  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A store in a folder, the default: one SQLite file with write-ahead log, and blobs beside it."""
+"""A store in a folder, the default: one SQLite file with a write-ahead log, and a blob folder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from gatemark.ledger.stores.sql_blobs import SqlBlobs, blob_pieces, blob_sizes
 class FolderBlobs:
     """A folder of files, each named by its digest; files are only added.
 
-    Files of a private folder can be read by their owner alone.
+    Only the owner can read the files of a private folder.
     """
 
     def __init__(self, folder: Path, *, is_private: bool = False) -> None:
@@ -44,14 +44,14 @@ class FolderBlobs:
         return name
 
     def put_file(self, source: Path, expected: str) -> str:
-        """Store a copy of a file; refuse it if it no longer has the digest it was judged by."""
+        """Store a copy of a file; refuse it if its digest is no longer ``expected``."""
         self.put_pieces(
             read_pieces(source), expected, f"{source.name}: changed after it was judged"
         )
         return expected
 
     def put_pieces(self, pieces: Iterable[bytes], expected: str, trouble: str) -> None:
-        """Store bytes piece by piece; raise ``trouble`` if they do not have the expected digest."""
+        """Store bytes in pieces; raise ``trouble`` if they do not have the expected digest."""
         target = self._path(expected)
         if target.exists():
             return
@@ -75,7 +75,7 @@ class FolderBlobs:
         return joined_blob(name, self.pieces(name))
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Yield the bytes of a blob, not checked; refuse a missing blob."""
+        """Yield the bytes of a blob without checking them; refuse a missing blob."""
         target = self._path(name)
         if not target.exists():
             raise IntegrityError(f"blob {name} is missing from the store")
@@ -97,7 +97,7 @@ class FolderBlobs:
 
 
 class StorePlace(NamedTuple):
-    """What copying a store or changing its layout works on; everyone else opens a ``SqlStore``."""
+    """A store as backup and upgrade see it; other code opens a ``SqlStore``."""
 
     database: SqlDatabase
     blobs: FolderBlobs | SqlBlobs
@@ -105,26 +105,26 @@ class StorePlace(NamedTuple):
     """The file of a SQLite database."""
 
     def blob_sizes(self, connection: sa.Connection) -> Iterator[tuple[str, int]]:
-        """Digest and size of every blob, as the transaction sees them if they are in it."""
+        """Yield digest and size of every blob, as the transaction sees them if they are in it."""
         if isinstance(self.blobs, FolderBlobs):
             return self.blobs.sizes()
         # The first layout has no table for blobs.
         return blob_sizes(connection) if sa.inspect(connection).has_table("blobs") else iter(())
 
     def blob_pieces(self, connection: sa.Connection, name: str) -> Iterator[bytes]:
-        """The bytes of a blob, not checked."""
+        """Yield the bytes of a blob without checking them."""
         if isinstance(self.blobs, FolderBlobs):
             return self.blobs.pieces(name)
         return blob_pieces(connection, name)
 
 
 WAIT_S: Final = 10
-"""How long a writer waits for the one before it."""
+"""Seconds that a writer waits for the one before it."""
 PATIENT_S: Final = 600
-"""How long an upgrade waits for a writer, which may be another upgrade that makes its backup."""
+"""Seconds that an upgrade waits for a writer, which may be another upgrade during its backup."""
 RESERVE: Final = "reserve"
 RESERVE_BYTES: Final = 512 * 1024
-"""Room for the index of SQLite's log (32 KB) and for the pages of one act."""
+"""Room for the index of SQLite's log (32 KB) and the pages of one transaction."""
 NO_ROOM: Final = ("disk is full", "disk I/O error", "unable to open database file")
 logger = logging.getLogger(__name__)
 _HAS_LOG: Final = "gatemark_write_ahead_log"
@@ -133,25 +133,25 @@ _HAS_LOG: Final = "gatemark_write_ahead_log"
 def open_sqlite(
     path: Path, blobs: BlobStore | None = None, *, must_exist: bool = False
 ) -> SqlStore:
-    """The store in a file, made when there is none; blobs lie in a folder beside it.
+    """Open the store in a file, or create it; blobs are in a folder beside it.
 
-    With ``must_exist`` a file without a store is refused, and none is made there.
+    With ``must_exist``, a file without a store is refused, and nothing is created.
     """
     place = sqlite_place(path)
     return SqlStore(place.database, blobs or place.blobs, must_exist=must_exist)
 
 
 def folder_place(folder: Path) -> StorePlace:
-    """A folder that holds a store of any layout, or will; for whoever copies or upgrades it."""
+    """Return the store in a folder for backup or upgrade; any layout, or not created yet."""
     return sqlite_place(folder / DATABASE, wait_s=PATIENT_S)
 
 
 def sqlite_place(path: Path, wait_s: int = WAIT_S) -> StorePlace:
-    """A file that holds a store of any layout, or will."""
+    """Return the store in a file; any layout, or not created yet."""
     engine = sa.create_engine("sqlite://", creator=lambda: _connect(path), poolclass=sa.QueuePool)
 
     def prepare(connection: sqlite3.Connection, _record: object) -> None:
-        # The driver must not begin transactions by itself: it would do so too late.
+        # The driver must not begin transactions itself: it would do so too late.
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute(f"PRAGMA busy_timeout={wait_s * 1000}")
@@ -173,7 +173,7 @@ def sqlite_place(path: Path, wait_s: int = WAIT_S) -> StorePlace:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Open a database file, for reading alone if it cannot be written; make a missing one."""
+    """Open a database file, read-only if it cannot be written; create a missing one."""
     try:
         if not path.exists():
             path.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -188,14 +188,14 @@ def _connect(path: Path) -> sqlite3.Connection:
             return connection
         connection.close()
         return _connect_without_room(path)
-    # Without its log, SQLite could only open the file by making one.
+    # Without a log, SQLite could open the file only by creating one.
     has_log = path.with_name(path.name + "-wal").exists()
     only = "mode=ro" if has_log else "mode=ro&immutable=1"
     return sqlite3.connect(f"{path.absolute().as_uri()}?{only}", uri=True, check_same_thread=False)
 
 
 def _has_room(connection: sqlite3.Connection) -> bool:
-    """Whether SQLite finds room for the index of its log; other troubles show where they matter."""
+    """Whether SQLite has room for the index of its log; later calls report other errors."""
     try:
         connection.execute("PRAGMA schema_version").fetchone()
     except sqlite3.Error as error:
@@ -204,7 +204,7 @@ def _has_room(connection: sqlite3.Connection) -> bool:
 
 
 def _connect_without_room(path: Path) -> sqlite3.Connection:
-    """Open a database on a full disk, alone: the index of its log is then in memory."""
+    """Open a database exclusively on a full disk, with the index of its log in memory."""
     connection = sqlite3.connect(path, check_same_thread=False)
     connection.execute("PRAGMA locking_mode=EXCLUSIVE")
     connection.execute("PRAGMA temp_store=MEMORY")
@@ -212,7 +212,7 @@ def _connect_without_room(path: Path) -> sqlite3.Connection:
 
 
 def keep_reserve(folder: Path) -> None:
-    """Keep room for one more act in a store's folder, for the day when its disk is full."""
+    """Reserve disk space for one more transaction, to be released when the disk is full."""
     path = folder / RESERVE
     if path.exists():
         return
@@ -224,11 +224,11 @@ def keep_reserve(folder: Path) -> None:
             os.close(descriptor)
     except OSError as error:
         path.unlink(missing_ok=True)
-        logger.debug("no room is kept", extra={"reason": error.strerror})
+        logger.debug("no disk space reserved", extra={"reason": error.strerror})
 
 
 def release_reserve(folder: Path) -> bool:
-    """Give the kept room back; say whether there was any."""
+    """Release the reserved disk space; return whether there was any."""
     path = folder / RESERVE
     if not path.exists():
         return False
@@ -241,28 +241,28 @@ def _begin(connection: sa.Connection) -> None:
         connection.exec_driver_sql("BEGIN")
         return
     if not connection.info.get(_HAS_LOG, False):
-        # The mode is written into the file, so only those who write may ask for it.
+        # The mode is stored in the file, so only writers may set it.
         connection.exec_driver_sql("PRAGMA journal_mode=WAL")
         connection.info[_HAS_LOG] = True
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def copy_name(database: Path, layout: str, at: datetime) -> Path:
-    """Where the copy of a database goes by default."""
+    """Return the default path for the copy of a database."""
     return database.with_name(f"{database.name}.backup-{layout}-{at:%Y%m%dT%H%M%SZ}")
 
 
 def copy_sqlite(database: Path, target: Path) -> None:
-    """Write a copy that only its owner can read, whole or not at all, and check it.
+    """Write and verify a copy that only its owner can read; on an error, none is left behind.
 
-    It sees one state of the database, but only a caller who keeps other writers out knows that
-    nothing was added since.
+    The copy has one state of the database. Lock out other writers to be sure that nothing was added
+    since.
     """
     try:
         with secret_file(target) as temporary, closing(sqlite3.connect(database)) as source:
             with closing(sqlite3.connect(temporary)) as copy:
                 source.backup(copy)
-                # One plain file, without a log beside it that could be left behind.
+                # One plain file, without a log that could be left behind.
                 copy.execute("PRAGMA journal_mode=DELETE")
             _check_copy(source, temporary, target)
     except sqlite3.Error as error:
@@ -273,7 +273,7 @@ def _check_copy(source: sqlite3.Connection, temporary: Path, target: Path) -> No
     with closing(sqlite3.connect(temporary)) as copy:
         (found,) = copy.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
-            raise IntegrityError(f"{target}: the backup is not a sound database: {found}")
+            raise IntegrityError(f"{target}: the backup is not a valid database: {found}")
         if _row_counts(copy) != _row_counts(source):
             raise IntegrityError(f"{target}: the backup does not have the rows of the store")
 

@@ -1,4 +1,4 @@
-"""A ledger in PostgreSQL, for several people and machines at once."""
+"""A store in PostgreSQL, for several people and machines."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from gatemark.ledger.stores.sql_blobs import SqlBlobs
 BLOBS_PARAMETER: Final = "blobs"
 TRIED_AFTER_S: Final = 5.0
 _IDLE_SINCE: Final = "gatemark_idle_since"
-# One lock per schema: stores in other schemas of the same database have their own.
+# One lock per schema, so that stores in other schemas of the database do not wait.
 _TURN: Final = sa.text("SELECT pg_advisory_xact_lock(1734440045, hashtext(current_schema()))")
 
 
 def open_postgres(address: str, *, must_exist: bool = False) -> SqlStore:
-    """The store at an address; ``blobs=FOLDER`` in it keeps blobs in that folder.
+    """Open the store at an address; ``blobs=FOLDER`` in it keeps blobs in that folder.
 
-    With ``must_exist`` a place without a store is refused, and none is made there.
+    With ``must_exist``, an address without a store is refused, and nothing is created.
     """
     place = postgres_place(address)
     return SqlStore(place.database, place.blobs, must_exist=must_exist)
 
 
 def postgres_place(address: str) -> StorePlace:
-    """An address that holds a store of any layout, or will."""
+    """Return the store at an address; any layout, or not created yet."""
     if find_spec("psycopg") is None:
         raise UsageError(not_installed("a PostgreSQL store needs", "psycopg", "postgres"))
     url = _url_of(address)
@@ -44,8 +44,8 @@ def postgres_place(address: str) -> StorePlace:
         shown_address(address),
         take_turn=lambda connection: connection.execute(_TURN),
         forget="VACUUM payloads, blob_pieces, results, review_pairs, label_items",
-        # Each look sees what is committed by then, in a transaction or not; without one it costs
-        # a single question instead of three, and there is nothing to take back after it.
+        # Each read sees what is committed by then, with or without a transaction. Without one it
+        # costs one round trip instead of three, and there is nothing to roll back.
         looking=_engine(url, isolation_level="AUTOCOMMIT", pool_reset_on_return=None),
     )
     blobs = FolderBlobs(Path(folder)) if isinstance(folder, str) else SqlBlobs(database)
@@ -53,17 +53,17 @@ def postgres_place(address: str) -> StorePlace:
 
 
 def shown_address(address: str) -> str:
-    """Return an address as messages show it: without user, password, port and options."""
+    """Return an address for messages: without user, password, port and options."""
     url = _url_of(address)
     return f"postgresql://{url.host or ''}/{url.database or ''}"
 
 
 def _url_of(address: str) -> sa.URL:
-    """Parse an address; an error never repeats any of it, since a password may be anywhere."""
+    """Parse an address; errors never repeat it, because a password may be anywhere in it."""
     try:
         url = sa.make_url(address).set(drivername="postgresql+psycopg")
     except (sa.exc.ArgumentError, ValueError):
-        # The parser's own error would have the address in it.
+        # The parser's own message would contain the address.
         raise UsageError("the store's address is not of the form postgresql://…") from None
     if "@" in f"{url.host}{url.database}":
         raise UsageError(
@@ -74,7 +74,7 @@ def _url_of(address: str) -> sa.URL:
 
 
 def _engine(url: sa.URL, **options: object) -> sa.Engine:
-    """Connections that were idle for a while are tried before they are used again."""
+    """Return an engine that tests idle connections before it uses them again."""
     engine = sa.create_engine(url, **options)
 
     def rested(_connection: object, record: sa.pool.ConnectionPoolEntry) -> None:
@@ -87,7 +87,7 @@ def _engine(url: sa.URL, **options: object) -> sa.Engine:
         try:
             engine.dialect.do_ping(connection)
         except engine.dialect.loaded_dbapi.Error as error:
-            # The pool opens another one in its place.
+            # The pool opens a new connection in its place.
             raise sa.exc.DisconnectionError from error
 
     sa.event.listen(engine, "checkin", rested)

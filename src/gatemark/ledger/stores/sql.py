@@ -1,6 +1,6 @@
-"""A whole ledger in a database, made when there is none and otherwise opened as it is.
+"""A complete ledger in a database, created if there is none.
 
-One act is one transaction, and the database lets nobody change a row of the chain.
+One operation is one transaction, and triggers refuse any change to a row of the chain.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ _GUARDED: Final = (
 _ACTS: Final = {"sqlite": ("update", "delete"), "postgresql": ("update", "delete", "truncate")}
 _FOUND: Final = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
-    # A trigger that was switched off is as good as none.
+    # A disabled trigger counts as missing.
     "postgresql": "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
     "WHERE relnamespace = current_schema()::regnamespace AND tgenabled IN ('O', 'A')",
 }
 
 
 def missing_guards(connection: sa.Connection) -> list[str]:
-    """The names of triggers that should be there and are not."""
+    """Return the names of triggers that are missing."""
     dialect = connection.dialect.name
     wanted = {f"{table}_no_{act}" for table in _GUARDED for act in _ACTS[dialect]}
     wanted.add("events_in_succession")
@@ -145,7 +145,7 @@ class SqlEvents:
         drafts_after: Callable[[datetime | None], Sequence[EventDraft]],
         expected: Head | None = None,
     ) -> tuple[Event, ...]:
-        """Add events inside a caller's transaction; drafts may depend on the last event's time."""
+        """Add events in a caller's transaction; drafts may depend on the last event's time."""
         last = _last(connection)
         head = EMPTY if last is None else last.head
         require_head(expected, head)
@@ -159,7 +159,7 @@ class SqlEvents:
         return tuple(new.event for new in made)
 
     def next_number(self, connection: sa.Connection) -> int:
-        """The number of the next event, for a caller whose transaction writes in turn."""
+        """Return the number of the next event, for a caller that holds the write lock."""
         last = _last(connection)
         return 1 if last is None else last.seq + 1
 
@@ -169,7 +169,7 @@ class SqlEvents:
         return connection.execute(query).first() is not None
 
     def _frontier(self, connection: sa.Connection, head: Head, last: Event | None) -> Frontier:
-        """The right edge of the tree: remembered from our own last act, or read."""
+        """Return the right edge of the tree: remembered from the last append, or read."""
         if self._edge is not None and self._edge[0] == head:
             return self._edge[1]
         numbers = [node_number(*place) for place in peaks_of(head.seq) if place[0] > 0]
@@ -237,7 +237,7 @@ class SqlEvents:
         query = sa.select(CHECKPOINTS.c.size, CHECKPOINTS.c.note)
         with self._database.reading() as connection:
             rows = connection.execute(query.order_by(CHECKPOINTS.c.size, CHECKPOINTS.c.note)).all()
-        # Someone may have put something else there; the note itself is what counts.
+        # The column may have been edited; the size in the note is what counts.
         return [(row.size if isinstance(row.size, int) else 0, str(row.note)) for row in rows]
 
     def missing_guards(self) -> Sequence[str]:
@@ -267,7 +267,7 @@ class SqlEvents:
 
 
 def _last(connection: sa.Connection) -> Event | None:
-    """The last event, checked: nothing is ever chained to an edited one."""
+    """Return the last event after checking it: nothing is ever chained to a changed event."""
     found = connection.execute(_LAST).first()
     return None if found is None else checked(EventRow._make(found))[0]
 
@@ -332,7 +332,7 @@ class SqlResults:
         return seq
 
     def tell(self, connection: sa.Connection, result: Result) -> None:
-        """Add the event that tells of a result, in a caller's transaction."""
+        """Add the ``result_sealed`` event of a result in a caller's transaction."""
         self._events.add(connection, lambda last_at: (result_draft(result, last_at),))
 
     def get(self, reference: str) -> Result:
@@ -357,7 +357,7 @@ class SqlResults:
         return found
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
-        # From documents, not from the columns beside them: those carry no seal.
+        # From documents, not from the columns beside them: the seal does not cover columns.
         columns = (RESULTS.c.seq, RESULTS.c.id, RESULTS.c.document)
         query = sa.select(*columns).order_by(RESULTS.c.seq.desc())
         if before is not None:
@@ -375,10 +375,7 @@ class SqlResults:
         return found
 
     def _line(self, seq: int, identity: str, document: object) -> ResultLine:
-        """A line from a document whose seal holds; the same bytes are checked once.
-
-        Checking takes milliseconds and a page shows the same results again and again.
-        """
+        """Return a list row from a sealed document; cached, because pages list it often."""
         # SQLite stores any type in any column.
         data = document if isinstance(document, bytes) else b""
         key = (seq, identity, hashlib.sha256(data).digest())
@@ -391,14 +388,14 @@ class SqlResults:
         return line
 
     def listed(self) -> Iterator[ListedRow]:
-        """Every result with the columns beside its document, as they are stored."""
+        """Yield every result with the columns beside its document, as they are stored."""
         columns = (RESULTS.c[name] for name in ListedRow._fields)
         query = sa.select(*columns, RESULTS.c.seq)
         for row in self._database.pages(query, RESULTS.c.seq, RESULTS_PAGE):
             yield ListedRow._make(tuple(row)[:-1])
 
     def ids_by_title(self, beginning: str) -> dict[str, list[str]]:
-        """The ids of results whose title column begins so, by title."""
+        """Return the ids of results whose title starts with ``beginning``, by title."""
         fitting = RESULTS.c.title.startswith(beginning, autoescape=True)
         query = sa.select(RESULTS.c.title, RESULTS.c.id).where(fitting).order_by(RESULTS.c.seq)
         found: dict[str, list[str]] = {}
@@ -414,15 +411,15 @@ class SqlResults:
 
 
 def new_salt() -> str:
-    """What makes the digest of a payload unguessable."""
+    """Return a random salt, so that nobody can guess a payload from its digest."""
     return secrets.token_hex(16)
 
 
 class SqlStore:
-    """Events and results in one database, blobs there or elsewhere.
+    """Events and results in one database, with blobs there or elsewhere.
 
-    A place without a store gets one of the newest layout, or is refused with ``must_exist``. A
-    store that is there keeps its layout; one that this build cannot use is refused.
+    A new store gets the newest layout; with ``must_exist``, a missing store is refused. An existing
+    store keeps its layout; one that this build cannot use is refused.
     """
 
     def __init__(
@@ -440,19 +437,19 @@ class SqlStore:
         try:
             self.layout = _usable_layout(database, must_exist=must_exist)
         except GatemarkError:
-            # Who is refused leaves no connection open, and no log beside a SQLite file.
+            # On refusal, leave no connection open and no log beside a SQLite file.
             database.close()
             raise
 
     @contextmanager
     def frozen(self) -> Iterator[SqlStore]:
-        """Yield the store as it is now; blobs in a folder are those of the moment."""
+        """Yield the store as it is now; a folder's blobs are the current ones."""
         with self.database.frozen() as database:
             blobs = SqlBlobs(database) if isinstance(self.blobs, SqlBlobs) else self.blobs
             yield SqlStore(database, blobs, must_exist=True)
 
     def forget(self) -> None:
-        """Let removed rows leave the database's files too."""
+        """Remove deleted rows from the database files too."""
         self.database.forget()
 
     def close(self) -> None:
@@ -461,13 +458,13 @@ class SqlStore:
 
 
 def _usable_layout(database: SqlDatabase, *, must_exist: bool) -> str:
-    """The layout of a store that can be used as it is; one is made where there is none."""
+    """Return the layout of a store that can be used directly; create a store if there is none."""
     found = database.layout()
     if found is None and must_exist:
         raise UsageError(f"there is no store at {database.place}")
     if found is None:
         with database.writing() as connection:
-            # Somebody else may have made it a moment ago.
+            # Another process may have created it just now.
             found = layout_of(connection)
             if found is None:
                 migrate(connection, None)
@@ -481,10 +478,10 @@ def upgrade_database(
     before: Callable[[str], None] = lambda _: None,
     salt: Callable[[], str] = new_salt,
 ) -> str | None:
-    """Bring a store to the newest layout in one transaction.
+    """Upgrade a store to the newest layout in one transaction.
 
-    Return the layout it had, or None when it has the newest one already. ``before`` is called with
-    the old layout while no other writer can be inside and nothing has changed yet.
+    Return the layout it had, or None if it already has the newest. ``before`` is called with the
+    old layout, while other writers are locked out and nothing has changed yet.
     """
     with database.writing() as connection:
         found = existing_layout(connection, database.place)
@@ -504,7 +501,7 @@ def upgrade_database(
 
 
 def _ledger_counts(connection: sa.Connection) -> dict[str, int]:
-    """How many rows each table of the ledger has, as far as the layout has it."""
+    """Return the row count of each ledger table that exists."""
     there = set(sa.inspect(connection).get_table_names())
     return {
         table.name: connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
@@ -516,7 +513,7 @@ def _ledger_counts(connection: sa.Connection) -> dict[str, int]:
 def _tell_of_results(
     connection: sa.Connection, database: SqlDatabase, salt: Callable[[], str]
 ) -> None:
-    """Results of the first layout have no events; the ledger starts with them."""
+    """Add events for the results of the first layout, which had none."""
     results = SqlResults(database, SqlEvents(database, salt))
     query = sa.select(RESULTS.c.id, RESULTS.c.document).order_by(RESULTS.c.seq)
     for row in connection.execute(query).all():

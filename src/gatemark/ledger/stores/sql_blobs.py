@@ -1,4 +1,4 @@
-"""Blobs in the database, in pieces: for teams whose store is not a folder."""
+"""Blobs in the database, stored in pieces: for teams whose store is not a folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PAGE: Final = 1_000
 
 
 def blob_sizes(connection: sa.Connection) -> Iterator[tuple[str, int]]:
-    """Digest and size of every blob that a transaction sees, in order."""
+    """Yield digest and size of every blob that a transaction sees, in order."""
     last = ""
     while True:
         later = sa.select(BLOBS.c.digest, BLOBS.c.byte_count).where(BLOBS.c.digest > last)
@@ -31,7 +31,7 @@ def blob_sizes(connection: sa.Connection) -> Iterator[tuple[str, int]]:
 
 
 def blob_pieces(connection: sa.Connection, name: str) -> Iterator[bytes]:
-    """The bytes of a blob as a transaction sees it, piece by piece, not checked."""
+    """Yield the bytes of a blob as a transaction sees it, in pieces, without checking them."""
     part = 0
     while (piece := _piece(connection, name, part)) is not None:
         yield piece
@@ -101,14 +101,14 @@ class SqlBlobs:
             with self._database.adding() as connection:
                 self.write(connection, name, pieces, trouble)
         except ConflictError:
-            # Someone kept the same bytes in the same moment; that is as good.
+            # Another writer stored the same bytes at the same time, which is fine.
             if not self.has(name):
                 raise
 
     def write(
         self, connection: sa.Connection, name: str, pieces: Iterable[bytes], trouble: str
     ) -> None:
-        """Keep a blob in a caller's transaction; ``trouble`` is said of another digest."""
+        """Store a blob in a caller's transaction; raise ``trouble`` on a wrong digest."""
         seen = hashlib.sha256()
         size = 0
         for part, piece in enumerate(pieces):

@@ -1,7 +1,7 @@
-"""Rows of any table of a store as bytes, and back, the same for every database.
+"""Convert rows of any table to bytes and back, the same for every database.
 
-Which tables and columns a layout has is asked of the migrations themselves, so that nothing here
-names them. Values keep their types: text, bytes, whole numbers, fractions, truth values, nothing.
+The tables and columns of a layout are read from the migrations, so none are named here. Values keep
+their types: text, bytes, integers, floats, booleans and null.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gatemark.ledger.stores.tables import BLOB_PIECES, BLOBS
 PART_BYTES: Final = 4 << 20
 MAX_PART_BYTES: Final = 128 << 20
 _FETCHED_ROWS: Final = 500
-# Blobs travel as files; the layout is a fact of its own.
+# Blobs are backed up as files, and the layout is recorded separately.
 _LEFT_OUT: Final = frozenset({"alembic_version", "sqlite_sequence", BLOBS.name, BLOB_PIECES.name})
 
 
@@ -33,7 +33,7 @@ class TableShape(msgspec.Struct, frozen=True):
 
 @cache
 def shapes_of(layout: str) -> tuple[TableShape, ...]:
-    """The tables that a layout has, without those of blobs."""
+    """Return the tables of a layout, without those of blobs."""
     engine = sa.create_engine("sqlite://")
     try:
         with engine.begin() as connection:
@@ -50,12 +50,12 @@ def shapes_of(layout: str) -> tuple[TableShape, ...]:
 def tables_in(
     connection: sa.Connection, shapes: Sequence[TableShape], place: str
 ) -> dict[str, sa.Table]:
-    """The tables as the database has them; refuses other columns than the layout has."""
+    """Return the tables of the database; refuse columns that differ from the layout."""
     wanted = [shape.name for shape in shapes]
     missing = set(wanted) - set(sa.inspect(connection).get_table_names())
     if missing:
         raise BadInputError(f"{place}: tables are missing: {', '.join(sorted(missing))}")
-    # All at once: asking PostgreSQL for each table alone takes about five times as long.
+    # All at once: asking PostgreSQL for each table separately takes about five times as long.
     metadata = sa.MetaData()
     metadata.reflect(connection, only=wanted)
     for shape in shapes:
@@ -69,7 +69,7 @@ def tables_in(
 def read_parts(
     connection: sa.Connection, table: sa.Table, shape: TableShape, place: str
 ) -> Iterator[tuple[int, bytes]]:
-    """All rows in the order of the key, in parts of bounded size; the count of each goes first."""
+    """Yield all rows in key order, in parts of limited size, each with its row count."""
     kinds = _kinds(table, shape)
     columns = [table.columns[name] for name in shape.columns]
     query = sa.select(*columns).order_by(*table.primary_key.columns)
@@ -119,9 +119,9 @@ def insert_part(
 
 
 def continue_numbers(connection: sa.Connection, table: sa.Table) -> None:
-    """Let the numbers that PostgreSQL gives to rows go on after those that were inserted."""
+    """Make PostgreSQL's row numbers continue after those that were inserted."""
     if connection.dialect.name != "postgresql":
-        # SQLite sees by itself which number was the highest.
+        # SQLite continues after the highest number by itself.
         return
     for column in table.columns:
         if column.server_default is None or not isinstance(column.type, sa.Integer):
@@ -133,7 +133,7 @@ def continue_numbers(connection: sa.Connection, table: sa.Table) -> None:
 
 
 def _part(rows: Sequence[bytes]) -> tuple[int, bytes]:
-    """A MessagePack array of rows that are encoded already."""
+    """Return a MessagePack array of rows that are already encoded."""
     return len(rows), b"\xdd" + len(rows).to_bytes(4, "big") + b"".join(rows)
 
 
@@ -142,7 +142,7 @@ def _kinds(table: sa.Table, shape: TableShape) -> tuple[type, ...]:
 
 
 def _check(row: Sequence[object], kinds: Sequence[type], shape: TableShape, place: str) -> None:
-    """Refuse a value that the column is not made for; SQLite itself would take any."""
+    """Refuse a value of the wrong type; SQLite itself would accept any."""
     if not isinstance(row, (list, tuple)) or len(row) != len(kinds):
         raise IntegrityError(f"{place}: a row of {shape.name} has the wrong number of columns")
     for value, kind, name in zip(row, kinds, shape.columns, strict=True):

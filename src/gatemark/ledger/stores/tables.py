@@ -1,4 +1,4 @@
-"""The tables of a store, the same in every database. Migrations make them."""
+"""The tables of a store, the same in every database. Migrations create them."""
 
 from __future__ import annotations
 

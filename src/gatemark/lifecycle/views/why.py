@@ -1,4 +1,4 @@
-"""Why a version is where it is: the citations, votes and gates behind its current stage."""
+"""Why a version is in its stage: the citations, votes and gates behind it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gatemark.workspace import Workspace
 
 
 def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) -> Why:
-    """Return everything that the current stage of a version rests on, checked again."""
+    """Return everything behind the current stage of a version, checked again."""
     lines = asset_lines(workspace, ref.asset)
     state = fold(
         ref.asset, sorted([*workspace_lines(workspace), *lines], key=lambda line: line.seq)
@@ -70,7 +70,7 @@ def why(workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION) ->
 def _climb(
     lines: Sequence[LifecycleEvent], environment: str, version: str
 ) -> tuple[ClimbStep, ...]:
-    """The moves since the version last set out to be evaluated."""
+    """Return the moves since the version last started its evaluation."""
     steps: list[ClimbStep] = []
     for line in lines:
         fact = line.fact
@@ -137,7 +137,7 @@ def _citation(
 
 
 def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
-    """Return caveats about a valid result."""
+    """Yield notes on a valid result."""
     answered = result.runtime.get("target.candidate")
     if answered is not None:
         yield f"{result.actor} vouched for the candidate; what answered was {short(answered)}"

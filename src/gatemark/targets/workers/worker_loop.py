@@ -1,7 +1,7 @@
-"""What a worker process does: load the function, answer calls, write the answers back.
+"""The loop of a worker process: load the function, answer calls, write the answers back.
 
-A plain function with one call at a time is called in place, and fast answers leave together: one
-write for each would cost more than the calls. Otherwise calls run side by side, up to
+A plain function with one call at a time is called in place, and fast answers are sent together,
+because one write for each would cost more than the calls. Otherwise calls run concurrently, up to
 ``concurrency`` of them, in threads or on the event loop.
 """
 
@@ -43,7 +43,7 @@ def serve(
     fields: list[str],
     max_reply_bytes: int,
 ) -> int:
-    """Answer calls until the judge closes the pipe; returns the exit code."""
+    """Answer calls until the judge closes the pipe; return the exit code."""
     known = set(sys.modules)
     try:
         target = PythonTarget(
@@ -81,7 +81,7 @@ class _Answering:
             written_at = time.perf_counter()
             for line in lines:
                 held.append(await self._answer(decode_ask(line)))
-                # An answer that took its time must not wait for the next one.
+                # A slow answer must not wait for the next one.
                 now = time.perf_counter()
                 if now - written_at > _HELD_BACK_S or len(held) >= _HELD_BACK_COUNT:
                     _write(self._sink, b"".join(held))

@@ -135,9 +135,37 @@ def test_a_guard_that_leaves_its_hooks_or_a_patched_forward_is_noticed() -> None
         def install(self, model: Any) -> None:
             model.train()
 
-    for guard in (Stuck(0.01), Patching(0.01), Switching(0.01)):
+    class Counting(ActivationClip):
+        calls = 0
+
+        def install(self, model: Any) -> None:
+            super().install(model)
+            self.calls = self.calls + 1
+
+    class Averaging(ActivationClip):
+        def install(self, model: Any) -> None:
+            super().install(model)
+            self.means = [*getattr(self, "means", ()), torch.ones(2)]
+
+    guards = (Stuck(0.01), Patching(0.01), Switching(0.01), Counting(0.01), Averaging(0.01))
+    for guard in guards:
         with pytest.raises(IncomparableError, match="did not bring the state back"):
             run(target([guard]))
+
+
+def test_a_guard_that_resets_what_it_counts_is_measured() -> None:
+    class Counting(ActivationClip):
+        calls = 0
+
+        def _clip(self, _module: Any, _inputs: object, output: Any) -> Any:
+            self.calls += 1
+            return super()._clip(_module, _inputs, output)
+
+        def remove(self, model: Any) -> None:
+            super().remove(model)
+            self.__dict__.pop("calls", None)
+
+    assert run(target([Counting(0.01)])).guards == ("clip",)
 
 
 def test_the_same_seeds_write_the_same_bytes(tmp_path: Path) -> None:
@@ -335,9 +363,10 @@ def test_each_kind_gives_the_loss_of_its_windows_alone_or_in_batches() -> None:
             sure = torch.nn.functional.one_hot(source, WORDS).float() * 50
             return sure * (shown != 0).unsqueeze(-1)
 
-    pairs = [([3, 4], [3, 4]), ([5, 6], [5, 7])]
+    pairs = [([3, 4], [3, 4]), ([6, 5, 7], [6, 5, 7]), ([5, 6], [5, 7])]
     translated = Seq2SeqLm(Shifted(), pairs, start_id=0)
-    first, second = translated.evaluate_batch(translated.windows())
+    first, longer, second = translated.evaluate_batch(translated.windows())
+    assert (longer.tokens, longer.loss) == (3, pytest.approx(math.log(WORDS) / 3))
     # The first place is a guess among all words, the second is right or all wrong.
     assert (first.tokens, first.loss) == (2, pytest.approx(math.log(WORDS) / 2))
     assert second.loss == pytest.approx((math.log(WORDS) + 50) / 2)

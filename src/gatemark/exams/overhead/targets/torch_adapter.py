@@ -116,7 +116,7 @@ class TorchTarget:
         return self.evaluate_batch([window])[0]
 
     def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss | AccuracyCounts]:
-        """Evaluate windows of equal shape together."""
+        """Evaluate windows together, in as few calls of the model as their shapes allow."""
         raise NotImplementedError
 
     def _logits(self, *inputs: torch.Tensor) -> torch.Tensor:
@@ -147,6 +147,8 @@ class TorchTarget:
             found.update(plain.flatten().view(torch.uint8).numpy().tobytes())
         for name, module in self._model.named_modules():
             found.update(f"{name} {module.training} {_patches(module)}\n".encode())
+        for guard in self._chain:
+            found.update(f"{guard.name} {_kept_by(getattr(guard, '__dict__', {}))}\n".encode())
         return DIGEST_PREFIX + found.hexdigest()
 
     def _state(self) -> dict[str, torch.Tensor]:
@@ -328,8 +330,21 @@ class Seq2SeqLm(TorchTarget):
         )
 
     def evaluate_batch(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss]:
-        sources = _stacked([window.data[0] for window in windows])
-        wanted = _stacked([window.data[1] for window in windows])
+        # Pairs of equal lengths go through the model together. Padding would need a mask, and
+        # not every model takes one.
+        places: dict[tuple[int, ...], list[int]] = {}
+        for place, window in enumerate(windows):
+            places.setdefault(tuple(part.numel() for part in window.data), []).append(place)
+        losses = {
+            place: loss
+            for alike in places.values()
+            for place, loss in zip(alike, self._alike([windows[p] for p in alike]), strict=True)
+        }
+        return [losses[place] for place in range(len(windows))]
+
+    def _alike(self, windows: Sequence[EvidenceWindow]) -> Sequence[Loss]:
+        sources = torch.stack([window.data[0] for window in windows])
+        wanted = torch.stack([window.data[1] for window in windows])
         start = torch.full((len(windows), 1), self._start_id)
         shown = torch.cat([start, wanted[:, :-1]], dim=1)
         with torch.inference_mode():
@@ -405,6 +420,19 @@ def _patches(module: torch.nn.Module) -> str:
     return "; ".join([*hooks, *([f"forward {forward!r}"] if forward is not None else [])])
 
 
+def _kept_by(value: object) -> str:
+    """Describe what a guard keeps on its own object: numbers, texts, tensors and lists of them."""
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype}{tuple(value.shape)}{hashlib.sha256(_content(value)).hexdigest()}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key!s}: {_kept_by(kept)}' for key, kept in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_kept_by, value))}]"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    return type(value).__qualname__
+
+
 def _ids(values: Sequence[int]) -> torch.Tensor:
     return torch.as_tensor(values, dtype=torch.int64, device="cpu").flatten()
 
@@ -415,15 +443,6 @@ def _content(tensor: torch.Tensor) -> bytes:
     if plain.dtype == torch.int64:
         return bytes(plain.numpy().astype("<i8").tobytes())
     return bytes(plain.flatten().view(torch.uint8).numpy().tobytes())
-
-
-def _stacked(rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    lengths = {row.numel() for row in rows}
-    if len(lengths) > 1:
-        raise BadInputError(
-            f"a batch needs sequences of equal length, got {sorted(lengths)}; use a batch_size of 1"
-        )
-    return torch.stack(list(rows))
 
 
 def _losses(logits: torch.Tensor, wanted: torch.Tensor) -> list[Loss]:
