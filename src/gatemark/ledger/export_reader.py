@@ -175,7 +175,7 @@ class ExportStore:
     def statement_troubles(
         self, keys: Callable[[], Sequence[VerifierKey]]
     ) -> Iterator[tuple[int | None, str]]:
-        """Return the problems of the statements: event number and message.
+        """Yield the problems of the statements: event number and message.
 
         Statements are derived from results and events, so one that differs is false. Problems of
         the events and results themselves are reported by other checks.

@@ -173,7 +173,7 @@ class DerivedExam(msgspec.Struct, frozen=True):
 
 
 def derived_exams(blobs: BlobStore, result: Result, kind: str) -> Iterator[DerivedExam]:
-    """Return the exams of one kind in a result: its own, or the suites of its pack.
+    """Yield the exams of one kind in a result: its own, or the suites of its pack.
 
     Waivers apply to an exam of its own. A suite of a pack is judged without them.
     """

@@ -1,4 +1,4 @@
-"""Journeys of human labels: give them, see where people differ, accept them, write them out."""
+"""Commands for human labels: create a set, give labels, accept them, and export them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ __all__ = [
 
 
 class GiveLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reviewer calls an item."""
+    """A reviewer's label for an item."""
 
     labels: str
     reviewer: str
@@ -77,14 +77,14 @@ class GiveLabel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcceptLabels(msgspec.Struct, frozen=True, kw_only=True):
-    """Which labels an owner accepts: all that are agreed upon, and some by choice."""
+    """The labels to accept: all with a majority, and those that the owner chose."""
 
     labels: str
     chosen: dict[str, str] = {}
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was accepted, and what was not, with the reason."""
+    """The accepted labels, and the items that were not accepted, with the reason."""
 
     labels: str
     accepted_count: int
@@ -94,7 +94,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a label set is. ``open`` says what each item that is not accepted waits for."""
+    """The progress of a label set. ``open`` says what each unaccepted item waits for."""
 
     labels: str
     items: int
@@ -109,7 +109,7 @@ class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
 def create_labels(
     workspace: Workspace, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
 ) -> int:
-    """Make a set of the samples of a file; gives the number of items."""
+    """Create a label set from a file of samples and return the number of items."""
     answers = read_answers(path, choices or ReadingChoices())
     items = [
         LabelItem(id=name, input=told.input, output=told.output) for name, told in answers.items()
@@ -176,7 +176,7 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
 
 
 def label_status(workspace: Workspace, name: str) -> LabelStatus:
-    """How far a set is, and how well people agree."""
+    """Return the progress of a set, and how well reviewers agree."""
     plan = label_sets_of(workspace).get(name)
     ids = label_sets_of(workspace).ids(name)
     marks = label_sets_of(workspace).marks(name)
@@ -202,7 +202,7 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
 
 
 def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
-    """Accept agreed labels. Only a pack_owner may, and never labels that only they gave."""
+    """Accept labels with a majority. The actor must be a pack_owner, and not their only giver."""
     name = request.labels
     plan = label_sets_of(workspace).get(name)
     require_role(
@@ -266,7 +266,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
 
 
 def accepted_rows(workspace: Workspace, name: str) -> bytes:
-    """The accepted labels as a data set, checked against what the ledger says was accepted."""
+    """Return the accepted labels as a data set, after checking them against the ledger."""
     plan = label_sets_of(workspace).get(name)
     accepted = label_sets_of(workspace).accepted(name)
     if not accepted:
@@ -287,7 +287,7 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
 
 
 def _require_given(workspace: Workspace, name: str) -> None:
-    """Refuse labels that are not the ones reviewers gave; earlier builds did not record them."""
+    """Refuse labels that differ from their events; earlier builds have no label events."""
     subject = _subject(name)
     if any(workspace.events.events(kind=LABELS_CREATED, subject=subject)):
         told = promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))

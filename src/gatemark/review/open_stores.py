@@ -13,5 +13,5 @@ def reviews_of(workspace: Workspace) -> SqlReviews:
 
 
 def label_sets_of(workspace: Workspace) -> SqlLabels:
-    """Return the labels that people gave to samples."""
+    """Return the label sets."""
     return workspace.store_of(SqlLabels)

@@ -1,4 +1,4 @@
-"""Tables of reviews and labels held against the ledger."""
+"""Compare the tables of reviews and labels with the ledger."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SHORT: Final = 19
 
 
 class LabelEvents:
-    """The events that made one label set, and what they say was given and accepted."""
+    """The events that created one label set, and the labels they name."""
 
     def __init__(self) -> None:
         self.created: tuple[Event, Mapping[str, object]] | None = None
@@ -51,7 +51,7 @@ class LabelEvents:
 
 
 class ReviewTables:
-    """Learns what events tell of reviews and labels, and then compares the tables."""
+    """Collects the events about reviews and labels, then compares the tables with them."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -62,7 +62,7 @@ class ReviewTables:
         self._unopened: list[str] = []
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
-        """Take in one event."""
+        """Add one event."""
         name = (event.subject or "").partition(":")[2]
         if event.kind in (LABELS_ACCEPTED, LABELS_CREATED, LABEL_GIVEN):
             labels = self._labels.setdefault(name, LabelEvents())
@@ -83,7 +83,7 @@ class ReviewTables:
 
     @property
     def caveats(self) -> Iterator[str]:
-        """What no event covers yet, once the tables were looked at."""
+        """Yield what no event covers yet; call it after the comparisons."""
         if len(self._open) == 1:
             yield f"review {self._open[0]} is open: its votes are sealed when it closes"
         elif self._open:
@@ -94,14 +94,14 @@ class ReviewTables:
             yield f"open reviews {names}: {file} is not here, so their keys were not checked"
         if self._unsealed:
             sets = "label set" if len(self._unsealed) == 1 else "label sets"
-            yield f"{sets} {_named(self._unsealed)}: labels that nobody accepted are not sealed"
+            yield f"{sets} {_named(self._unsealed)}: labels that are not accepted are not sealed"
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
-        """Compare reviews, then label sets."""
+        """Return the checks of reviews, then of label sets."""
         return (("review", self.reviews), ("labels", self.labels))
 
     def reviews(self) -> Iterator[Finding]:
-        """Rows of reviews that are not what their events commit to."""
+        """Yield a finding for each row of a review that differs from its events."""
         stored = reviews_of(self._workspace)
         is_any_closed = any(told.unblinded is not None for told in self._reviews.values())
         sealed = self._workspace.store.results.ids_by_title(TITLE) if is_any_closed else {}
@@ -122,7 +122,7 @@ class ReviewTables:
             yield missing_review(name, events)
 
     def _opened(self, rows: ReviewRows, events: ReviewEvents) -> ReviewRows:
-        """Return the rows with their key; where its file is not, with the one in the ledger."""
+        """Return the rows with their key, from the ledger if the key file is missing."""
         row, key_file = rows.review, self._workspace.review_key_file
         try:
             return rows._replace(key=opened_key(row.sealed_key, row.commitment, key_file))
@@ -137,7 +137,7 @@ class ReviewTables:
     def _sealed_votes(
         self, rows: ReviewRows, seq: int, sealed: Mapping[str, Sequence[str]]
     ) -> Iterator[Finding]:
-        """Votes that the sealed outcome of a closed review rests on, and that are others now."""
+        """Yield the votes in sealed outcomes that differ from the table."""
         plan = plain_json(rows.review.plan)
         pairs = {row.number: _light(row.document) for row in rows.pairs()}
         for candidate in plan["candidates"]:
@@ -149,7 +149,7 @@ class ReviewTables:
                     yield finding(seq, "review_votes", message)
 
     def _vote_lines(self, result_id: str) -> list[bytes]:
-        """The votes that a sealed result rests on; what is wrong with itself is told elsewhere."""
+        """Return the votes of a sealed result; a damaged result is reported elsewhere."""
         try:
             result = self._workspace.results.get(result_id)
             for account in result.evidence:
@@ -157,12 +157,12 @@ class ReviewTables:
                     if file.name == VOTES:
                         return self._workspace.blobs.get(file.digest).splitlines()
         except (IntegrityError, NewerFormatError, UsageError):
-            # The check of results tells of it.
+            # The check of results reports it.
             return []
         return []
 
     def labels(self) -> Iterator[Finding]:
-        """Rows of label sets that are not what was accepted."""
+        """Yield a finding for each row of a label set that differs from its events."""
         stored = label_sets_of(self._workspace)
         self._unsealed = []
         for name in sorted({*stored.stored_names(), *self._labels}):
@@ -178,7 +178,7 @@ class ReviewTables:
                 self._unsealed.append(name)
 
     def _dataset(self, told: LedgerFact) -> bytes | None:
-        """The data set that an event names; one that is gone or changed is told of elsewhere."""
+        """Return the data set of an event; a damaged one is reported elsewhere."""
         try:
             return self._workspace.blobs.get(str(told.payload.get("dataset_digest")))
         except (IntegrityError, UsageError):
@@ -186,7 +186,7 @@ class ReviewTables:
 
 
 class _LightPair(msgspec.Struct, frozen=True):
-    """What opening a vote needs of a pair; the answers can be large."""
+    """The fields of a pair that opening a vote needs; the answers can be large."""
 
     item: str
     arms: tuple[str, str]

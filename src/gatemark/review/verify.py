@@ -1,4 +1,4 @@
-"""Which rows of reviews and labels a check of the ledger compares with events."""
+"""The tables of reviews and labels that ``gatemark ledger verify`` compares with events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gatemark.workspace import Workspace
 
 
 def review_rows(workspace: Workspace) -> FeatureRows:
-    """Return the tables of reviews and labels and how they are compared."""
+    """Return the tables of reviews and labels, and the function that compares them."""
 
     def opened() -> RowCheck:
         from gatemark.review.table_check import ReviewTables  # noqa: PLC0415 - loads numerics

@@ -8,19 +8,22 @@ division.
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import comb
+from types import ModuleType
 from typing import Final, Literal
 
 import msgspec
-import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
 
 ZERO_WIDTH = "zero_width_interval"
+Z_95: Final = 1.959963984540054
+"""The quantile of nearly every interval here, as SciPy gives it."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -71,7 +74,12 @@ def zero_width_caveat(interval: Interval | None) -> tuple[str, ...]:
 def two_sided_z(level: float) -> float:
     """Return the normal quantile that leaves ``(1 - level) / 2`` in each tail."""
     _check_level(level)
-    return float(scipy.special.ndtri((1 + level) / 2))
+    return Z_95 if level == 0.95 else float(_special().ndtri((1 + level) / 2))
+
+
+def _special() -> ModuleType:
+    """Return SciPy's functions. Loading them takes longer than most files take to read."""
+    return importlib.import_module("scipy.special")
 
 
 def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -93,8 +101,8 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     _check_counts(k, n)
     _check_level(level)
     tail = (1 - level) / 2
-    low = 0.0 if k == 0 else float(scipy.special.betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(scipy.special.betaincinv(k + 1, n - k, 1 - tail))
+    low = 0.0 if k == 0 else float(_special().betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(_special().betaincinv(k + 1, n - k, 1 - tail))
     return low, high
 
 
@@ -114,16 +122,6 @@ MAX_ATTEMPTS: Final = 10_000
 NO_ITEMS: Final = "no items to repeat"
 
 ProbeOutcome = Literal["held", "broken", "undecided"]
-
-
-def pass_at_k(n: int, right_count: int, k: int) -> Estimate:
-    """Return ``1 - C(n - c, k) / C(n, k)``: at least one of k attempts is right."""
-    return _of_one(_at_least_one, n, right_count, k)
-
-
-def pass_hat_k(n: int, right_count: int, k: int) -> Estimate:
-    """Return ``C(c, k) / C(n, k)``, also written pass^k: all of k attempts are right."""
-    return _of_one(_all, n, right_count, k)
 
 
 def mean_pass_at_k(items: Iterable[tuple[int, int]], k: int) -> Estimate:
@@ -162,13 +160,6 @@ def _all(n: int, right_count: int, k: int) -> Fraction:
 
 
 _Share = Callable[[int, int, int], Fraction]
-
-
-def _of_one(share: _Share, n: int, right_count: int, k: int) -> Estimate:
-    _check(n, right_count, k)
-    if k > n:
-        return Estimate(None, f"k must be <= the number of attempts, got k={k}, n={n}")
-    return Estimate(float(share(n, right_count, k)))
 
 
 def _mean(share: _Share, items: Iterable[tuple[int, int]], k: int) -> Estimate:

@@ -36,7 +36,7 @@ LISTED_IDS: Final = 3
 
 
 class Hole(msgspec.Struct, frozen=True):
-    """A line without a usable window; ``window_id`` is null where it cannot be read."""
+    """A line without a usable window; ``window_id`` is null if it cannot be read."""
 
     line: int
     window_id: str | None
@@ -44,11 +44,11 @@ class Hole(msgspec.Struct, frozen=True):
 
 
 class ArmFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm file: its first line, and its windows column by column.
+    """One arm file: its first line, and its windows as columns.
 
-    ``meta`` is null when there is no arm, and ``absent`` says why. ``weights`` are tokens or
-    answers, ``values`` losses or correct answers; ``token_counts`` may stand beside answers.
-    ``damage`` says where the file breaks off.
+    ``meta`` is null if there is no arm, and ``absent`` says why. ``weights`` are tokens or answers,
+    ``values`` losses or correct answers; ``token_counts`` may accompany answers. ``damage`` is
+    where the file breaks off.
     """
 
     role: Role

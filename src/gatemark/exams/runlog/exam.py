@@ -115,7 +115,7 @@ class RunlogExamState(msgspec.Struct):
 
 
 class RunlogExam(Exam[RunlogExamState]):
-    """Measure every variant; judge and score the named one."""
+    """Measures every variant; judges and scores the named one."""
 
     schema = "exaid.metrics"
     form = "per_case"
@@ -259,7 +259,7 @@ class RunlogExam(Exam[RunlogExamState]):
         )
 
     def _safe(self, number: Measurement, cases: Mapping[str, list[RunRow]]) -> Measurement:
-        """Return a gated metric with an interval that rare cases cannot slip under."""
+        """Return a gated metric with an interval that also allows for rare cases."""
         options, interval = self.options, number.interval
         if options.gates_on == "value" or number.name not in options.gates or interval is None:
             return number

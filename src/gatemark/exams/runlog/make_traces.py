@@ -52,7 +52,7 @@ from gatemark.workspace import Workspace
 
 
 class CaseChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which of the known cases: all, those on a list, or a seeded sample."""
+    """Which of the known cases to use: all, those on a list, or a seeded sample."""
 
     mode: Selection = "all"
     cases: tuple[str, ...] = ()
@@ -61,9 +61,9 @@ class CaseChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TracesRequest(msgspec.Struct, frozen=True):
-    """Which traces to make, and where to put them.
+    """Which traces to make, and where to write them.
 
-    ``is_overruled`` says that the settings are not those of the configuration files alone.
+    ``is_overruled`` means that options changed the settings of the configuration files.
     """
 
     output: str

@@ -150,10 +150,10 @@ class FurtherLooks:
         return tuple(one for look in self._looks for one in look.unjudged)
 
     def step(self, event: Event, payload: Mapping[str, object]) -> list[tuple[int, str]]:
-        """Yield the findings that this event reveals."""
+        """Return the findings that this event reveals."""
         wanting = (look for look in self._looks if event.kind in look.kinds)
         return [found for look in wanting for found in look.step(event, payload)]
 
     def finish(self) -> list[tuple[int, str]]:
-        """Yield the findings that are known only after the last event."""
+        """Return the findings that are known only after the last event."""
         return [found for look in self._looks for found in look.finish()]

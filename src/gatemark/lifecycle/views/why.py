@@ -134,7 +134,7 @@ def _citation(
 
 
 def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
-    """Return notes on a valid result."""
+    """Yield notes on a valid result."""
     answered = result.runtime.get("target.candidate")
     if answered is not None:
         yield f"{result.actor} vouched for the candidate; what answered was {short(answered)}"

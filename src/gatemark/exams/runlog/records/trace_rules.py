@@ -79,7 +79,7 @@ def boundary_problems(boundary: TurnBoundary) -> Sequence[Problem]:
 
 
 class TurnNotes:
-    """Notes on one turn while its trace is read."""
+    """Data about one turn, collected while its trace is read."""
 
     __slots__ = (
         "agent_id",
@@ -114,8 +114,8 @@ class TurnNotes:
 class TraceRules(FileRules):
     """The rules of a trace. ``inspect`` turns problems of order and time into warnings.
 
-    What was seen stays: ``meta``, the other records as they came with deltas as columns, whether
-    ``seq`` only ever rose, and the notes on every turn.
+    Afterwards it has ``meta``, the other records in file order with deltas as columns, whether
+    ``seq`` always increased, and data about every turn.
     """
 
     def __init__(self, mode: Mode = "strict") -> None:
@@ -151,7 +151,7 @@ class TraceRules(FileRules):
             self._last_line = lines[-1]
 
     def _see_deltas(self, lines: Sequence[int], deltas: Sequence[StreamDelta]) -> Iterator[Remark]:
-        """Check consecutive deltas; keep them as columns if they have no remarks."""
+        """Check consecutive deltas; store them as columns if they have no remarks."""
         stretch = one_stretch(deltas)
         if stretch is None or not self._as_expected(stretch):
             for line, delta in zip(lines, deltas, strict=True):
