@@ -168,7 +168,7 @@ def time_to_words(case: SweepCase, words: int) -> int | None:
 
 
 def openings(case: SweepCase, policy: GatePolicy, compat: Compat = "gatemark") -> list[GateOpening]:
-    """Yield every flush of the gate; check timers after each delta."""
+    """Return every flush of the gate; check timers after each delta."""
     gate = TokenGate(policy.settings, compat)
     found: list[GateOpening] = []
     now = 0

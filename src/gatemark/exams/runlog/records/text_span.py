@@ -71,7 +71,7 @@ def one_stretch(deltas: Sequence[StreamDelta]) -> TextSpan | None:
 
 
 def stretches(deltas: Sequence[StreamDelta]) -> Iterator[TextSpan]:
-    """Return deltas as spans of consecutive deltas."""
+    """Yield deltas as spans of consecutive deltas."""
     start = 0
     for place in range(1, len(deltas) + 1):
         if place == len(deltas) or not _follows(deltas[place - 1], deltas[place]):

@@ -134,7 +134,7 @@ class CaseRecorder:
             self.summarise(self.buffer.take(), *self._window, "buffer_agent")
 
     def _widen(self, start_seq: int, end_seq: int) -> None:
-        """Return the window of everything that is held.
+        """Extend the window to everything that is held.
 
         An agent's silence is noticed late, so a piece may be older than those before it. Then the
         window reaches back to it; mode ``source`` runs from the first piece to the last one that

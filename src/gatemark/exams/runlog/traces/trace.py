@@ -60,7 +60,7 @@ class Trace(Struct, frozen=True, dict=True):
 
     @cached_property
     def records(self) -> tuple[StreamDelta | TurnBoundary, ...]:
-        """Yield all records but ``trace_meta``, one by one."""
+        """Return all records but ``trace_meta``."""
         return tuple(_records(self.parts))
 
     @property
