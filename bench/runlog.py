@@ -85,7 +85,7 @@ def lines() -> Iterator[Line]:
             manifests=str(folder / "manifests"),
             settings=SyntheticSettings(cases=CASES),
         )
-        made = make_traces(Workspace(jobs=2).engine, traces)
+        made = make_traces(Workspace(jobs=2), traces)
         yield Line(f"deltas in {CASES:,} synthetic traces", made.deltas / 1e6, "M")
         yield from replay_lines(folder, made.deltas)
         yield from validate_lines(folder)
@@ -97,7 +97,7 @@ def replay_lines(folder: Path, deltas: int) -> Iterator[Line]:
         traces=str(folder / "traces"), output=str(folder / "runs"), variants=("V0",)
     )
     started = time.perf_counter()
-    seconds = best(lambda: run_cases(Workspace(jobs=1).engine, request), repeats=1)
+    seconds = best(lambda: run_cases(Workspace(jobs=1), request), repeats=1)
     wall = time.perf_counter() - started
     yield Line("replay through V0, rules, -j 1", deltas / wall / 1000, "k/s", at_least=200)
     yield Line("replay through V0, by processor time", deltas / seconds / 1000, "k/s")

@@ -98,3 +98,24 @@ def test_a_plugin_is_found_near_its_exam_without_loading_all_others(
     found = registry.find("abstention", near="agreement")
     assert found is not None
     assert found.name == "abstention"
+
+
+def test_a_module_that_is_no_package_is_not_loaded_to_look_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "with_a_lone_module"
+    (package / "one").mkdir(parents=True)
+    for name in ("__init__.py", "one/__init__.py"):
+        (package / name).write_text("")
+    (package / "one" / "thing.py").write_text("THING = 'alpha'")
+    (package / "lone.py").write_text("raise RuntimeError('nobody asked for me')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    things: Registry[str] = Registry(
+        kind="thing",
+        places=("with_a_lone_module.*.thing",),
+        attribute="THING",
+        plugin_type=str,
+        name_of=lambda text: text,
+    )
+    assert things.names() == ("alpha",)
+    assert "with_a_lone_module.lone" not in sys.modules

@@ -19,7 +19,7 @@ def test_the_demo_of_drift_goes_as_planned(tmp_path: Path) -> None:
         *("enabled", "OK", "WARN", "enabled", "BREACH", "demoted"),
         *("refused", "pass", "closed", "enabled"),
     ]
-    assert "only a fresh full-pack result leads back" in steps[6].line
+    assert "only a new full-pack result can promote it again" in steps[6].line
     page = (tmp_path / "drift.html").read_text(encoding="utf-8")
     assert "parcel-desk: drift" in page
     workspace = Workspace(store=store)

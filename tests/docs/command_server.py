@@ -13,8 +13,10 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import importlib
 import json
 import os
+import pkgutil
 import signal
 import socket
 import sys
@@ -25,6 +27,8 @@ from typing import Any, NoReturn
 
 MAX_REQUEST = 1 << 20
 STREAMS = 3
+# Scripts of other programs, and adapters of libraries that few have.
+OWN_START = ("gatemark.ledger.migrations.", "gatemark.exams.overhead.targets.")
 
 
 def main() -> None:
@@ -55,11 +59,14 @@ def _load() -> None:
     import scipy.stats  # noqa: F401
     import sqlalchemy  # noqa: F401
 
-    from gatemark.cli.main import VERBS
+    import gatemark
 
-    for module, _ in VERBS.values():
-        __import__(module)
-    __import__("gatemark.report.html")
+    # Commands load most of what they need when they need it; a child would do so every time.
+    for found in pkgutil.walk_packages(gatemark.__path__, "gatemark."):
+        if not found.name.startswith(OWN_START) and not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    threads = len(list(Path("/proc/self/task").iterdir()))
+    assert threads == 1, "threads do not survive a fork"
     # Collections in children leave alone what they share with this process.
     gc.collect()
     gc.freeze()

@@ -331,7 +331,7 @@ def test_a_return_after_a_warning_needs_a_fresh_result_too(live: Live) -> None:
     assert level(live.probe(20)) == "OK", "the episode is over, the fall is not"
     with pytest.raises(RefusedError) as refused:
         live.promote("1.0.0", "enabled")
-    assert "only a fresh full-pack result leads back" in " ".join(refused.value.lines())
+    assert "only a new full-pack result can promote it again" in " ".join(refused.value.lines())
     fresh = live.seal("1.0.0")
     live.do(Approve, "bob", "1.0.0", stage="enabled", result_ids=(fresh,))
     live.promote("1.0.0", "enabled", fresh)

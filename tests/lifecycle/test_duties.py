@@ -69,7 +69,7 @@ def refusal(world: World) -> str:
 
 @pytest.mark.parametrize("role", ["author", "evaluator", "operator", "approver"])
 def test_an_admin_holds_no_role_that_takes_part_in_a_release(role: Any) -> None:
-    with pytest.raises(RefusedError, match=f"admin is apart from {role}"):
+    with pytest.raises(RefusedError, match=f"admin cannot be combined with {role}"):
         grant(World(), "root", "admin", role)
 
 

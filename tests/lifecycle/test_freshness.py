@@ -129,7 +129,7 @@ def test_after_a_fall_only_new_answers_lead_back(place: Place) -> None:
     place.later(days=1)
     old = place.seal("1.0.0", answered_at=START + timedelta(hours=23))
     place.promote("1.0.0", "evaluating")
-    assert "is older than the fall" in refusal(lambda: place.promote("1.0.0", "eligible", old))
+    assert "is older than the demotion" in refusal(lambda: place.promote("1.0.0", "eligible", old))
     place.promote("1.0.0", "eligible", place.seal("1.0.0"))
 
 

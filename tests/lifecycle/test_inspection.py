@@ -354,7 +354,7 @@ def invents_a_result(world: World) -> int:
         (approves_for_a_year, "expires_at must be"),
         (enables_a_risky_version_with_one_approval, "1 of 2 approvals"),
         (cites_a_result_of_another_exam, "has other rules"),
-        (returns_from_a_fall_by_an_old_result, "only a fresh full-pack result leads back"),
+        (returns_from_a_fall_by_an_old_result, "only a new full-pack result can promote it again"),
         (promotes_past_a_pause, "it is paused (freeze)"),
         (resumes_as_the_system, "system must be operator to resume"),
         (calls_a_harmful_window_clean, "is clean, the rules say the window"),

@@ -145,7 +145,7 @@ def test_a_lane_is_a_candidate_by_every_suite_that_has_it(store: Attack, order: 
     assert ran.code == 0, ran.err
     store.add(ran.json["id"])
     refused = store.promote("eligible", "--cite", ran.json["id"])
-    assert (refused.code, "no candidate for discussion" in refused.err) == (1, True)
+    assert (refused.code, "not a candidate for discussion" in refused.err) == (1, True)
     told = store.packet(ran.json["id"])
     assert (told.code, told.json["status"]) == (1, "not scoped")
 

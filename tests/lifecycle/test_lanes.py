@@ -117,7 +117,7 @@ def test_a_pack_that_passes_is_not_enough(store: LaneStore, lane: dict[str, Any]
     store.add(result)
     refused = store.promote("eligible", "--cite", result)
     assert refused.code == 1
-    assert f"the lane {LANE} is no candidate for discussion" in refused.err
+    assert f"the lane {LANE} is not a candidate for discussion" in refused.err
 
 
 def test_the_candidate_must_be_this_lane(store: LaneStore) -> None:
@@ -128,7 +128,7 @@ def test_the_candidate_must_be_this_lane(store: LaneStore) -> None:
     assert store("asset", "pack", f"{ASSET}2", "pack.yaml").code == 0
     assert store("promote", other, "--to", "evaluating").code == 0
     refused = store("promote", other, "--to", "eligible", "--cite", result)
-    assert (refused.code, "no candidate for discussion" in refused.err) == (1, True)
+    assert (refused.code, "not a candidate for discussion" in refused.err) == (1, True)
 
 
 def test_a_lane_has_a_name_with_a_dot(store: LaneStore) -> None:
@@ -153,7 +153,7 @@ def test_a_forged_approval_of_a_lane_is_found(store: LaneStore) -> None:
     workspace.events.append([draft], workspace.events.head())
     checked = store.gatemark("ledger", "verify", "--store", "store")
     assert checked.code == 4
-    assert "no candidate for discussion" in checked.out + checked.err
+    assert "not a candidate for discussion" in checked.out + checked.err
 
 
 def test_a_packet_comes_from_a_pack_too(store: LaneStore) -> None:

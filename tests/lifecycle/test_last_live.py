@@ -95,5 +95,5 @@ def test_a_gate_that_stops_nothing_is_not_waived() -> None:
         note="no traffic yet",
         expires_at=world.now + timedelta(days=1),
     )
-    with pytest.raises(RefusedError, match="stops nothing, so that there is nothing to waive"):
+    with pytest.raises(RefusedError, match="blocks nothing, so there is nothing to waive"):
         world.do(waiver)

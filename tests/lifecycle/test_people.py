@@ -168,7 +168,7 @@ def test_an_admin_takes_no_part_in_a_release() -> None:
     world = World()
     for other in ("author", "evaluator", "operator", "approver", "security_approver"):
         roles = ("admin", other)
-        with pytest.raises(RefusedError, match=f"admin is apart from {other}"):
+        with pytest.raises(RefusedError, match=f"admin cannot be combined with {other}"):
             world.do(GrantRoles(actor="root", person="bob", roles=roles))  # type: ignore[arg-type]
 
 

@@ -17,11 +17,11 @@ def test_usual_names_are_names(name: str) -> None:
     [
         ("", "1 to 128 characters"),
         ("x" * 129, "got 129"),
-        ("two words", "cannot be seen (SPACE)"),
-        ("ev\nil", "cannot be seen (U+000A)"),
+        ("two words", "invisible character (SPACE)"),
+        ("ev\nil", "invisible character (U+000A)"),
         ("bob\u200b", "ZERO WIDTH SPACE"),
         ("\u202ebob", "RIGHT-TO-LEFT OVERRIDE"),
-        ("\uff42ob", "the usual one is 'bob'"),
+        ("\uff42ob", "write 'bob'"),
         ("b\u043eb", "mixes Cyrillic and Latin letters"),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_result_of_another_exam_is_refused() -> None:
     other = world.result("1.0.0", sat=exam("laxer"))
     with pytest.raises(RefusedError) as refused:
         world.promote("1.0.0", "eligible", other, actor="eve")
-    assert "no cited result sat the full pack triage v3" in refused.value.lines()[1]
+    assert "no cited result ran the full pack triage v3" in refused.value.lines()[1]
 
 
 def test_a_result_that_is_too_old_is_refused() -> None:
@@ -133,7 +133,7 @@ def test_a_failed_result_rejects_and_only_a_fresh_one_leads_back() -> None:
     world.promote("1.0.0", "evaluating", actor="ann")
     with pytest.raises(RefusedError) as refused:
         world.promote("1.0.0", "eligible", passed_before, actor="eve")
-    assert "only a fresh full-pack result leads back" in refused.value.lines()[1]
+    assert "only a new full-pack result can promote it again" in refused.value.lines()[1]
     world.later(hours=1)
     world.promote("1.0.0", "eligible", world.result("1.0.0"), actor="eve")
     assert world.stage("1.0.0") == "eligible"

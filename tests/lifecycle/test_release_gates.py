@@ -64,7 +64,7 @@ def eligible(world: World) -> str:
         ("minor", "major", "passed"),
         ("minor", "patch", "is a patch step, but the change is minor"),
         ("major", "minor", "is a minor step, but the change is major"),
-        ("minor", None, "is no semantic step"),
+        ("minor", None, "is not a semantic version step"),
         (None, "minor", "has no schema to compare with"),
     ],
 )

@@ -419,7 +419,7 @@ def test_the_state_follows_from_the_ledger_alone(site: Site) -> None:
 
 
 def test_an_actor_with_a_blank_in_the_name_is_refused(site: Site) -> None:
-    with pytest.raises(InvalidValueError, match="cannot be seen"):
+    with pytest.raises(InvalidValueError, match="invisible character"):
         act(site.workspace, GrantRoles(actor="root", person="two words", roles=("author",)))
 
 

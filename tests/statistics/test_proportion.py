@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
+import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
@@ -84,3 +85,8 @@ def test_a_level_outside_zero_and_one_is_refused(level: float) -> None:
             call()
     with pytest.raises(InvalidValueError, match="level must be inside"):
         two_sided_z(level)
+
+
+def test_the_quantile_that_is_not_loaded_from_scipy_is_scipys() -> None:
+    assert two_sided_z(0.95) == float(scipy.special.ndtri((1 + 0.95) / 2))
+    assert two_sided_z(0.9) == float(scipy.special.ndtri((1 + 0.9) / 2))

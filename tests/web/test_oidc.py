@@ -270,7 +270,7 @@ FUTURE = Clock().now.timestamp() + 3600
         (twist(email=None), "sent no email"),
         (twist(email="../../root"), "cannot be a name here"),
         (twist(email="mi\u212ae@example.org"), "cannot be a name here"),
-        (twist(groups=["release-approvers", "owners"]), "admin is apart from approver"),
+        (twist(groups=["release-approvers", "owners"]), "admin cannot be combined with approver"),
         (unsigned, "none"),
         (by_public_key, "HS256"),
         (by_client_secret, "HS256"),

@@ -152,7 +152,7 @@ def test_only_new_answers_lead_back_after_a_fall(loop: Loop) -> None:
     stale = live.seal("2.0.0", answered_at=old)
     silent = live.seal("2.0.0", is_timed=False)
     with loop.scene.running() as client:
-        for cited, words in ((stale, "is older than the fall"), (silent, "does not say when")):
+        for cited, words in ((stale, "is older than the demotion"), (silent, "does not say when")):
             headers = loop.scene.session(client, "eve")
             headers["If-Match"] = client.get(API).headers["etag"]
             body = {"to": "eligible", "result_ids": [cited]}

@@ -174,7 +174,10 @@ def test_only_an_admin_in_person_adds_people_and_an_admin_cannot_approve(
     headers = scene.session(client, "root")
     both = {"name": "new", "roles": ["admin", "approver"]}
     refused = client.post("/api/v1/people", json=both, headers=headers)
-    assert (refused.status_code, "admin is apart from approver" in refused.text) == (409, True)
+    assert (refused.status_code, "admin cannot be combined with approver" in refused.text) == (
+        409,
+        True,
+    )
     added = client.post("/api/v1/people", json=body, headers=headers)
     assert added.status_code == 201
     secret = added.json()["link"].rsplit("/", 1)[1]

@@ -1,10 +1,10 @@
-"""Clues: what the record of a decision shows about its steps when nothing can be run again.
+"""Clues: what the record of a decision shows about its steps if nothing can be run again.
 
 Each clue is a number per step. A fixed weight for each and a softmax over the steps give the
-probability that a step is the first decisive mistake. The weights are fitted on 63 conversations of
-agents whose first mistake people had marked, and measured on 63 others; ``make bench`` prints both
-(section ``attribution-quality``). Outside of what was measured, no step is named: the record must
-have `MIN_STEPS` steps and a text of some length. Nor is any step named below `MIN_PROBABILITY`.
+probability that a step is the first decisive mistake. The weights were fitted on 63 conversations
+of agents whose first mistake people had marked, and measured on 63 others; ``make bench`` prints
+both (section ``attribution-quality``). Outside this range no step is named: the record must have
+`MIN_STEPS` steps and a minimum amount of text. No step is named below `MIN_PROBABILITY` either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gatemark.attribution.decision import QUESTION, DecisionStep, PlannedDecisio
 MIN_PROBABILITY: Final = 0.3
 """Below this probability, no step is named."""
 MIN_STEPS: Final = 5
-"""With fewer steps, no step is named: the conversations that were measured have 5 to 10."""
+"""With fewer steps, no step is named: the measured conversations have 5 to 10."""
 LIKELY: Final = 0.5
 """From this probability on, the confidence is medium instead of low."""
 MAX_TEXT: Final = 100_000
@@ -53,7 +53,7 @@ class StepRecord(msgspec.Struct, frozen=True):
 
     @property
     def is_code(self) -> bool:
-        """Whether it wrote code or called a tool."""
+        """Whether the step wrote code or called a tool."""
         return not self.is_tool and (_CODE in self.text or bool(self.answers))
 
 
@@ -61,9 +61,9 @@ Records = Sequence[StepRecord]
 
 
 class Clue(msgspec.Struct, frozen=True):
-    """One clue: its weight, how it is computed, and the words for it.
+    """One clue: its weight, how it is computed, and its description.
 
-    ``words`` is None for clues that only say where or what a step is; those alone name no step.
+    ``words`` is None for clues about the position or kind of a step; those alone name no step.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Clue(msgspec.Struct, frozen=True):
 
 
 class StepLikelihood(msgspec.Struct, frozen=True):
-    """The probability that a step is the first decisive mistake, and the clues that say so."""
+    """The probability that a step is the first decisive mistake, and the clues behind it."""
 
     step: str
     probability: float
@@ -83,10 +83,10 @@ class StepLikelihood(msgspec.Struct, frozen=True):
 def likelihoods(
     decision: PlannedDecision, changed: Collection[str] = ()
 ) -> tuple[StepLikelihood, ...]:
-    """Every step with its probability, in the order of the plan.
+    """Return every step with its probability, in plan order.
 
-    ``changed`` names components whose version is not the usual one: a changed tool is suspected
-    like any other step, and is not cleared because its caller is blamed.
+    ``changed`` names components with an unusual version: a changed tool is suspected like any other
+    step, and is not cleared because its caller is blamed.
     """
     read = records(decision, changed)
     columns = {clue.name: clue.values(decision, read) for clue in CLUES}
@@ -199,7 +199,7 @@ def _unsupported(decision: PlannedDecision, read: Records) -> list[float]:
 
 
 def _origin(decision: PlannedDecision, read: Records) -> list[float]:
-    """The step from which the wrong answer came: the first to state a number of it.
+    """Score the step where the wrong answer came from: the first to state one of its numbers.
 
     The question and the first step, which often repeats the task, do not count.
     """

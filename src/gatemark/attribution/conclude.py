@@ -1,4 +1,4 @@
-"""From ranked suspects to the four answers, and to proposals of what to do.
+"""Turn ranked suspects into the four answers and into proposals.
 
 One answer is whether the verifier should have caught the step: a rule objected at the time, a rule
 would object today, or there is none.
@@ -51,9 +51,9 @@ class VerifierAnswer(msgspec.Struct, frozen=True):
 def should_have_caught(
     decision: PlannedDecision, step: DecisionStep, packs: tuple[RulePack, ...]
 ) -> VerifierAnswer:
-    """Rules that objected at the time come first, then those that would object today.
+    """Return whether a rule objected at the time, or would object today.
 
-    Without any rule pack of today, what today's rules would say was not asked.
+    Without a current rule pack, the second question stays unanswered.
     """
     then = tuple(
         (f"{check.pack}/{check.rule}", "objected when the decision was taken")
@@ -90,10 +90,10 @@ def conclude(
     changes: Minimal | None,
     changed: Collection[str] = (),
 ) -> Attribution:
-    """The attribution of one wrong decision.
+    """Return the attribution of one wrong decision.
 
-    ``changed`` are the components in another version than usual. The clues of the record are read
-    only where no step could be run again: replay knows better.
+    ``changed`` are the components with an unusual version. The clues of the record are read only if
+    no step could be run again, because replay is more reliable.
     """
     guilty = () if changes is None or changes.reason is not None else changes.changes
     alone = len(guilty) == 1

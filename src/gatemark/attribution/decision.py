@@ -1,4 +1,4 @@
-"""One decision of an agent as it was taken, step by step, and what a reviewer said later."""
+"""One decision of an agent, step by step, and what a reviewer said later."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 NAME: Final = "gatemark.decision/1"
 QUESTION: Final = "input"
-"""What a step names as its source when it reads the question itself."""
+"""The source of a step that reads the question itself."""
 MAX_STEPS: Final = 1_000
 
 Name = Annotated[str, Meta(pattern=r"\S", max_length=512)]
@@ -19,14 +19,14 @@ CheckVerdict = Literal["pass", "fail", "not_run"]
 
 
 class Pin(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A named thing in one version: a model lineage, a prompt revision, a snapshot, a tool."""
+    """A named component in one version: a model lineage, a prompt revision, a snapshot, a tool."""
 
     name: Name
     version: Name
 
 
 class StepCheck(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """What one rule of a rule pack said about a step's output when the decision was taken."""
+    """The outcome of one rule for a step's output when the decision was made."""
 
     pack: Name
     rule: Name
@@ -35,7 +35,7 @@ class StepCheck(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class DecisionStep(Struct, frozen=True, forbid_unknown_fields=True):
-    """One step: where its inputs came from, what it gave, and what it was made of.
+    """One step: the sources of its inputs, its output, and its components.
 
     ``sources`` are ids of earlier steps, or the word ``input`` for the question itself.
     """
@@ -73,7 +73,7 @@ PIN_KINDS: Final = ("model", "prompt", "retrieval", "tool", "rules")
 
 
 class DecisionJudgement(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a reviewer found later; ``expected`` is what should have come out, where known."""
+    """What a reviewer found later; ``expected`` is the right output, if known."""
 
     verdict: Literal["right", "wrong"]
     reviewer: Name
@@ -83,7 +83,7 @@ class DecisionJudgement(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlannedDecision(Struct, frozen=True, forbid_unknown_fields=True):
-    """A decision with its whole plan."""
+    """A decision with its complete plan."""
 
     id: Name
     input: Any

@@ -1,7 +1,7 @@
 """Delta debugging: the smallest set of changes that still makes the decision go wrong.
 
-Zeller and Hildebrandt's ``ddmin`` with an oracle of three values: a test that cannot tell is taken
-neither for a failure nor for a success.
+Zeller and Hildebrandt's ``ddmin`` with a three-valued oracle: an undecided test counts neither as a
+failure nor as a success.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from gatemark.attribution.replay import LEVEL, Experiment, Judged
 from gatemark.statistics.proportion import wilson
 
 Test = Callable[[frozenset[str]], Judged]
-"""Returns how the decision ends with only these changes."""
+"""Returns the outcome of the decision with only these changes."""
 
 
 class Minimal(msgspec.Struct, frozen=True):
-    """The changes that remain, how many tests it took, and how many could not tell.
+    """The remaining changes, and how many tests were run and undecided.
 
-    ``is_minimal`` is false when unknown tests leave room for a smaller set; ``reason`` says why
+    ``is_minimal`` is false if undecided tests leave room for a smaller set; ``reason`` says why
     nothing was searched at all.
     """
 
@@ -35,10 +35,10 @@ class Minimal(msgspec.Struct, frozen=True):
 def versions_test(
     experiment: Experiment, active: Mapping[str, str], changed: Mapping[str, str]
 ) -> Test:
-    """A test of changed versions that distinguishes a cause from bad luck.
+    """Return a test of changed versions that distinguishes a cause from bad luck.
 
-    Plans with flaky steps go wrong now and then whatever their versions. Versions are to blame
-    when right ends are surely less than half as frequent as with the reference versions.
+    Plans with flaky steps go wrong now and then whatever their versions. Versions are to blame if
+    right outcomes are clearly less than half as frequent as with the reference versions.
     """
     reference = {**active, **experiment.reference}
     usual = experiment.whole(reference).rate

@@ -1,4 +1,4 @@
-"""Decisions from traces: one per trace, its steps the spans that did something."""
+"""Convert traces to decisions: one per trace, with the active spans as its steps."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from gatemark.samples.trace_samples import NO_ROOT, ReadSpans, read_all
 
 UNVERSIONED: Final = "unversioned"
 EVALUATION: Final = "evaluation"
-"""The rule pack of verdicts that a trace carries without saying whose rules they are."""
+"""The rule pack of verdicts in a trace that do not name their rules."""
 LOG: Final = "log"
 """The reviewer of a decision that its own log calls right or wrong."""
 
 
 class MadeDecisions(NamedTuple):
-    """Decisions made of traces, and traces of which none could be made."""
+    """Decisions made from traces, and the traces that could not be converted."""
 
     decisions: tuple[PlannedDecision, ...]
     refused: tuple[Refusal, ...]
 
 
 def decisions(files: Sequence[ForeignFile], reader: ReadSpans) -> MadeDecisions:
-    """One decision per trace, its steps the spans that did something, in the order they ended.
+    """Return one decision per trace; its steps are the active spans, in the order they ended.
 
-    Traces show what ran inside what, not what was read from where. A step is taken to rest on the
-    steps inside it, or else on what ended before it began; see `_sources`.
+    Traces show what ran inside what, not what was read from where. A step is assumed to depend on
+    the steps inside it, or else on what ended before it began; see `_sources`.
     """
     traces = read_all(files, reader)
     refused = list(traces.refused)
@@ -106,12 +106,12 @@ def _ancestors(spans: Sequence[TraceSpan]) -> dict[str, tuple[str, ...]]:
 def _sources(
     steps: Sequence[TraceSpan], above: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
-    """What each step rests on, by how the spans are nested.
+    """Return what each step depends on, by how the spans are nested.
 
-    A step with steps inside it rests on those. Any other rests on what ended before it began inside
-    the same parent, or else inside the parent of that, and so on up; so of two agents that run side
-    by side, neither rests on the other. Of several such steps, those count that no other one of
-    them has read already.
+    A step with steps inside it depends on those. Any other depends on what ended before it began
+    inside the same parent, or else inside the parent of that, and so on up; so of two agents that
+    run in parallel, neither depends on the other. Of several such steps, only those count that none
+    of the others has read already.
     """
     found: dict[str, tuple[str, ...]] = {}
     for place, span in enumerate(steps):
@@ -139,7 +139,7 @@ def _pins(span: TraceSpan) -> dict[str, Pin]:
 
 
 def _names_of_several(steps: Sequence[TraceSpan]) -> set[tuple[str, str]]:
-    """Names under which one trace used several versions, such as a client of two models."""
+    """Return names under which one trace used several versions, such as a client of two models."""
     versions: dict[tuple[str, str], set[str]] = {}
     for span in steps:
         for kind, pin in _pins(span).items():

@@ -1,4 +1,4 @@
-"""The journey of ``gatemark import --to decisions``: traces in, ``gatemark.decision/1`` out."""
+"""``gatemark import --to decisions``: convert traces to ``gatemark.decision/1``."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ READERS: Final = {
 }
 LARGEST_EXACT: Final = 2**53
 MAX_CONTENT_DEPTH: Final = MAX_DEPTH - 4
-"""Contents lie inside a step inside the steps of a decision."""
+"""Contents are nested inside a step inside the steps of a decision."""
 
 
 class DecisionsImported(msgspec.Struct, frozen=True, kw_only=True):
-    """What some traces turned into; ``output`` is null when nothing was written."""
+    """The result of converting some traces; ``output`` is null if nothing was written."""
 
     decisions: int
     refused: int

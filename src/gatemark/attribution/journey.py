@@ -1,8 +1,8 @@
-"""The journey of ``gatemark attribute``: a wrong decision in, a ranked and sealed cause out.
+"""``gatemark attribute``: rank and seal the causes of a wrong decision.
 
-(1) Read the decision, and others to compare it with. (2) Run its steps again, where that is
-possible. (3) Look for the smallest change that still goes wrong. (4) Ask today's rules. (5) Rank,
-answer, propose, and seal when asked.
+(1) Read the decision, and others to compare it with. (2) Run its steps again, if possible. (3) Find
+the smallest change that still goes wrong. (4) Apply the current rules. (5) Rank, answer, propose,
+and seal if requested.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from gatemark.workspace import Workspace
 
 
 class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How steps are run again: by a target, or from the other decisions when there is none.
+    """How steps are run again: by a target, or from the other decisions if there is none.
 
-    ``reference`` names the versions to compare with; ``accept`` lists further outputs that count
-    as right, such as handing the question over to a person. After ``max_calls`` of a target
-    nothing more is known.
+    ``reference`` names the versions to compare with; ``accept`` lists further outputs that count as
+    right, such as handing the question to a person. After ``max_calls`` of a target, further
+    outcomes are unknown.
     """
 
     reference: dict[str, str]
@@ -50,10 +50,10 @@ class ReplayPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AttributeRequest(msgspec.Struct, frozen=True):
-    """What to attribute, and by which means.
+    """What to attribute, and how.
 
-    ``id`` picks one of several decisions in a file; ``judgement`` is what a reviewer found, where
-    the file does not hold it yet.
+    ``id`` picks one of several decisions in a file; ``judgement`` is what a reviewer found, if the
+    file does not have it yet.
     """
 
     decision: str
@@ -239,7 +239,7 @@ def _check_version(workspace: Workspace, decision: PlannedDecision, path: str) -
 
 
 def _sealed(workspace: Workspace, found: Attribution, decision: PlannedDecision) -> Event:
-    """Keep the attribution and its decision, and say so in the ledger, once."""
+    """Store the attribution and its decision, and record it in the ledger, once."""
     for event, payload in workspace.events.events(kind=ATTRIBUTION_SEALED):
         if payload is not None and payload["attribution"] == found.id:
             return event

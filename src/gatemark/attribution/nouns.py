@@ -1,4 +1,4 @@
-"""An attribution: which step made a decision go wrong, what speaks for it, and what to do next."""
+"""An attribution: which step made a decision go wrong, the evidence, and what to do next."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Catch = Literal["caught_then", "catchable_now", "no_rule", "not_asked"]
 class SuspectLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One step with the evidence against it; the most suspect comes first.
 
-    ``probability`` is what the clues of the record say, where they could be read.
+    ``probability`` is what the clues of the record say, if they could be read.
     """
 
     rank: int
@@ -45,7 +45,7 @@ class SuspectLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlanStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A step as a drawing needs it."""
+    """A step as the drawing needs it."""
 
     id: str
     kind: str
@@ -61,10 +61,10 @@ class VerifierFinding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReplayFact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How steps were run again; ``mode`` is none when they were not, and ``reason`` says why.
+    """How steps were run again; ``mode`` is none if they were not, and ``reason`` says why.
 
-    ``unused`` are names of the reference that no step of the plan has, misspelt or another plan's;
-    ``calls`` is how often a target was asked.
+    ``unused`` are reference names that no step of the plan has; ``calls`` is how often a target was
+    called.
     """
 
     mode: Literal["live", "recorded", "none"]
@@ -88,7 +88,7 @@ class ChangeSet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Something to do about it, for a person to accept: an item, a rule, a route."""
+    """A proposal for a person to accept: an item, a rule, a route."""
 
     kind: ProposalKind
     summary: str
@@ -98,7 +98,7 @@ class Remedy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Attribution(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Everything that was found about one wrong decision. ``id`` is the digest of the rest.
 
-    ``by_name`` sums the probabilities of the steps that have one name, such as an agent's.
+    ``by_name`` sums the probabilities of the steps with the same name, such as an agent's.
     """
 
     id: str
@@ -125,9 +125,9 @@ def named(attribution: Attribution) -> Attribution:
 
 
 def read_attribution(identity: str, document: bytes) -> Attribution:
-    """Return a stored attribution, whose bytes must be the ones that its id names.
+    """Return a stored attribution; its bytes must match its id.
 
-    One in a format that only a newer build knows raises NewerFormatError.
+    Raises NewerFormatError for a format that only a newer build knows.
     """
     try:
         members = document_members(document)

@@ -1,4 +1,4 @@
-"""Rank the steps by the evidence against them, the most suspect first.
+"""Rank the steps by the evidence against them, most suspect first.
 
 Evidence counts in this order: replay, versions, recorded checks and errors, clues, co-occurrence.
 
@@ -53,10 +53,10 @@ def rank(
     changed: Collection[str] = (),
     likely: Sequence[StepLikelihood] = (),
 ) -> tuple[Suspect, ...]:
-    """Every step, the most suspect first.
+    """Return every step, most suspect first.
 
     ``guilty`` is the smallest set of changed components that goes wrong, ``changed`` are all
-    components in another version than usual, and ``likely`` is what the clues say.
+    components with an unusual version, and ``likely`` is what the clues say.
     """
     by_step = {effect.step: effect for effect in effects}
     company = _company(decision, spectrum)
@@ -138,7 +138,7 @@ def _suspect(
     if effect is not None and effect.interval is not None and _is_near(effect, best):
         confidence = "high" if effect.interval.low >= SURELY else "medium"
     elif recorded:
-        # Running the step again did not help, so what was recorded against it is hardly the cause.
+        # Running the step again did not help, so the recorded failure is hardly the cause.
         confidence = "medium" if effect is None or effect.effect is None else "low"
     elif company or (failed_calls and (effect is None or effect.effect is None)):
         confidence = "low"
@@ -146,10 +146,10 @@ def _suspect(
 
 
 def _company(decision: PlannedDecision, spectrum: Sequence[Suspicion]) -> dict[str, float]:
-    """How much the components of each step occur with wrong decisions.
+    """Return how much the components of each step occur with wrong decisions.
 
-    What all steps share does not distinguish them, so a step that stands out no more than the
-    least suspicious one gets 0.
+    What all steps share does not distinguish them, so a step that stands out no more than the least
+    suspicious one gets 0.
     """
     ochiai = {one.part: one.ochiai for one in spectrum if one.ochiai is not None}
     if not ochiai:
@@ -177,7 +177,7 @@ def _recorded(
 def _failed_calls(
     decision: PlannedDecision, step: DecisionStep, changed: Collection[str]
 ) -> tuple[str, ...]:
-    """Tools that a step called and that ended in an error, though they had not changed."""
+    """Return tools that a step called and that failed, though they had not changed."""
     if _is_spoiled(decision, step):
         return ()
     return tuple(

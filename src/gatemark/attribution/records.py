@@ -1,4 +1,4 @@
-"""One decision of an agent with its plan and a later judgement: `gatemark.decision/1`."""
+"""One decision of an agent with its plan and a later judgement: ``gatemark.decision/1``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 
 def steps_follow_a_plan(decision: PlannedDecision) -> list[Problem]:
-    """Ids are unique, sources stand before what rests on them, and each step came to an end."""
+    """Require unique ids, sources before their dependents, and an end for each step."""
     problems = []
     seen: set[str] = set()
     for number, step in enumerate(decision.steps):

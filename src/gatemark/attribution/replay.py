@@ -1,8 +1,8 @@
 """Counterfactual replay: the outcome if one step had used the reference versions.
 
-For a step, its output is taken anew with the reference versions, everything that rests on it is run
-again with the versions that were active, and an oracle looks at the end. The same is done with
-nothing changed, which tells luck from versions. Steps before and beside keep what was recorded.
+A step is run again with the reference versions, everything that depends on it with the versions
+that were active, and an oracle judges the final output. The same is done with nothing changed,
+which separates luck from versions. Other steps keep what was recorded.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from gatemark.targets.spec import build, parse_spec
 
 Judged = Literal["right", "wrong", "unknown"]
 Oracle = Callable[[Any], Judged]
-"""Judges whether a final output is right; may not know."""
+"""Judges a final output: right, wrong or unknown."""
 
 
 class NotReplayable(msgspec.Struct, frozen=True):
-    """A step that cannot be run again here, and why."""
+    """Raised for a step that cannot be run again, with the reason."""
 
     reason: str
 
 
 class StepCall(msgspec.Struct, frozen=True):
-    """One step to run again: its name and kind, what goes in, and which versions it is made of.
+    """One step to run again: its name, kind, inputs and component versions.
 
-    ``seed`` tells repeats apart; the same call with the same seed gives the same answer.
+    ``seed`` distinguishes repeats; the same call with the same seed gives the same answer.
     """
 
     kind: str
@@ -64,7 +64,7 @@ Pins = Mapping[str, str]
 
 LEVEL = 0.95
 WHOLE_RUNS = 2
-"""How many times more often a whole plan is run than a step, because its noise adds up."""
+"""How many times more often a complete plan is run than a step, because its noise adds up."""
 
 
 class RepeatTally(msgspec.Struct, frozen=True):
@@ -87,11 +87,11 @@ class RepeatTally(msgspec.Struct, frozen=True):
 
 
 class Effect(msgspec.Struct, frozen=True):
-    """What taking one step anew did to an end that was wrong.
+    """The effect of running one step again on a wrong outcome.
 
     ``repaired`` used the reference versions, ``rerun`` the ones that were active. ``effect`` is the
-    share of right ends after the repair; ``by_versions`` is how much of it the versions made, the
-    rest being luck: a step that failed by chance is repaired by running it again.
+    share of right outcomes after the repair; ``by_versions`` is the part due to versions, the rest
+    being luck: a step that failed by chance is repaired by running it again.
     """
 
     step: str
@@ -105,7 +105,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 
 class Experiment(msgspec.Struct, frozen=True):
-    """A wrong decision, the versions to compare with, and the means to run steps again."""
+    """A wrong decision, the versions to compare with, and a way to run steps again."""
 
     decision: PlannedDecision
     reference: dict[str, str]
@@ -176,7 +176,7 @@ class Experiment(msgspec.Struct, frozen=True):
 
 
 def _newcombe(repaired: RepeatTally, rerun: RepeatTally) -> Interval:
-    """Newcombe's hybrid score interval for a difference of independent shares."""
+    """Return Newcombe's hybrid score interval for a difference of independent proportions."""
     one, other = repaired.right / repaired.judged, rerun.right / rerun.judged
     low_one, high_one = wilson(repaired.right, repaired.judged, LEVEL)
     low_other, high_other = wilson(rerun.right, rerun.judged, LEVEL)
@@ -234,11 +234,11 @@ class RecordedSteps:
     """Steps that decisions recorded with the same inputs and versions.
 
     Each record counts once: repeats beyond what was recorded are unknown, so that one lucky run
-    is not taken for twenty.
+    does not count twenty times.
     """
 
     calls = 0
-    """No target is asked."""
+    """No target is called."""
 
     def __init__(self, decisions: Sequence[PlannedDecision], first_seed: int) -> None:
         self._first_seed = first_seed
@@ -273,7 +273,7 @@ def _step_key(name: str, inputs: list[object], pins: dict[str, str]) -> str:
 
 
 class LiveSteps:
-    """Steps that a target runs again: it gets the call as its input and gives the output.
+    """Runs steps again by a target, which gets the call as its input and returns the output.
 
     The same call with the same seed gives the same answer, so none is made twice.
     """
@@ -285,14 +285,14 @@ class LiveSteps:
         self._timeout_s = spec.timeout_s or timeout_s
         self._max_calls = max_calls
         self._known: dict[str, object | NotReplayable] = {}
-        # A function with a time limit runs beside the loop, so that it can be given up.
+        # A function with a time limit runs beside the loop, so that it can be abandoned.
         spec = msgspec.structs.replace(spec, timeout_s=self._timeout_s)
         self._runner = asyncio.Runner()
         self._target: Target = build(spec, folder, clock=time.monotonic, environ=os.environ)
 
     @property
     def calls(self) -> int:
-        """How often the target was asked."""
+        """How often the target was called."""
         return len(self._known)
 
     def run(self, call: StepCall) -> object | NotReplayable:
@@ -322,6 +322,6 @@ class LiveSteps:
             return (await self._target.call(call)).output
 
     def close(self) -> None:
-        """Let go of the target and its loop."""
+        """Close the target and its loop."""
         self._runner.run(self._target.close())
         self._runner.close()

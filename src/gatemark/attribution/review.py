@@ -1,7 +1,7 @@
-"""Review of a sealed attribution: people accept or reject what it proposes.
+"""Review of a sealed attribution: people accept or reject its proposals.
 
-An attribution feeds nothing by itself. A proposed item reaches a golden set only when a pack_owner
-accepts it who is not the one that judged the decision, so that nobody's own opinion becomes truth.
+An attribution changes nothing by itself. A proposed item reaches a golden set only if a pack_owner
+who did not judge the decision accepts it, so that nobody's own opinion becomes ground truth.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ReviewAttribution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What one person said about one proposal."""
+    """One person's decision on one proposal."""
 
     verdict: Verdict
     by: str
@@ -63,7 +63,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewedAttribution(msgspec.Struct, frozen=True, kw_only=True):
-    """An attribution with what people said; proposals without a word still wait."""
+    """An attribution with people's decisions; proposals without one are still open."""
 
     attribution: Attribution
     reviewer: str
@@ -102,7 +102,7 @@ def sealed_attribution(workspace: Workspace, reference: str) -> ReviewedAttribut
 
 
 def review_attribution(workspace: Workspace, request: ReviewAttribution) -> ReviewedAttribution:
-    """Accept or turn down proposals, in the ledger, once each."""
+    """Accept or reject proposals, recorded in the ledger once each."""
     found = sealed_attribution(workspace, request.attribution)
     verdicts: dict[ProposalKind, Verdict] = dict.fromkeys(request.accept, "accepted")
     for kind in request.reject:

@@ -1,4 +1,4 @@
-"""Routing notes that people accepted, beside the route of their asset.
+"""Routing notes that people accepted, shown with the route of their asset.
 
 A note changes no route by itself: whoever reads the route decides what to do about it.
 """
@@ -26,7 +26,7 @@ NOTE: Final = "routing_note"
 class RoutingNote(msgspec.Struct, frozen=True, kw_only=True):
     """Versions to route around, and the attribution that says why.
 
-    ``version`` is the version of the asset that decided wrongly, where the decision names it.
+    ``version`` is the version of the asset that decided wrongly, if the decision names it.
     """
 
     attribution: str
@@ -51,9 +51,9 @@ class AcceptedNotes(NamedTuple):
 
 
 def noted_route(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> NotedRoute:
-    """The route of an asset with the notes about versions in it.
+    """Return the route of an asset with the notes about versions in it.
 
-    A note that cannot be read is a warning: the route goes on without it.
+    A note that cannot be read becomes a warning; the route is returned without it.
     """
     found = route(workspace, asset, environment)
     notes, unreadable = accepted_notes(workspace, asset)

@@ -1,6 +1,6 @@
-"""Today's rule packs, applied to an earlier decision.
+"""Apply current rule packs to an earlier decision.
 
-A rule is a plain statement about a step's output; nothing in it is code.
+A rule is a declarative statement about a step's output; it contains no code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
 class AppliesTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which steps a rule looks at; what is not named is not asked for."""
+    """Which steps a rule applies to; an empty field matches any step."""
 
     kind: StepKind | None = None
     name: str | None = None
@@ -31,10 +31,10 @@ class AppliesTo(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OutputRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One statement: each part that is given must hold for the output, or the rule objects.
+    """One rule: each condition that is given must hold for the output, or the rule objects.
 
     ``path`` picks a part of a structured output, as in ``price.amount``. ``numbers_from_sources``
-    wants every number of the output to stand in what the step read; ``pinned`` wants components
+    requires every number of the output to be in what the step read; ``pinned`` requires components
     in one of the listed versions.
     """
 

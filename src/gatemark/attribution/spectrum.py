@@ -1,4 +1,4 @@
-"""Which components occur with wrong decisions: Ochiai's coefficient over many runs."""
+"""Components that occur with wrong decisions: Ochiai's coefficient over many runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatemark.attribution.decision import DecisionStep, PlannedDecision
 
 
 class Suspicion(msgspec.Struct, frozen=True):
-    """One part in one version, and how its use goes with wrong decisions."""
+    """One component in one version, and how its use correlates with wrong decisions."""
 
     part: str
     wrong_with: int
@@ -22,10 +22,10 @@ class Suspicion(msgspec.Struct, frozen=True):
 
 
 def spectrum(decisions: Iterable[PlannedDecision]) -> tuple[Suspicion, ...]:
-    """Every component version, failed check and error that was seen, most suspicious first.
+    """Return every component version, failed check and error, most suspicious first.
 
-    Decisions without a judgement say nothing and are left out. Without decisions of both kinds
-    nothing tells parts apart, and there is no coefficient.
+    Decisions without a judgement are left out. Without decisions of both kinds there is no
+    coefficient.
     """
     wrong = right = 0
     with_part: dict[str, list[int]] = {}

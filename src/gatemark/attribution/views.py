@@ -20,7 +20,7 @@ LABEL_MAX: Final = 19
 
 
 class Box(msgspec.Struct, frozen=True):
-    """One step where it stands."""
+    """One step and its position in the drawing."""
 
     id: str
     x: int
@@ -32,13 +32,13 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Arrow(msgspec.Struct, frozen=True):
-    """From a source down to what rests on it."""
+    """An arrow from a source down to a step that depends on it."""
 
     path: str
 
 
 class Drawing(msgspec.Struct, frozen=True):
-    """Everything a template needs to draw."""
+    """The template variables of a drawing."""
 
     width: int
     height: int
@@ -114,7 +114,7 @@ UPSTREAM: Final = "upstream "
 
 
 class AnsweredQuestion(msgspec.Struct, frozen=True):
-    """One question that an attribution answers; the first line is the answer itself."""
+    """One question that an attribution answers; the first line is the answer."""
 
     question: str
     lines: tuple[str, ...]

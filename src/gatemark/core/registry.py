@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator
@@ -171,6 +170,7 @@ def _modules(place: str) -> list[str]:
         return [place]
     if not _exists(before):
         return []
-    package = importlib.import_module(before)
-    found = [f"{before}.{module.name}{after}" for module in pkgutil.iter_modules(package.__path__)]
+    beside = pkgutil.iter_modules(importlib.import_module(before).__path__)
+    # What is no package is not imported to look into it: pytest's plugin lies here, too.
+    found = [f"{before}.{one.name}{after}" for one in beside if one.ispkg or not after]
     return [module for module in found if _exists(module)]

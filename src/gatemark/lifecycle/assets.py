@@ -1,4 +1,4 @@
-"""Register versions with their content and schema, and the full pack of an asset."""
+"""Register versions with their content and schema, and set the full pack of an asset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.result import AssetKind, AssetRef
-from gatemark.evidence.source import parse_strictly
+from gatemark.evidence.source import parse_strictly, read_small_file
 from gatemark.lifecycle.commands import AddVersion, SetExam
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack
@@ -27,7 +27,7 @@ _PIN_NAMES: Final = tuple(name for name in Pins.__struct_fields__ if name != "to
 
 
 class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """A version to register. Its content is one of: a digest, a result, or files."""
+    """A version to register. Its content is a digest, a result or files."""
 
     ref: VersionRef
     kind: AssetKind | None = None
@@ -66,7 +66,7 @@ def add_version(workspace: Workspace, new: NewVersion, *, actor: str) -> Command
 
 
 def _usual_parent(state: LifecycleState, version: str) -> str | None:
-    """Return the enabled version, or the newest one."""
+    """Return the enabled version, or the newest one if none is enabled."""
     others = [name for name in state.asset.versions if name != version]
     known = state.asset.versions.get(version)
     if known is not None:
@@ -87,25 +87,17 @@ def _content_digest(workspace: Workspace, new: NewVersion) -> str:
         if candidate is None:
             raise UsageError(f"result {new.result} names no candidate")
         return candidate.digest
-    kept = {Path(name).name: workspace.blobs.put(_read(name)) for name in new.files}
+    kept = {
+        Path(name).name: workspace.blobs.put(read_small_file(name, MAX_FILE_BYTES))
+        for name in new.files
+    }
     if len(kept) != len(new.files):
         raise UsageError("two of the files have the same name")
     return next(iter(kept.values())) if len(kept) == 1 else digest(kept)
 
 
-def _read(name: str, limit: int = MAX_FILE_BYTES) -> bytes:
-    try:
-        with Path(name).open("rb") as stream:
-            data = stream.read(limit + 1)
-    except OSError as error:
-        raise BadInputError(f"{name}: cannot be read: {error.strerror or error}") from error
-    if len(data) > limit:
-        raise BadInputError(f"{name}: larger than {limit} bytes")
-    return data
-
-
 def read_pins(texts: Sequence[str]) -> Pins:
-    """Read pins from ``name=value`` texts; ``tool.NAME=value`` for tools."""
+    """Parse pins from ``name=value`` texts; ``tool.NAME=value`` pins a tool."""
     plain: dict[str, str] = {}
     tools: dict[str, str] = {}
     for text in texts:
@@ -149,7 +141,7 @@ def _schema_change(
 
 
 def _read_schema(name: str) -> Mapping[str, object]:
-    value, problems = parse_strictly(_read(name, MAX_SCHEMA_BYTES), max_depth=64)
+    value, problems = parse_strictly(read_small_file(name, MAX_SCHEMA_BYTES), max_depth=64)
     if problems:
         raise BadInputError(
             tuple(f"{name}: {problem.path}: {problem.message}" for problem in problems)
@@ -168,7 +160,7 @@ def set_exam(
     note: str = "",
     file: str | None = None,
 ) -> CommandResult:
-    """Make a pack the full pack of an asset; ``file`` is the path that schedules will run."""
+    """Set the full pack of an asset; ``file`` is the path that schedules will run."""
     exam = exam_of_pack(path)
     return act(workspace, SetExam(actor=actor, asset=asset, exam=exam, file=file, note=note))
 

@@ -1,4 +1,4 @@
-"""Draft a version with its parent's content and a new calibrator."""
+"""Register a draft version with its parent's content and a new calibrator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALIBRATOR: Final = "calibrator"
 def draft_calibrated(
     workspace: Workspace, ref: VersionRef, calibrator: bytes, *, actor: str, note: str
 ) -> str:
-    """Add a version with its parent's content and pins, and these bytes as its calibrator."""
+    """Add a draft with the parent's content and pins, and these bytes as its calibrator."""
     asset = read_state(workspace, ref.asset).asset
     parent_name = asset.place(PRODUCTION).enabled or next(reversed(asset.versions), None)
     if asset.kind is None or parent_name is None:
@@ -36,7 +36,7 @@ def draft_calibrated(
             asset=ref.asset,
             kind=asset.kind,
             version=ref.version,
-            # Another version's content with its confidences mended.
+            # The same content as the parent, with recalibrated confidences.
             digest=digest({"parent": parent.digest, CALIBRATOR: pinned}),
             risk=asset.risk,
             parent=parent_name,

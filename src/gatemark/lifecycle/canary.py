@@ -1,4 +1,4 @@
-"""Read canary measurements from files into the ledger, and show a running canary."""
+"""Import canary measurements from files, and show a running canary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CANARY_SCHEMA: Final = "gatemark.canary/1"
 
 
 class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
-    """A running canary or watch; the fields are the keys of the JSON document."""
+    """A running canary or watch; the field names are JSON keys."""
 
     asset: str
     environment: str
@@ -58,9 +58,9 @@ class CanaryState(msgspec.Struct, frozen=True, kw_only=True):
 def push_windows(
     workspace: Workspace, asset: str, path: str, *, actor: str, environment: str = PRODUCTION
 ) -> tuple[CommandResult, ...]:
-    """Add every window of a file, oldest first; a repeated window changes nothing.
+    """Add every window of a file, oldest first; a repeated window has no effect.
 
-    If one is refused, none is added.
+    If one window is refused, none is added.
     """
     form = schemas().get(CANARY_SCHEMA).form("window")
     source = inspect_source(path)
@@ -131,7 +131,7 @@ def _arm_metric(name: str, arm: Arm, metric: CanaryMetric, rules: CanaryRules) -
         moments = SampleMoments(
             n=len(values), sum=sum(values), sum_squares=sum(value * value for value in values)
         )
-        # Single values are only kept where the judge looks at them.
+        # Single values are stored only if the judge reads them.
         kept = values if rules.judge == "mann_whitney" else ()
         return ArmMetric(metric=name, arm=arm, moments=moments, values=kept)
     count, n = metric.count, metric.n

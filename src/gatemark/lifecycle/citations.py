@@ -13,7 +13,7 @@ from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import Result, answer_time_of
 from gatemark.ledger.event_kinds import BLOB_ERASED
-from gatemark.ledger.port import BlobStore
+from gatemark.ledger.port import BlobStore, erasure_of
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.exam_identity import exam_of, pack_kind
 from gatemark.lifecycle.model.nouns import Cited, CitedSuite
@@ -24,11 +24,11 @@ from gatemark.workspace import Workspace
 _REFERENCE = re.compile(r"(sha256:)?[0-9a-f]{8,64}\Z")
 _EXCUSED = ("waived", "soft_pass")
 ADVISORY = "advisory"
-"""The kind of the suite that judges advisory lanes."""
+"""The suite kind that judges advisory lanes."""
 
 
 def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ...]:
-    """Return the full ids of results that were named by an id or its first digits."""
+    """Return the full ids of results given by id or id prefix."""
     found = []
     for reference in references:
         if not _REFERENCE.match(reference):
@@ -45,11 +45,11 @@ def result_ids(workspace: Workspace, references: Iterable[str]) -> tuple[str, ..
 
 
 class Citations(Mapping[str, Cited]):
-    """Results by id, looked up on demand.
+    """Results by id, read on demand.
 
-    A missing result is left out. A result that was changed, or whose evidence was, is an error;
-    with ``must_go_on`` it counts as missing, and its evidence is not checked. That is for what must
-    never be blocked: rollbacks and routing.
+    A missing result is left out. A result that was changed, or whose evidence was, raises an error.
+    With ``must_go_on`` it counts as missing and its evidence is not checked: rollbacks and routing
+    must never be blocked.
     """
 
     def __init__(self, workspace: Workspace, asset: str, *, must_go_on: bool) -> None:
@@ -85,7 +85,7 @@ class Citations(Mapping[str, Cited]):
             return None
         cache = asset_state_cache(self._workspace)
         told_at = cache.sealed_at(self._asset, result.id)
-        # A rollback needs results that passed, of whichever exam.
+        # A rollback accepts results that passed, of any exam.
         if self._must_go_on:
             return summed_up(result, told_at, None)
         cited = summed_up(result, told_at, self._workspace.blobs)
@@ -103,6 +103,12 @@ def _get(workspace: Workspace, result_id: str) -> Result | None:
 
 
 def _check_evidence(workspace: Workspace, result: Result) -> None:
+    erasure = erasure_of(result)
+    if erasure is not None:
+        raise RefusedError(
+            f"the texts of result {short(result.id)} were {erasure.words}; only a fresh result can "
+            "be cited"
+        )
     erased = erased_evidence(workspace, result)
     if erased:
         raise RefusedError(
@@ -125,14 +131,14 @@ def erased_evidence(workspace: Workspace, result: Result) -> dict[str, int]:
 
 
 def blobs_of(result: Result) -> frozenset[str]:
-    """Return every blob that a result rests on."""
+    """Return every blob that a result depends on."""
     names = {blob.digest for blob in result.blobs}
     names.update(file.digest for evidence in result.evidence for file in evidence.files)
     return frozenset(names)
 
 
 def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = ()) -> None:
-    """Refuse evidence that was changed, or is missing without having been erased."""
+    """Raise an error if evidence was changed, or is missing without having been erased."""
     for name in sorted(blobs_of(result) - set(erased)):
         seen = hashlib.sha256()
         for piece in workspace.blobs.pieces(name):
@@ -145,7 +151,7 @@ def check_blobs(workspace: Workspace, result: Result, erased: Collection[str] = 
 
 def candidate_lanes(blobs: BlobStore, result: Result) -> tuple[str, ...]:
     """Return the advisory lanes that are candidates for discussion, derived from the evidence."""
-    # Exams bring statistics along, which only advisory lanes need here.
+    # Importing exams loads statistics, which only advisory lanes need here.
     from gatemark.packs.rescore import derived_exams  # noqa: PLC0415
 
     found: dict[str, bool] = {}

@@ -34,7 +34,8 @@ from gatemark.lifecycle.model.release_policy import ReleasePolicy
 class Command(Noun, frozen=True, kw_only=True):
     """A request by an actor.
 
-    ``expected_revision`` is the optimistic lock: the asset's last event that the actor knew of.
+    ``expected_revision`` is an optimistic lock: the last event of the asset that the actor has
+    seen.
     """
 
     actor: str
@@ -43,17 +44,17 @@ class Command(Noun, frozen=True, kw_only=True):
 
 
 class GrantRoles(Command, frozen=True, kw_only=True):
-    """Give a person exactly these roles; an empty list takes all away."""
+    """Give a person exactly these roles; an empty list removes all roles."""
 
     person: str
     roles: tuple[Role, ...]
 
 
 class AdoptPolicy(Command, frozen=True, kw_only=True):
-    """Put a release policy into force.
+    """Adopt a release policy.
 
-    ``document`` is the complete policy as the ledger will store it, so that later defaults do not
-    change its meaning. By default it is ``policy`` as of today.
+    ``document`` is the complete policy as the ledger stores it, so that later changes of defaults
+    do not change its meaning. By default it is ``policy`` with the current defaults.
     """
 
     policy: ReleasePolicy
@@ -81,7 +82,7 @@ class AddVersion(AssetCommand, frozen=True, kw_only=True):
 
 
 class SetExam(AssetCommand, frozen=True, kw_only=True):
-    """Set the full pack of an asset; ``file`` is where its pack file was read from."""
+    """Set the full pack of an asset; ``file`` is the path of the pack file."""
 
     exam: ExamRef
     file: str | None = None
@@ -90,8 +91,8 @@ class SetExam(AssetCommand, frozen=True, kw_only=True):
 class Promote(AssetCommand, frozen=True, kw_only=True):
     """Move a version to a stage, citing results.
 
-    ``evidence`` holds what is known of every result that the version cites now or before.
-    ``incident`` is break-glass: no approvals, no canary, and it stays visible.
+    ``evidence`` has the facts about every result that the version cites now or cited before. With
+    ``incident`` it is break-glass access: no approvals and no canary, and it stays visible.
     """
 
     version: str
@@ -122,9 +123,9 @@ class Waive(AssetCommand, frozen=True, kw_only=True):
 class Demote(AssetCommand, frozen=True, kw_only=True):
     """Demote a version (default: the enabled one).
 
-    ``to`` is ``shadow`` or ``demoted``. ``signals`` are the drift events it rests on.
-    ``evidence`` holds what is known of the results of versions that could take its place. With
-    ``needs_fallback`` it is refused when no version would serve afterwards.
+    ``to`` is ``shadow`` or ``demoted``. ``signals`` are the drift events behind it. ``evidence``
+    has the facts about the results of versions that could take its place. With ``needs_fallback``,
+    it is refused if no version would serve afterwards.
     """
 
     version: str | None = None
@@ -135,10 +136,10 @@ class Demote(AssetCommand, frozen=True, kw_only=True):
 
 
 class RollBack(AssetCommand, frozen=True, kw_only=True):
-    """Leave a version at once: the canary if one runs, else the enabled one.
+    """Roll back: leave the canary if one is running, otherwise the enabled version.
 
     ``version`` is the one to leave, ``to`` the one to return to; both are optional. With
-    ``needs_fallback`` it is refused when no version would serve afterwards.
+    ``needs_fallback``, it is refused if no version would serve afterwards.
     """
 
     version: str | None = None
@@ -162,7 +163,7 @@ class ResumeVersion(AssetCommand, frozen=True, kw_only=True):
 
 
 class ReviewGlass(AssetCommand, frozen=True, kw_only=True):
-    """Review a break-glass act as a second person."""
+    """Review a use of break-glass access as a second person."""
 
     version: str
 
@@ -178,14 +179,14 @@ class PushWindow(AssetCommand, frozen=True, kw_only=True):
 
 
 class PushShadow(AssetCommand, frozen=True, kw_only=True):
-    """Report what a shadow and the live version did on the same inputs."""
+    """Report how a shadow and the live version answered the same inputs."""
 
     version: str
     pairs: ShadowPairs
 
 
 class ReportService(AssetCommand, frozen=True, kw_only=True):
-    """Report good and total events of a span, for the error budget."""
+    """Report good and total events of a time span, for the error budget."""
 
     start: datetime
     end: datetime
@@ -194,6 +195,6 @@ class ReportService(AssetCommand, frozen=True, kw_only=True):
 
 
 class Tick(AssetCommand, frozen=True, kw_only=True):
-    """Do what is due: judge closed windows, ramp, pause, roll back, end a watch."""
+    """Do what is due: judge closed windows, ramp up, pause, roll back, end a watch."""
 
     evidence: Mapping[str, Cited] = {}

@@ -1,6 +1,6 @@
-"""Which exam a result is of, and which exam a pack file defines, in the same terms.
+"""Identify the exam of a result and the exam of a pack file in the same terms.
 
-Two exams are the same when nothing differs but who answers and which recent data was replayed.
+Two exams are the same if they differ only in who answers and in which recent data was replayed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SCORING: Final = "scoring"
 
 
 def exam_of(result: Result, blobs: BlobStore | None = None) -> ExamRef:
-    """Return the exam of a result; data of replay suites is recent by nature and stays out.
+    """Return the exam of a result, without the data of replay suites, which changes over time.
 
-    Without ``blobs`` the exam has no definition, so that it is not a full pack of record.
+    Without ``blobs`` the exam has no definition, so it is not a full pack of record.
     """
     replayed = {
         evidence.checks.get("snapshot")
@@ -52,8 +52,8 @@ def pack_kind(result: Result, blobs: BlobStore) -> str | None:
 
 
 def exam_of_pack(path: str) -> ExamRef:
-    """The exam that a pack file stands for, with its data as it lies there now."""
-    # Packs bring suites and statistics along, which no other journey here needs.
+    """Return the exam that a pack file defines, with its data as it is now."""
+    # Importing packs loads suites and statistics, which nothing else here needs.
     from gatemark.packs.judge import policy_of  # noqa: PLC0415
     from gatemark.packs.pack_file import open_pack, scoring_of  # noqa: PLC0415
     from gatemark.packs.seal import kept_definition  # noqa: PLC0415
@@ -79,13 +79,13 @@ def exam_of_pack(path: str) -> ExamRef:
 
 
 def _named_policy(policy: Policy, own_digest: str) -> str:
-    """What names the rules of an exam in all builds, also after a build judges by newer ones."""
+    """Return the digest of an exam's rules, which stays the same when a build uses newer rules."""
     named = policy.settings.get(EXAM_SETTING)
     return named if isinstance(named, str) else own_digest
 
 
 def _kept_definition(result: Result, blobs: BlobStore) -> str | None:
-    """What the pack that a result keeps comes to; None for results of no pack."""
+    """Return the definition of the pack stored with a result, or None if there is no pack."""
     kept = {blob.name: blob.digest for blob in result.blobs}
     if PACK_BLOB not in kept:
         return None
@@ -96,7 +96,7 @@ def _kept_definition(result: Result, blobs: BlobStore) -> str | None:
 
 
 class _PackDocument(TypedDict):
-    """The members of a pack document that do not belong to the exam; it has many more."""
+    """The fields of a pack document that are not part of the exam; others are not listed."""
 
     targets: NotRequired[object]
     matrix: NotRequired[object]
@@ -105,19 +105,19 @@ class _PackDocument(TypedDict):
 
 
 def _definition(pack: _PackDocument, scoring: str | None, labels: Mapping[str, str]) -> str:
-    """Names all of an exam but who answers it: how each suite asks, draws, scores and judges.
+    """Return a digest of an exam without its targets: how suites ask, draw, score and judge.
 
-    ``pack`` is the document, not the type: members that this build does not know count too.
+    ``pack`` is the document, not the type, so that fields this build does not know count too.
     """
     del pack["targets"]
-    # Who else was tried only makes the tests stricter.
+    # Other candidates that were tried only make the tests stricter.
     pack.pop("matrix", None)
     pack.pop("candidates", None)
     for suite in pack["suites"]:
         if suite["kind"] == REPLAY:
             del suite["dataset"]
         for files in ("evidence", "baseline_evidence"):
-            # Evidence is what a candidate brings; only its roles belong to the exam.
+            # A candidate brings its own evidence; only the roles of the files belong to the exam.
             brought = suite[files]
             if isinstance(brought, dict):
                 suite[files] = sorted(brought)

@@ -1,8 +1,8 @@
 """Run a command: read the state, decide, append; decide again after a conflict.
 
-``act(workspace, command)`` is the only way in. It returns the new events (none when nothing
-changes) and raises RefusedError (exit 1) with the reason and, for illegal moves, the legal ones.
-Commands are in ``gatemark.lifecycle.commands`` and can be imported from here.
+Use ``act(workspace, command)``. It returns the new events (none if nothing changes) and raises
+RefusedError (exit 1) with the reason and, for illegal moves, the legal ones. Commands are in
+``gatemark.lifecycle.commands`` and can be imported from here.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ MAX_DUE: Final = 10_000
 
 
 class CommandResult(msgspec.Struct, frozen=True):
-    """What a command did: facts and the events that hold them; none when nothing changed."""
+    """The facts and events that a command wrote; empty if nothing changed."""
 
     facts: tuple[Fact, ...]
     events: tuple[Event, ...]
@@ -103,7 +103,7 @@ class CommandResult(msgspec.Struct, frozen=True):
 
 
 def act(workspace: Workspace, command: Command) -> CommandResult:
-    """Run a command, or refuse it. Of two concurrent commands, the second is decided again."""
+    """Run a command. Of two concurrent commands, the second is decided again."""
     now = workspace.clock()
     asset = _asset_of(command)
     command = _cleaned(command)
@@ -133,7 +133,7 @@ def act(workspace: Workspace, command: Command) -> CommandResult:
         except ConflictError:
             continue
         except OutageError:
-            # What takes authority away must also work on a full disk.
+            # Commands that remove authority must also work on a full disk.
             if isinstance(command, TAKES_AWAY) and workspace.release_reserve():
                 continue
             raise
@@ -212,7 +212,7 @@ def _asset_of(command: Command) -> str:
 
 
 def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) -> LifecycleState:
-    """Return the state as a decision sees it; future events count until the clock was set back."""
+    """Return the state with times no later than the last event that set the clock back."""
     if all(part.last_at is None or part.last_at <= now for part in (state.governance, state.asset)):
         return state
     set_back = [event for event, _ in workspace.events.events(kind=CLOCK_SET_BACK)]
@@ -229,7 +229,7 @@ def _by_the_clock(workspace: Workspace, state: LifecycleState, now: datetime) ->
 def _cleaned(command: Command) -> Command:
     """Return the command with an actor and note that the ledger accepts.
 
-    A long note never blocks a demotion or rollback: it is cut.
+    A note that is too long for a demotion or rollback is cut, so that it never blocks them.
     """
     problem = name_problem(command.actor)
     if problem is not None:
@@ -244,7 +244,7 @@ def _cleaned(command: Command) -> Command:
 
 
 def _with_evidence(workspace: Workspace, command: Command) -> Command:
-    """Return the command with a lookup for the results that its decision may rest on."""
+    """Return the command with a lookup of the results that its decision may depend on."""
     if not isinstance(command, Promote | Approve | Demote | RollBack | Tick):
         return command
     must_go_on = isinstance(command, Demote | RollBack | Tick)

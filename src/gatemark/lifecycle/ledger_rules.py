@@ -1,4 +1,4 @@
-"""Whether every decision in a ledger could have come from the rules of the lifecycle."""
+"""Verify that every decision in a ledger follows from the lifecycle rules."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gatemark.lifecycle.state_cache import recorded
 
 
 class RuleCheck:
-    """What a check of the ledger asks of the lifecycle; events come in order."""
+    """The lifecycle's part of ``ledger verify``; reads events in order."""
 
     def __init__(self, store: Store) -> None:
         self.kinds = frozenset({RESULT_SEALED, *(kind.name for kind in fact_kinds())})
@@ -33,7 +33,7 @@ class RuleCheck:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What could only be taken from the ledger itself."""
+        """Notes on facts that could only be taken from the ledger itself."""
         gone = (
             f"result {result_id}: its pack is gone; how it asked and scored is not checked"
             for result_id in sorted(self._known.without_pack)
@@ -47,15 +47,15 @@ class RuleCheck:
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """What only a newer build can judge."""
+        """What only a newer build can check."""
         return (*dict.fromkeys(self._known.newer), *self._inspector.unjudged)
 
     def step(self, event: Event, payload: Mapping[str, object]) -> Sequence[tuple[int, str]]:
-        """Yield what the rules do not explain, up to the act before this event."""
+        """Read an event; yield the findings of the action that ended before it."""
         return [finding[:2] for finding in self._step(event, payload)]
 
     def finish(self) -> Sequence[tuple[int, str]]:
-        """What the rules do not explain at the end."""
+        """Return the findings of the last action."""
         return [finding[:2] for finding in self._inspector.finish()]
 
     def _step(self, event: Event, payload: Mapping[str, object]) -> Sequence[EventFinding]:
@@ -71,7 +71,7 @@ class RuleCheck:
 
 
 class KnownResults:
-    """What was known of results at some moment: those that were sealed by then."""
+    """What is known of results at a point in the ledger: those that were sealed by then."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -85,7 +85,7 @@ class KnownResults:
         self._erased: set[str] | None = None
 
     def seal(self, event: Event, payload: Mapping[str, object]) -> None:
-        """Add a result, or replace what was known of it."""
+        """Add a result, or update when it was last sealed."""
         try:
             said = convert_stored(payload, ResultSealed)
             at = msgspec.convert(said.occasion.get("finished_at"), datetime)
@@ -97,11 +97,11 @@ class KnownResults:
         times[said.result_id] = max(at, times.get(said.result_id, at))
 
     def about(self, asset: Asset) -> Mapping[str, Cited]:
-        """The results as a decision about an asset sees them now."""
+        """Return the results as a decision about an asset sees them now."""
         return _Cited(self, asset)
 
     def cited(self, asset: Asset, result_id: str) -> Cited | None:
-        """One result, None when it was not sealed by now or does not verify."""
+        """Return one result, or None if it is not sealed yet or does not verify."""
         result = self._result(result_id) if result_id in self._told else None
         if result is None:
             return None
@@ -113,7 +113,7 @@ class KnownResults:
             found = self._without_definition(result, told_at, asset)
         except IntegrityError:
             if not self._has_erased_pack(result):
-                # What is no longer the pack that was named can show nothing.
+                # A pack that does not match its digest proves nothing.
                 return None
             self.without_pack.add(result_id)
             found = self._without_definition(result, told_at, asset)
@@ -122,7 +122,7 @@ class KnownResults:
         return found
 
     def _lanes(self, result: Result, asset: Asset) -> tuple[str, ...]:
-        """The candidates for discussion; where the evidence was erased, what the ledger decided."""
+        """Return the candidates for discussion; if the evidence was erased, as in the ledger."""
         if blobs_of(result) & self._erased_blobs():
             self.without_evidence.add(result.id)
             return (lane_of(asset.name),)
@@ -130,7 +130,7 @@ class KnownResults:
             try:
                 self._lanes_of[result.id] = candidate_lanes(self._store.blobs, result)
             except GatemarkError:
-                # What cannot be derived makes no lane a candidate.
+                # If they cannot be derived, no lane is a candidate.
                 self._lanes_of[result.id] = ()
         return self._lanes_of[result.id]
 
@@ -161,7 +161,7 @@ class KnownResults:
 
 
 class _Cited(Mapping[str, Cited]):
-    """Results looked up when a rule asks for them."""
+    """Results that are read when a rule needs them."""
 
     def __init__(self, known: KnownResults, asset: Asset) -> None:
         self._known, self._asset = known, asset

@@ -1,4 +1,4 @@
-"""Read a release policy from YAML; what it leaves out has the default value."""
+"""Read a release policy from YAML; missing fields have their default values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MAX_POLICY_BYTES: Final = 1024 * 1024
 
 
 def read_release_policy(path: str) -> ReleasePolicy:
-    """The policy of a file. What it does not name is as in the default policy."""
+    """Read the policy in a file; missing fields are those of the default policy."""
     return release_policy_from(read_settings(path, MAX_POLICY_BYTES), path)
 
 
 def release_policy_from(value: object, place: str) -> ReleasePolicy:
-    """The policy of a plain value, wherever it was read."""
+    """Return the policy in a decoded document; ``place`` names its source in messages."""
     if not isinstance(value, dict) or value.get("gatemark_release") != 1:
         raise BadInputError(f"{place}: must start with gatemark_release: 1")
     try:
@@ -34,7 +34,7 @@ def release_policy_from(value: object, place: str) -> ReleasePolicy:
 
 
 class PolicyInForce(msgspec.Struct, frozen=True):
-    """The release policy of a store; ``revision`` is the last event that changed the workspace."""
+    """The release policy of a store; ``revision`` is the last event about roles or policy."""
 
     policy: dict[str, Any]
     policy_digest: str
@@ -42,7 +42,7 @@ class PolicyInForce(msgspec.Struct, frozen=True):
 
 
 def policy_in_force(workspace: Workspace) -> PolicyInForce:
-    """Return the current policy, with every default written out."""
+    """Return the current policy, with all defaults written out."""
     workspace.existing_store()
     rules = read_state(workspace, WORKSPACE_SUBJECT).governance
     plain: dict[str, object] = msgspec.to_builtins(rules.policy)
@@ -50,5 +50,5 @@ def policy_in_force(workspace: Workspace) -> PolicyInForce:
 
 
 def policy_text(policy: ReleasePolicy) -> str:
-    """A policy as YAML, every default written out."""
+    """Return a policy as YAML, with all defaults written out."""
     return str(yaml.safe_dump(msgspec.to_builtins(policy), sort_keys=False, allow_unicode=True))

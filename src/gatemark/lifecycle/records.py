@@ -1,4 +1,4 @@
-"""One arm of one canary window, measured: `gatemark.canary/1`."""
+"""Measurements of one arm in one canary window: ``gatemark.canary/1``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Count = Annotated[int, Meta(ge=0, le=10**12)]
 
 
 class CanaryMetric(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A sample in one of three ways: how many of how many, three sums, or every value."""
+    """A sample in one of three forms: a count of n, sums, or single values."""
 
     n: Count | UnsetType = UNSET
     count: Count | UnsetType = UNSET
@@ -34,7 +34,7 @@ class Invariant(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class ArmWindow(Struct, frozen=True, forbid_unknown_fields=True):
-    """What one arm did in one window; ``keys`` is how many keys it was given."""
+    """Measurements of one arm in one window; ``keys`` is the number of keys routed to it."""
 
     start: Moment
     end: Moment
@@ -53,7 +53,7 @@ _WAYS: Final = (
 
 
 def metrics_are_told_one_way(window: ArmWindow) -> list[Problem]:
-    """A metric is a count of n, or n with two sums, or single values."""
+    """Require one form per metric: n and count, n with two sums, or single values."""
     problems = []
     for name, metric in window.metrics.items():
         told = {field for field in metric.__struct_fields__ if getattr(metric, field) is not UNSET}
@@ -80,7 +80,7 @@ def _is_possible(metric: CanaryMetric) -> bool:
 
 
 def violations_were_checked(window: ArmWindow) -> list[Problem]:
-    """There are no more violations than checks."""
+    """Require at most as many violations as checks."""
     if window.invariants is UNSET:
         return []
     return [

@@ -1,8 +1,8 @@
-"""The journey of ``gatemark release``: go as far as possible, and say who must do what next.
+"""``gatemark release``: promote a version as far as possible, and say who must do what next.
 
-(1) Do what is due. (2) Find the next stage. (3) Find results to cite, and run the full pack where
-one is missing, if asked to. (4) Approve, if asked to. (5) Take the step, and start again. Every
-step is an ordinary promotion or approval, with the same rules and the same events.
+(1) Do what is due. (2) Find the next stage. (3) Find results to cite; if requested, run the full
+pack if one is missing. (4) Approve, if requested. (5) Take the step, and start again. Every step is
+an ordinary promotion or approval, with the same rules and the same events.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ _NEXT: Final[dict[Stage, Stage]] = {
 }
 
 RunFullPack = Callable[[dict[str, AssetRef]], None]
-"""Runs the full pack of the asset; the argument says what its arms are known as."""
+"""Runs the full pack of the asset; the argument maps arms to the versions they are."""
 
 
 class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Which version to release, by whom, and what may be done on the way."""
+    """The version to release, by whom, and what may be done on the way."""
 
     ref: VersionRef
     actor: str
@@ -58,7 +58,7 @@ class ReleaseRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ReleaseProgress(msgspec.Struct, frozen=True, kw_only=True):
     """What a release did, where the version is, and what is missing for the next stage.
 
-    The fields are the keys of the JSON document. ``next_by`` are the people who can go on.
+    The field names are JSON keys. ``next_by`` are the people who can continue.
     """
 
     asset: str
@@ -74,7 +74,7 @@ class ReleaseProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MissingForMove(msgspec.Struct, frozen=True, kw_only=True):
-    """What is missing for one legal move; nothing when it can be made now."""
+    """What is missing for one legal move; empty if it can be made now."""
 
     stage: Stage
     roles: tuple[Role, ...]
@@ -83,13 +83,13 @@ class MissingForMove(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def release(workspace: Workspace, request: ReleaseRequest) -> ReleaseProgress:
-    """Take a version as far as it may go now."""
+    """Promote a version as far as it may go now."""
     workspace.existing_store()
     ref = request.ref
     done: list[str] = []
     missing: tuple[str, ...] = ()
     for _ in range(MAX_STEPS):
-        # (1) What is due happens first: a canary may have its next share already.
+        # (1) First do what is due: a canary may already be due for its next share.
         if not request.dry_run:
             done.extend(
                 fact.sentence
@@ -112,7 +112,7 @@ def release(workspace: Workspace, request: ReleaseRequest) -> ReleaseProgress:
 
 
 def next_stage(state: LifecycleState, environment: str, version: str) -> Stage | None:
-    """Return the stage that follows on the usual way; None when there is none."""
+    """Return the next stage of a usual promotion, or None at the end."""
     stage = state.asset.track(environment, version).stage
     if stage == "shadow":
         if state.asset.kind == LANE:
@@ -181,7 +181,7 @@ def _is_voted(workspace: Workspace, request: ReleaseRequest, target: Stage) -> b
 def _best_citation(
     workspace: Workspace, request: ReleaseRequest, target: Stage
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return results that allow the step, or those that come nearest and what is missing."""
+    """Return results that allow the step, or the best ones and what is missing."""
     best: tuple[tuple[str, ...], tuple[str, ...]] | None = None
     for cites in _citations(workspace, request, target):
         try:
@@ -198,7 +198,7 @@ def _best_citation(
 def _citations(
     workspace: Workspace, request: ReleaseRequest, target: Stage
 ) -> Iterator[tuple[str, ...]]:
-    """Yield what could be cited: what was approved first, then the newest results."""
+    """Yield what could be cited: approved results first, then the newest."""
     state = read_state(workspace, request.ref.asset)
     track = state.asset.track(request.environment, request.ref.version)
     votes = [
@@ -215,7 +215,7 @@ def _citations(
 
 
 def _fitting(workspace: Workspace, state: LifecycleState, ref: VersionRef) -> list[str]:
-    """Return the results about a version that passed, the newest first."""
+    """Return the passed results about a version, newest first."""
     digest = state.asset.versions[ref.version].digest
     known = Citations(workspace, ref.asset, must_go_on=True)
     sealed = [
@@ -247,7 +247,7 @@ def _arm_names(workspace: Workspace, request: ReleaseRequest) -> dict[str, Asset
 
 
 def _waiting(state: LifecycleState, environment: str, version: str) -> tuple[str, ...]:
-    """Return what a version waits for where no person takes the next step."""
+    """Return what a version waits for if the next step is automatic."""
     track, place = state.asset.track(environment, version), state.asset.place(environment)
     if track.stage in CANARY and place.rollout is not None:
         if track.paused is not None:
@@ -283,7 +283,7 @@ def _progress(
 def _who(
     state: LifecycleState, request: ReleaseRequest, row: Move | None, missing: tuple[str, ...]
 ) -> tuple[tuple[str, ...], str | None]:
-    """Return who can go on, and by which command."""
+    """Return who can continue, and by which command."""
     if row is None or not missing:
         return (), None
     command = f"gatemark release {request.ref}"
@@ -300,7 +300,7 @@ def _who(
 def people_with(
     state: LifecycleState, roles: tuple[Role, ...], version: str | None = None
 ) -> tuple[str, ...]:
-    """Return who holds one of these roles; for approvals without those who may not approve."""
+    """Return who has one of these roles; for approvals, without those who may not approve."""
     from gatemark.lifecycle.decisions.approvals import conflict_of_interest  # noqa: PLC0415
 
     return tuple(
@@ -316,7 +316,7 @@ def people_with(
 def missing_for_moves(
     workspace: Workspace, ref: VersionRef, environment: str = PRODUCTION
 ) -> tuple[MissingForMove, ...]:
-    """Return what is missing for each step up that is legal now."""
+    """Return what is missing for each promotion that is legal now."""
     state = read_state(workspace, ref.asset)
     stage = state.asset.track(environment, ref.version).stage
     found = []
@@ -340,7 +340,7 @@ def missing_for_moves(
 def explained_moves(
     workspace: Workspace, ref: VersionRef, environment: str, moves: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Return the next moves of a version in words, each with what is missing for it."""
+    """Return the next moves of a version as text, each with what is missing for it."""
     missing = {one.stage: one for one in missing_for_moves(workspace, ref, environment)}
     found = []
     for words in moves:

@@ -1,4 +1,4 @@
-"""Tell a serving system what to use: the route of an asset, and the version for a key."""
+"""Routing for serving systems: the route of an asset, and the version for a key."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from gatemark.workspace import DEFAULT_STORE, Workspace
 
 
 class RouteTarget(Noun, frozen=True, kw_only=True):
-    """A version to call, with everything it is pinned to."""
+    """A version to call, with all its pins."""
 
     version: str
     digest: str
     pins: Pins
     pins_digest: str
-    """Names the pin set; also what a cache should be keyed by, so that none outlives a rollback."""
+    """The digest of the pins. Use it as a cache key, so that no cache survives a rollback."""
     result_ids: tuple[str, ...]
 
 
 class Sampled(Noun, frozen=True, kw_only=True):
-    """A shadow: called for a share of keys, its answers never shown."""
+    """A shadow: called for a share of keys; its answers are never shown."""
 
     target: RouteTarget
     sample_rate: float
@@ -40,7 +40,7 @@ class Sampled(Noun, frozen=True, kw_only=True):
 class Split(Noun, frozen=True, kw_only=True):
     """Two arms measured side by side: a canary, or the watch after enabling.
 
-    Each arm gets ``share`` of the keys. ``salt`` mixes them for this rollout.
+    Each arm gets ``share`` of the keys. ``salt`` shuffles the keys for this rollout.
     """
 
     target: RouteTarget
@@ -52,7 +52,7 @@ class Split(Noun, frozen=True, kw_only=True):
 
 
 class Route(Noun, frozen=True, kw_only=True):
-    """What to use now; ``primary`` is null, with a reason, when nothing may serve."""
+    """What to use now; ``primary`` is null, with a reason, if nothing may serve."""
 
     asset: str
     environment: str
@@ -68,7 +68,7 @@ class Route(Noun, frozen=True, kw_only=True):
 def route_of(
     state: LifecycleState, environment: str, is_valid: Callable[[str], bool], now: datetime
 ) -> Route:
-    """The route of an asset. ``is_valid`` says whether the results of a version still verify."""
+    """Return the route of an asset; ``is_valid`` tells whether a version's results still verify."""
     place = state.asset.place(environment)
     warnings: list[str] = []
 
@@ -191,7 +191,7 @@ Lane = Literal["canary", "baseline", "primary"]
 
 
 class Assignment(Noun, frozen=True, kw_only=True):
-    """What serves one key now. ``shadow`` are versions to call besides, unseen by the user."""
+    """The version that serves one key; ``shadow`` are versions to call in addition."""
 
     asset: str
     key: str
@@ -210,7 +210,7 @@ def place_of(salt: str, key: str) -> float:
 
 
 def assign_key(route: Route, key: str) -> Assignment:
-    """The version that serves a key under a route; refuses when nothing may serve."""
+    """Return the version that serves a key under a route; refuse if nothing may serve."""
     if route.primary is None:
         raise UsageError(
             f"{route.asset}: no version may serve in {route.environment}: {route.reason}"
@@ -235,7 +235,7 @@ __all__ = ["Route", "assign", "route"]
 
 
 def route(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> Route:
-    """What to use now. A version whose results are gone, changed or not passed is left out."""
+    """Return the current route, without versions whose results are missing, changed or failed."""
     workspace.existing_store()
     cache = asset_state_cache(workspace)
     with cache.lock:
@@ -269,10 +269,10 @@ _routes: dict[tuple[str, str, str], tuple[int, Route]] = {}
 def assign(
     asset: str, key: str, *, store: str | None = None, environment: str = PRODUCTION
 ) -> Assignment:
-    """Which version serves a key now, in a serving process.
+    """Return the version that serves a key now; for use in a serving process.
 
-    The same key keeps its version while a canary grows. The route is read again whenever the
-    ledger has grown. Raises UsageError when nothing may serve.
+    A key keeps its version while a canary grows. The route is read again whenever the ledger has
+    grown. Raises UsageError if nothing may serve.
     """
     place = store or os.environ.get("GATEMARK_STORE", DEFAULT_STORE)
     workspace = _workspace(place)

@@ -39,9 +39,9 @@ from gatemark.workspace import Workspace
 
 
 def recorded(event: Event, payload: Mapping[str, object] | None) -> LifecycleEvent | None:
-    """Return an event as the lifecycle reads it; None for events of other features.
+    """Return an event as the lifecycle reads it, or None for an event of another feature.
 
-    A payload in a format that only a newer build knows raises NewerFormatError.
+    Raises NewerFormatError for a payload format that only a newer build knows.
     """
     kind = find_fact_kind(event.kind)
     if kind is None:
@@ -60,7 +60,7 @@ def recorded(event: Event, payload: Mapping[str, object] | None) -> LifecycleEve
     except (msgspec.ValidationError, InvalidValueError) as error:
         raise IntegrityError(f"event {event.seq} ({event.kind}) cannot be read: {error}") from error
     if event.subject != fact.subject:
-        # By its subject the event belongs to another asset, by its payload to this one.
+        # The subject names another asset than the payload.
         raise IntegrityError(
             f"event {event.seq} ({event.kind}) has the subject {event.subject}, "
             f"but is about {fact.subject}"
@@ -79,7 +79,7 @@ class _Page(msgspec.Struct):
 
 
 def _note_seal(page: _Page, event: Event, payload: Mapping[str, object] | None) -> None:
-    """Remember when a judgement was last reached; the event may have come later than that."""
+    """Record when a result was last reached; the event may be later than that."""
     try:
         sealed = convert_stored(payload, ResultSealed)
         finished_at = msgspec.convert(sealed.occasion.get("finished_at"), datetime)
@@ -90,7 +90,7 @@ def _note_seal(page: _Page, event: Event, payload: Mapping[str, object] | None) 
 
 
 class AssetStateCache:
-    """The states of assets as far as they were read; reading again reads only what is new.
+    """Caches the states of assets; reading again reads only new events.
 
     A returned state changes as the ledger grows. Hold ``lock`` while reading one that others may
     update.
@@ -108,13 +108,13 @@ class AssetStateCache:
         self._is_governance_read = False
 
     def pin(self) -> None:
-        """Read what is new, once, and answer from that until ``unpin``.
+        """Read new events once, and answer from that state until ``unpin``.
 
-        For reading many assets at once: the ledger is queried once, not for each.
+        Use it to read many assets: the ledger is queried once, not for each asset.
         """
         head = self._events.head()
         if self._followed is None:
-            # What was read before is read on from where it ends; from here on nothing is missed.
+            # Assets read before continue from where they ended; from here on, events are followed.
             self._followed, self._names, self._is_governance_read = head.seq, None, False
             for page in self._pages.values():
                 page.is_read = False
@@ -125,11 +125,11 @@ class AssetStateCache:
         self._pinned = head
 
     def unpin(self) -> None:
-        """Query the ledger each time."""
+        """Query the ledger on every read again."""
         self._pinned = None
 
     def head(self) -> Head:
-        """The end of the ledger as last read."""
+        """Return the last event of the ledger as last read."""
         return self._pinned or self._events.head()
 
     def _follow(self, event: Event, payload: Mapping[str, object] | None) -> None:
@@ -153,19 +153,19 @@ class AssetStateCache:
         page.read_to = event.seq
 
     def names(self) -> frozenset[str]:
-        """Every registered asset."""
+        """Return the names of all registered assets."""
         if self._names is None or self._pinned is None:
             events = self._events.events(kind=ASSET_REGISTERED)
             self._names = {event.subject for event, _ in events if event.subject}
         return frozenset(self._names)
 
     def mark(self, asset: str) -> tuple[int, int]:
-        """How far events of an asset and of the workspace were read."""
+        """Return the last event that was read of an asset, and of the workspace."""
         self.read(asset)
         return self._pages[asset].read_to, self._governance_read_to
 
     def read(self, asset: str, head: Head | None = None) -> LifecycleState:
-        """The state of an asset by now; nothing is read when the ledger still ends at ``head``."""
+        """Return the current state of an asset; reads nothing if the ledger ends at ``head``."""
         with self.lock:
             page = self._pages.setdefault(asset, _Page(asset=Asset(name=asset)))
             state = LifecycleState(self._workspace, page.asset)
@@ -191,7 +191,7 @@ class AssetStateCache:
             self._take(page, event, payload)
 
     def sealed_at(self, asset: str, result_id: str) -> datetime | None:
-        """When a result about an asset was last sealed; None when no event says so."""
+        """Return when a result about an asset was last sealed, or None if no event records it."""
         page = self._pages.get(asset)
         return None if page is None else page.sealed_at.get(result_id)
 
@@ -213,7 +213,7 @@ _OPENING = threading.Lock()
 
 
 def asset_state_cache(workspace: Workspace) -> AssetStateCache:
-    """Return the cache of a workspace, made once."""
+    """Return the cache of a workspace; created on first use."""
     with _OPENING:
         if workspace not in _OPEN:
             _OPEN[workspace] = AssetStateCache(workspace.events)
@@ -221,23 +221,23 @@ def asset_state_cache(workspace: Workspace) -> AssetStateCache:
 
 
 def read_state(workspace: Workspace, asset: str) -> LifecycleState:
-    """The state of an asset by now."""
+    """Return the current state of an asset."""
     return asset_state_cache(workspace).read(asset)
 
 
 def unknown_asset(workspace: Workspace, asset: str) -> UnknownNameError:
-    """Return the error for a name that no asset has, with the closest one that there is."""
+    """Return the error for an unknown asset, with the closest known name."""
     close = did_you_mean(asset, asset_state_cache(workspace).names())
     return UnknownNameError(f"there is no asset {asset}{close or '.'} See: gatemark asset list")
 
 
 def replay(events: EventStore, asset: str) -> LifecycleState:
-    """The state of an asset from the ledger alone, read from its first event."""
+    """Return the state of an asset, computed from its first event without a cache."""
     return fold(asset, lifecycle_lines(events, asset))
 
 
 def lifecycle_lines(events: EventStore, asset: str) -> Iterator[LifecycleEvent]:
-    """Every event that the state of an asset rests on, in order."""
+    """Yield every event that the state of an asset depends on, in order."""
     lines = [
         line
         for subject in (WORKSPACE_SUBJECT, asset)

@@ -1,9 +1,8 @@
-"""What a suite asks, the scored answers (per item, per arm, in pairs), and what they took.
+"""The questions of a suite, the scored answers (per item, per arm, in pairs), and their cost.
 
-What they took is latency, tokens and money, with the rules on it. An answer that did not tell is
-never counted as 0: one of them leaves the number without a value, and a rule on it holds the
-verdict open. Answers that were cached or recorded have the latency and the cost of when they were
-given.
+Cost means latency, tokens and money, with the rules on them. A missing value is never counted as 0:
+one missing value leaves the number without a value, and a rule on it makes the verdict
+inconclusive. Cached and recorded answers keep the latency and cost they had when they were given.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from gatemark.targets.template import Template
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One item answered once: a score, or the reason why there is none."""
+    """One answer to one item: a score, or the reason why there is none."""
 
     id: str
     epoch: int
@@ -48,11 +47,11 @@ class Answer(msgspec.Struct, frozen=True):
     cluster: str | None = None
     tags: dict[str, str] = {}
     scored_by: str | None = None
-    """The tool that gave the score, where it was not Gatemark."""
+    """The tool that gave the score, if it was not Gatemark."""
     cost: float | None = None
     tokens: int | None = None
     parts: dict[str, float] = {}
-    """The scores that a combined one is made of."""
+    """The part scores that a combined score is made of."""
     answered_at: datetime | None = None
 
 
@@ -74,9 +73,9 @@ def unjudged_answer(row: Row, outcome: CallOutcome, why: CallError) -> Answer:
 def scored_answer(
     row: Row, outcome: CallOutcome, found: Score | None, *, scored_by: str | None, has_parts: bool
 ) -> Answer:
-    """An answer with its score; one without a reply has the error in its place.
+    """Return an answer with its score; an answer without a reply has the error instead.
 
-    ``scored_by`` is the tool that scored, where it was not Gatemark.
+    ``scored_by`` is the tool that scored, if it was not Gatemark.
     """
     if outcome.reply is None or found is None:
         error = outcome.error
@@ -111,7 +110,7 @@ def scored_answer(
 
 
 class ItemScore(NamedTuple):
-    """One item over all its repeats; ``mean`` counts those without a score as the arm deserves."""
+    """One item over all its repeats; ``mean`` also counts repeats without a score."""
 
     mean: float
     repeats: int
@@ -123,14 +122,14 @@ class ItemScore(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether every repeat got a score."""
+        """Whether every repeat has a score."""
         return self.scored == self.repeats
 
 
 def per_item(answers: Iterable[Answer], *, unscored_as: float = 0.0) -> dict[str, ItemScore]:
-    """Answers gathered under their item, in the order of the ids.
+    """Return answers grouped by item, in the order of the ids.
 
-    A repeat without a score counts as nothing achieved, or as ``unscored_as``.
+    A repeat without a score counts as 0, or as ``unscored_as``.
     """
     gathered: dict[str, list[Answer]] = {}
     for answer in answers:
@@ -139,10 +138,10 @@ def per_item(answers: Iterable[Answer], *, unscored_as: float = 0.0) -> dict[str
 
 
 def baseline_per_item(answers: Iterable[Answer] | None) -> dict[str, ItemScore]:
-    """A baseline's answers by item. What it lost counts as right.
+    """Return a baseline's answers by item; a missing score counts as right.
 
-    Otherwise a baseline that crashes would look easy to replace: losing what is known about it
-    may only make the comparison stricter.
+    Otherwise a baseline that crashes would be easy to beat: missing data about it may only make the
+    comparison stricter.
     """
     return per_item(answers or (), unscored_as=1.0)
 
@@ -162,7 +161,7 @@ def _item_score(repeats: list[Answer], unscored_as: float) -> ItemScore:
 
 
 class AnswerPair(NamedTuple):
-    """One item on both arms."""
+    """One item answered by both arms."""
 
     id: str
     candidate: ItemScore
@@ -195,13 +194,13 @@ _ANSWERED = (
     "origin",
     "recorded",
 )
-"""What a row that was a sample once says about somebody's answer, and not about the item."""
+"""Fields of a sample that describe an earlier answer, not the item."""
 
 
 def asked_rows(kind: str, rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows as a suite asks them; in a replay, what production said is the reference of change.
+    """Return the rows as a suite asks them; in a replay, production's answer is the target.
 
-    A row of a replay that has a target keeps it.
+    A row of a replay that already has a target keeps it.
     """
     if kind != REPLAY:
         return tuple(rows)
@@ -214,10 +213,10 @@ def asked_rows(kind: str, rows: Iterable[Row]) -> tuple[Row, ...]:
 
 
 def sample_of(row: Row) -> dict[str, object]:
-    """The row as it was written, for scorers that look beyond its input.
+    """Return the row as it was written, for scorers that read more than its input.
 
-    A confidence is the candidate's own to state, so the one of the data set stays behind, and so
-    does what an imported sample says about an earlier answer.
+    The candidate states its own confidence, so the confidence in the data set is removed, and so
+    are fields of an imported sample about an earlier answer.
     """
     hidden = _ANSWERED if row.extra.get("schema") == _SAMPLE_SCHEMA else ("recorded",)
     extra = {name: value for name, value in row.extra.items() if name not in hidden}
@@ -240,9 +239,9 @@ def sample_line(
     recorded: Mapping[str, float | None] | None = None,
     origin: Mapping[str, object] | None = None,
 ) -> bytes:
-    """An answer as one ``gatemark.sample/1`` line, the same bytes every time.
+    """Return an answer as one ``gatemark.sample/1`` line; the bytes are reproducible.
 
-    ``recorded`` are the scores that another tool gave, kept so that the score can be derived again.
+    ``recorded`` are scores that another tool gave, stored so that the score can be derived again.
     """
     failed = answer.error is not None or answer.score is None
     kind = answer.error or UNSCORED
@@ -272,7 +271,7 @@ def sample_line(
 
 
 PART_MARK = "/"
-"""Between a scorer and one of its parts, in the names of scores."""
+"""Separator between a scorer and one of its parts in score names."""
 
 
 def _scores(answer: Answer, scorer_name: str) -> dict[str, float | None]:
@@ -330,7 +329,7 @@ def _filled(call: Call, template: Template) -> Call:
 
 
 WHOLE: Final = "bench"
-"""Begins the ids of the rules on all suites together."""
+"""Prefix of the ids of rules on all suites together."""
 BASELINE: Final = "baseline_"
 _METRICS: Final = {
     "p50_ms_max": "latency_p50",
@@ -340,11 +339,11 @@ _METRICS: Final = {
     "money_per_item_max": "money_per_item",
     "money_max": "money_total",
 }
-"""The metric that each bound of a pack is on."""
+"""The metric that each limit of a pack applies to."""
 
 
 class _Quantity(msgspec.Struct, frozen=True):
-    """Something that an answer may tell, and the metrics over all answers."""
+    """A quantity that an answer may state, and the metrics over all answers."""
 
     stated: str
     unit: str
@@ -409,9 +408,9 @@ Arm = Mapping[str, Sequence[Answer]]
 def latency_and_cost_numbers(
     pack: Pack, candidate: Arm, baseline: Arm | None, caveat: str | None
 ) -> list[Measurement]:
-    """What both arms took, by suite and altogether.
+    """Return latency, tokens and cost of both arms, by suite and overall.
 
-    A quantity that nobody stated anything about and no rule asks for is left out.
+    A quantity that no answer states and no rule needs is left out.
     """
     asked = {rule.metric for rule in latency_and_cost_rules(pack)}
     suites = [suite.id for suite in pack.suites if suite.dataset is not None]
@@ -467,7 +466,7 @@ def _numbers(
 
 
 def latency_and_cost_table(pack: Pack, numbers: Sequence[Measurement]) -> tuple[Figure, ...]:
-    """Return what each arm took, per suite, if anything is known."""
+    """Return a table of latency and cost per arm and suite, or None if nothing is known."""
     by_key = {number.key: number for number in numbers if number.name in METRICS}
     names = [name for one in _QUANTITIES for name in one.metrics]
     rows: list[tuple[Cell, ...]] = []
@@ -509,10 +508,10 @@ class RecordedScores(msgspec.Struct, frozen=True):
 def scores_of(
     rows: Iterable[Mapping[str, Any]], *, sealed: bool = False
 ) -> dict[ItemKey, RecordedScores]:
-    """The scores of recorded samples by item and epoch.
+    """Return the scores of recorded samples by item and epoch.
 
-    In ``sealed`` samples the score ``recorded`` is the one that was taken from the others; a log
-    that calls a score so has it under another name.
+    In ``sealed`` samples, the score named ``recorded`` was derived from the others; a log with a
+    score of that name has it under another name.
     """
     found = {}
     for row in rows:
@@ -560,7 +559,7 @@ def is_rendering(given: object, asked: Iterable[object]) -> bool:
 
 
 def _words(value: object) -> list[str]:
-    """The letters and digits of each text in a value, the longest text first."""
+    """Return the letters and digits of each text in a value, longest text first."""
     if isinstance(value, Mapping):
         value = [part for name, part in value.items() if name != "role"]
     if isinstance(value, list | tuple):

@@ -1,6 +1,6 @@
-"""One arm of a pack answers every item, and what it said is scored.
+"""Get the answers of one arm to every item, and score them.
 
-An arm is a target that is called, a recording (our own samples, or the log of any tool that
+An arm is a target that is called, a recording (samples of Gatemark, or the log of any tool that
 ``import`` reads), or the evidence of an earlier result.
 """
 
@@ -87,7 +87,7 @@ _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
 class _RecordedRow(msgspec.Struct, frozen=True):
-    """What a recorded sample must at least be, for its answer to be used."""
+    """The fields that a recorded sample needs for its answer to be used."""
 
     id: str
     epoch: int
@@ -100,10 +100,10 @@ class _RecordedRow(msgspec.Struct, frozen=True):
 def recorded_rows(
     path: Path, *, tool: str = AUTO, options: ReadOptions | None = None
 ) -> tuple[list[dict[str, Any]], str]:
-    """The samples of a recording, and a digest of them.
+    """Return the samples of a recording and their digest.
 
     ``log.json#ARM`` names one of several experiments in a log. A log that contradicts its own
-    aggregates is read too: its samples say so, and ``contradiction_of`` tells.
+    aggregates is read too: its samples say so, and ``contradiction_of`` reports it.
     """
     file, arm = _named_arm(path)
     options = options or ReadOptions()
@@ -149,12 +149,12 @@ def _imported(file: Path, tool: str, options: ReadOptions) -> tuple[list[dict[st
             unlisted_count=max(0, len(log.refused) - MOST_LISTED),
         )
     rows = [as_record(msgspec.structs.replace(one, origin=log.origin)) for one in log.samples]
-    # Two arms of one file are two candidates, so the digest is of what was read.
+    # Two arms of one file are two candidates, so the digest covers what was read.
     return rows, digest_bytes(b"\n".join(map(_ENCODER.encode, rows)))
 
 
 def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
-    """Say how the log that samples come from contradicts itself; None when it does not."""
+    """Return how the log behind some samples contradicts itself, or None."""
     for row in rows:
         origin = origin_of(row)
         if origin is not None and origin.contradictions:
@@ -164,7 +164,7 @@ def contradiction_of(rows: Iterable[Mapping[str, object]]) -> str | None:
 
 
 def recording_conditions(opened: OpenPack, rows: Sequence[Mapping[str, object]]) -> dict[str, str]:
-    """Say what the samples of a recording mean for a verdict, beside what they answer."""
+    """Return the conditions that a recording imposes on the verdict."""
     found: dict[str, str] = {}
     if (why := contradiction_of(rows)) is not None:
         found[CONTRADICTED] = why
@@ -221,9 +221,9 @@ RECORDED = TargetSpec(recorded="a stored result")
 
 
 class ArmSource(msgspec.Struct, frozen=True):
-    """One arm: how to get the target for a suite, its limits, and what identifies it.
+    """One arm: how to open its target for a suite, its limits, and its identity.
 
-    ``reference`` is set when the arm was identified before, by an earlier result.
+    ``reference`` is set if an earlier result already identified the arm.
     """
 
     target_for: Callable[[str], Target]
@@ -233,9 +233,9 @@ class ArmSource(msgspec.Struct, frozen=True):
     reference: AssetRef | None = None
     conditions: dict[str, str] = {}
     scores_for: Callable[[str], Mapping[ItemKey, RecordedScores]] = lambda _suite: {}
-    """What other tools scored, by suite; a live target has no scores of its own."""
+    """Scores from other tools, by suite; a live target has none."""
     changed_files: Callable[[], tuple[str, ...]] = tuple
-    """Files of the identity that are not what they were when the arm was opened."""
+    """Identity files that changed since the arm was opened."""
 
     def packages(self) -> dict[str, str]:
         """Return the versions of the packages that the arm's own processes loaded."""
@@ -243,7 +243,7 @@ class ArmSource(msgspec.Struct, frozen=True):
         return {name: found for worker in workers for name, found in worker.packages.items()}
 
     async def close(self) -> None:
-        """Let go of processes, connections and modules."""
+        """Close processes, connections and modules."""
         for target in self.targets:
             await target.close()
 
@@ -257,9 +257,9 @@ def open_arm(
     store: Path,
     other: object = None,
 ) -> ArmSource:
-    """The arm that a pack describes; an isolated one cannot read the data or the store.
+    """Open an arm of a pack; an isolated one cannot read the data or the store.
 
-    ``other`` is the arm that it is compared with, where the pack does not name it.
+    ``other`` is the arm it is compared with, if the pack does not name it.
     """
     pack, folder = opened.pack, opened.folder
     spec = parse_spec(raw, f"{pack.name}: targets.{arm}")
@@ -296,7 +296,7 @@ def open_arm(
 
 
 KEY_SETTINGS: Final = ("GATEMARK_SESSION_KEY", "GATEMARK_REVIEW_KEY", "GATEMARK_SIGNING_KEY")
-"""Variables that name the files of secret keys."""
+"""Environment variables that name files of secret keys."""
 
 
 def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) -> tuple[Path, ...]:
@@ -306,7 +306,7 @@ def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) ->
     arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
     judges = (judge.target for judge in pack.judges.values())
     for target in (*arms, *judges, *(cell.target for cell in pack.cells()), other):
-        # A recording of another arm holds its answers, and often what is expected.
+        # A recording of the other arm contains its answers, and often the expected ones.
         recorded = target.get("recorded") if isinstance(target, Mapping) else None
         named += [recorded.partition(ARM_MARK)[0]] if isinstance(recorded, str) else []
     for suite in pack.suites:
@@ -314,13 +314,13 @@ def hidden_paths(pack: Pack, folder: Path, store: Path, other: object = None) ->
             named += files.values() if isinstance(files, dict) else ()
     data = [folder / name for name in named if not name.startswith(BUILTIN)]
     history = [place / ".git" for place in (folder, *folder.parents) if (place / ".git").exists()]
-    # Keys that lie elsewhere than in the store would be files like any other.
+    # Keys outside the store would be readable like any other file.
     keys = [os.environ[name] for name in KEY_SETTINGS if os.environ.get(name)]
     return (store, *data, *history, *(Path(key).resolve() for key in keys))
 
 
 def _conditions(arm: str, spec: TargetSpec, target: Target) -> dict[str, str]:
-    """Return what the way an arm is called means for the verdict."""
+    """Return the conditions that follow from how the arm is called."""
     if spec.in_process:
         return {
             IN_PROCESS: f"the {arm} ran inside Gatemark (in_process: true), where it can reach "
@@ -365,9 +365,9 @@ def reopen_arm(result: Result, arm: str, workspace: Workspace) -> ArmSource:
 
 
 def open_recording(path: Path) -> tuple[dict[tuple[str, int], Reply | CallError], str]:
-    """Recorded samples of a file: our own, or another tool's log; not one that contradicts itself.
+    """Return the recorded samples of a file or another tool's log; refuse a contradictory log.
 
-    It serves judges, whose replies are no evidence that a verdict could be held open by.
+    Used for judges: no condition on the verdict follows from their replies, so it is refused.
     """
     rows, name = recorded_rows(path)
     if (why := contradiction_of(rows)) is not None:
@@ -379,7 +379,7 @@ OnProgress = Callable[[str, RunProgress], None]
 
 
 class ArmAnswers(msgspec.Struct, frozen=True):
-    """What one arm said, and what judges said of it; calls made and money spent."""
+    """The answers of one arm and the replies of its judges, with calls made and money spent."""
 
     answers: dict[str, tuple[Answer, ...]]
     lines: dict[str, bytes]
@@ -388,14 +388,14 @@ class ArmAnswers(msgspec.Struct, frozen=True):
     cost: float | None
     models: tuple[str, ...]
     answered_at: datetime | None = None
-    """When the oldest answer was given; None unless every answer says when."""
+    """When the oldest answer was given, or None if an answer does not say."""
     reused_count: int = 0
-    """Replies that an earlier run had paid for."""
+    """Number of replies reused from an earlier run."""
     embedded: dict[str, Embedded] = {}
 
 
 class _Asking(NamedTuple):
-    """How one arm is asked, whatever the suite."""
+    """How one arm is asked, in any suite."""
 
     source: ArmSource
     journal: Journal | None
@@ -407,7 +407,7 @@ class _Asking(NamedTuple):
 
 
 class _AskedSuite(msgspec.Struct):
-    """What came of asking the items of one suite, and the scores as they come in."""
+    """The outcomes of one suite's items, and the scores as they arrive."""
 
     rows: Mapping[str, Row]
     score: ScoreFunction
@@ -416,11 +416,11 @@ class _AskedSuite(msgspec.Struct):
     outcomes: tuple[CallOutcome, ...] = ()
     found: dict[ItemKey, Score] = {}
     unasked: dict[ItemKey, CallError] = {}
-    """Answers whose judge or embedding model could not be asked, and why."""
+    """Answers whose judge or embedding model could not be called, and why."""
 
     @property
     def items(self) -> dict[ItemKey, Scorable]:
-        """What was answered, for whoever grades it."""
+        """The answered items, for a judge or an embedding model."""
         return {
             outcome.key: _scorable(self.rows[outcome.id], outcome.reply.output)
             for outcome in self.outcomes
@@ -428,7 +428,7 @@ class _AskedSuite(msgspec.Struct):
         }
 
     def passes(self, outcome: CallOutcome) -> bool:
-        """Score a reply as it comes in and keep the score; tell whether it is a full one."""
+        """Score a reply as it arrives and store the score; return whether it is a full score."""
         if outcome.reply is None:
             return False
         item = _scorable(self.rows[outcome.id], outcome.reply.output)
@@ -437,7 +437,7 @@ class _AskedSuite(msgspec.Struct):
         return scored.value == 1.0
 
     def score_by_vectors(self, vectors: Embedded) -> None:
-        """Score every answer by what an embedding model made of it."""
+        """Score every answer by the vectors of an embedding model."""
         for key, item in self.items.items():
             if (lost := vectors.outage(item)) is not None:
                 self.unasked[key] = lost
@@ -445,7 +445,7 @@ class _AskedSuite(msgspec.Struct):
                 self.found[key] = self.score(vectors.recorded(item))
 
     def score_by_replies(self, graded: Graded) -> None:
-        """Score every answer by what its judge replied."""
+        """Score every answer by the replies of its judge."""
         self.unasked = graded.outages()
         for key, item in self.items.items():
             if key not in self.unasked:
@@ -469,7 +469,7 @@ class _AskedSuite(msgspec.Struct):
         )
 
     def line(self, answer: Answer) -> bytes:
-        """Return an answer as it is kept with the result."""
+        """Return an answer as it is stored with the result."""
         kept = self.recorded.get((answer.id, answer.epoch))
         row = self.rows[answer.id]
         if kept is None:
@@ -481,7 +481,7 @@ class _AskedSuite(msgspec.Struct):
 async def _ask_suite(
     asking: _Asking, opened: OpenPack, suite: SuiteSpec, pinned: Sequence[Row]
 ) -> _AskedSuite:
-    """Put the items of a suite to its target; score the replies unless somebody grades them."""
+    """Ask a target the items of a suite; score the replies unless a judge grades them."""
     score, identity = opened.scorer(suite)
     source, on_progress = asking.source, asking.on_progress
     is_recorded = identity["scorer"] == RECORDED_SCORER
@@ -493,7 +493,7 @@ async def _ask_suite(
     )
     asked.outcomes = await run_calls(
         source.target_for(suite.id),
-        # What production said is the reference of a replay, and no business of a target.
+        # Production's answer is the reference of a replay, so the target must not see it.
         calls_of(suite, pinned),
         asking.options,
         asking.journal,
@@ -523,9 +523,9 @@ async def answer_all(
     reuse: Reuse = "resume",
     now: Callable[[], datetime],
 ) -> ArmAnswers:
-    """Every suite's items through its target; errors stay as answers without a score.
+    """Ask the items of every suite; errors become answers without a score.
 
-    ``due`` names the items of each suite to ask for, when they are not all.
+    ``due`` names the items of each suite to ask, if not all.
     """
     asking = _Asking(
         source=source,
@@ -561,7 +561,7 @@ async def answer_all(
         if suite.source is not None:
             answers[suite.id] = answers[suite.source]
     paid = [outcome.reply for outcome in outcomes if outcome.reply and outcome.attempts]
-    # What a recorded answer cost was paid when it was recorded.
+    # The cost of a recorded answer was paid when it was recorded.
     costs = [reply.cost if source.spec.recorded is None else None for reply in paid]
     return ArmAnswers(
         answers=answers,

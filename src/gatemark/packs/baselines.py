@@ -36,7 +36,7 @@ _PAGE: Final = 200
 
 
 class NamedBaseline(msgspec.Struct, frozen=True):
-    """A baseline as it stands in the ledger."""
+    """A named baseline in the ledger."""
 
     name: str
     result: str
@@ -170,7 +170,7 @@ def _of_commit(workspace: Workspace, pack: Pack, folder: Path, reference: str) -
 
 
 def _accepted(workspace: Workspace, result: Result) -> str:
-    """Say that a baseline did not pass, and who accepted it."""
+    """Return a note that a baseline did not pass, and who accepted it."""
     if result.verdict == "pass":
         return ""
     said = f", which did not pass ({result.verdict})"
@@ -182,7 +182,7 @@ def _accepted(workspace: Workspace, result: Result) -> str:
 
 
 def results_of_pack(workspace: Workspace, pack: Pack) -> Iterator[Result]:
-    """Return sealed results of the same pack and asset, the last one first."""
+    """Yield sealed results of the same pack and asset, the last one first."""
     store = workspace.existing_results()
     before: int | None = None
     while lines := store.lines(_PAGE, before):

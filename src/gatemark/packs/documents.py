@@ -1,4 +1,4 @@
-"""The schemas of evidence, and of the documents that Gatemark itself reads and writes."""
+"""The schemas of evidence, and of the documents that Gatemark reads and writes."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def _exam_documents() -> Iterator[DocumentType]:
 
 
 def broken_plugins() -> dict[str, str]:
-    """Schema modules that are there but cannot be loaded, and why."""
+    """Return schema modules that cannot be loaded, and why."""
     return dict(schemas().broken)
 
 
 def pack_schema(name: str, summary: str) -> dict[str, Any]:
-    """Return the schema of ``Pack`` with what its plugins take in place of free mappings."""
+    """Return the schema of ``Pack`` with the options of plugins instead of free mappings."""
     document: dict[str, Any] = dict(document_schema(name, summary, Pack))
     known = list(scorers())
     kinds = [TargetSpec, *(scorer.options for scorer in known)]
@@ -106,13 +106,13 @@ def _add_suite_options(document: dict[str, Any]) -> None:
             "then": {"properties": {"options": schema}},
         }
         for each, schema in zip(known, options, strict=True)
-        # Options of an exam may also follow from its evidence, so a pack may leave them out.
+        # Options of an exam may also come from its evidence, so a pack may leave them out.
         if isinstance(each, PackSuite)
     ]
 
 
 def _replace(place: dict[str, Any], schema: Mapping[str, object]) -> None:
-    """Put another schema in the place of one, and keep what people are told about it."""
+    """Replace a schema and keep its description."""
     told = {key: place[key] for key in ("description",) if key in place}
     place.clear()
     place.update({**schema, **told})

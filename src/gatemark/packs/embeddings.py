@@ -1,8 +1,8 @@
-"""Asking an embedding model for vectors, and keeping them for the scorer ``embedding``.
+"""Get vectors from an embedding model, and store them for the scorer ``embedding``.
 
-Each text is asked about once per suite and arm, whatever number of items have it. The vectors are
-kept with the result, so judging again asks nobody. A text that could not be asked about holds the
-verdict open, like any other outage.
+Each text is sent once per suite and arm, however many items have it. The vectors are stored with
+the result, so judging again calls nothing. A text that could not be sent makes the verdict
+inconclusive, like any other outage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ItemKey = tuple[str, int]
 
 
 class KeptVector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The vector of one text, or why there is none; ``kind`` is set when it could not be asked."""
+    """The vector of one text, or why there is none; ``kind`` is set if the call failed."""
 
     text: str
     vector: str | None = None
@@ -35,13 +35,13 @@ class KeptVector(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
 
 class Embedded(msgspec.Struct, frozen=True):
-    """The vectors of some texts, and the digest of the model that gave them."""
+    """The vectors of some texts, and the digest of the model that returned them."""
 
     model: str
     vectors: dict[str, KeptVector]
 
     def outage(self, item: Scorable) -> CallError | None:
-        """Return why an item's texts could not all be asked about, None when they could."""
+        """Return why a vector for an item's texts is missing, or None if none is."""
         for text in texts_of(item):
             kept = self.vectors.get(text_key(text))
             if kept is not None and kept.kind is not None:
@@ -55,7 +55,7 @@ class Embedded(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(item, sample={**item.sample, NAME: found})
 
     def lines(self) -> bytes:
-        """Return the vectors as they are kept: who gave them, then a line per text."""
+        """Return the vectors as stored: the model first, then a line per text."""
         told = [msgspec.to_builtins(self.vectors[key]) for key in sorted(self.vectors)]
         return b"".join(canonical_bytes(line) + b"\n" for line in ({"model": self.model}, *told))
 

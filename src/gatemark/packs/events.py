@@ -46,7 +46,7 @@ RESULT_BLESSED = declare(
 
 
 class BaselineCheck:
-    """A check over the events of baselines and of the results they cite."""
+    """Verifies baseline events against the results they cite."""
 
     kinds = frozenset({BASELINE_SET, RESULT_BLESSED, RESULT_SEALED})
     caveats: tuple[str, ...] = ()
@@ -73,5 +73,5 @@ class BaselineCheck:
         return []
 
     def finish(self) -> list[tuple[int, str]]:
-        """Return nothing: each event is judged when it comes."""
+        """Return nothing: each event is checked when it is read."""
         return []

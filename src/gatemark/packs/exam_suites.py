@@ -1,7 +1,7 @@
-"""The suites of a pack that read evidence files: examined here, judged with all others.
+"""Suites of a pack that read evidence files: run here, judged with all others.
 
-An exam brings its own measurements and rules. In a pack they carry the suite's id, so that two
-suites of one kind stay apart, and its score is weighed like any other.
+An exam has its own measurements and rules. In a pack they carry the suite's id, so that two suites
+of one kind stay apart, and its score is weighted like any other.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from gatemark.workspace import Workspace
 
 
 class SuiteOutcome(msgspec.Struct, frozen=True):
-    """The exam of one suite: what it found, and the files it rests on.
+    """The exam of one suite: its findings, and the files behind them.
 
-    ``paths`` tells where each evidence file and ``attachments`` what each written one holds.
-    ``rules`` is the version of the exam's rules where an earlier build judged by an older one.
-    ``answered_at`` is the time of the candidate's oldest record, if records say.
+    ``paths`` maps each evidence file to its path and ``attachments`` each written file to its
+    content. ``rules`` is the version of the exam's rules if an earlier build judged by an older
+    one. ``answered_at`` is the time of the candidate's oldest record, if records have a time.
     """
 
     report: ArmsReport
@@ -45,7 +45,7 @@ class SuiteOutcome(msgspec.Struct, frozen=True):
 
     @property
     def has_baseline(self) -> bool:
-        """Whether there is an earlier score to compare with."""
+        """Whether there is a baseline score to compare with."""
         return any(account.checks["arm"] == BASELINE for account in self.accounts)
 
     @property
@@ -62,9 +62,9 @@ def evidence_name(suite: str, arm: str, role: str) -> str:
 def files_of_result(
     result: Result, suite: SuiteSpec, blobs: BlobStore, folder: Path
 ) -> dict[str, dict[str, str]]:
-    """The evidence of one suite that a result keeps, by arm, written out into a folder.
+    """Write the evidence that a result stores for one suite into a folder, and return it by arm.
 
-    A file gets the name that it has in the pack, because what an exam finds may quote it.
+    Files keep the names they have in the pack, because findings may quote them.
     """
     found: dict[str, dict[str, str]] = {}
     own = suite.baseline_evidence
@@ -160,9 +160,9 @@ def examine_suite(
     *,
     now: datetime | None = None,
 ) -> SuiteOutcome:
-    """Run one suite's exam over the evidence of every arm there is.
+    """Run one suite's exam over the evidence of every arm.
 
-    ``now`` is for exams that refuse records of the future; there is none when a sealed result is
+    ``now`` is for exams that refuse records dated in the future; None when a sealed result is
     derived again.
     """
     options = suite_options(suite, rules, version)

@@ -1,8 +1,8 @@
-"""The judges of a pack: asking them, keeping what they said, and whether they may gate.
+"""The judges of a pack: call them, store their replies, and decide whether they may gate.
 
-A judge is a target like any other, so its calls are limited, retried and journaled alike. What it
-replied is evidence: it is kept with the result, and judging again reads it from there. A judge may
-gate once it was asked about answers that people graded, and agrees with them.
+A judge is a target like any other, so its calls are limited, retried and journaled the same way.
+Its replies are evidence: they are stored with the result, and judging again reads them. A judge may
+gate once it graded answers that people also graded, and agrees with them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from gatemark.targets.spec import TargetSpec, build, changed_files, parse_spec, 
 JUDGE_SCORER = "judge"
 LICENCE = "licence"
 UNASKED = "could not be asked: "
-"""Begins what is kept of a judge's reply when the judge could not be asked; the kind follows."""
+"""Prefix of a stored reply if the judge could not be called; the kind of error follows."""
 
 ItemKey = tuple[str, int]
 Items = Mapping[ItemKey, Scorable]
@@ -56,7 +56,7 @@ Replies = dict[ItemKey, tuple[JudgeReply, ...]]
 
 
 class Graded(msgspec.Struct, frozen=True):
-    """What a judge replied about some items, and the digest of who it was."""
+    """A judge's replies about some items, and the digest of its identity."""
 
     judge: str
     replies: Replies
@@ -92,7 +92,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_graded(data: bytes, place: str) -> Graded:
-    """Replies that were kept; anything else is an error with its line."""
+    """Read stored replies; any other line raises an error with its number."""
     replies: Replies = {}
     judge = ""
     for number, line in enumerate(data.splitlines(), start=1):
@@ -121,7 +121,7 @@ def judge_options(suite: SuiteSpec) -> JudgeOptions:
 
 
 class Graders(Protocol):
-    """Whoever can tell what a suite's judge said about some items."""
+    """Returns the judge's replies about the items of a suite."""
 
     async def grade(self, suite: SuiteSpec, place: str, items: Items) -> Graded:
         """Return the judge's replies about the items of an arm, or about labelled items."""
@@ -133,7 +133,7 @@ class Graders(Protocol):
         """Calls made and money spent, on these places or on all; None for an unknown cost."""
 
     def reuse(self) -> tuple[Reuse, bool]:
-        """What may be taken from journals, and whether a key authenticates it."""
+        """What may be reused from journals, and whether a key authenticates it."""
 
     def reused_counts(self, *places: str) -> dict[str, int]:
         """Return how many replies of judges and embedding models came from an earlier run."""
@@ -142,11 +142,11 @@ class Graders(Protocol):
         """Return the files of each judge that changed since it was opened."""
 
     async def close(self) -> None:
-        """Let go of what was opened."""
+        """Close what was opened."""
 
 
 class _Judge(NamedTuple):
-    """A judge that is asked."""
+    """An open judge."""
 
     spec: TargetSpec
     target: Target
@@ -155,9 +155,9 @@ class _Judge(NamedTuple):
 
 
 class LiveGraders:
-    """Judges that are really asked.
+    """Judges that are called.
 
-    They are opened before the arms, whose code could change them.
+    They are opened before the arms, because code of an arm could change them.
     """
 
     def __init__(
@@ -226,7 +226,7 @@ class LiveGraders:
         return Embedded(digest(identity), {outcome.id: kept_vector(outcome) for outcome in done})
 
     def _note(self, suite: SuiteSpec, place: str, done: tuple[CallOutcome, ...]) -> None:
-        """Remember calls; a later round tells again of those that an earlier one made."""
+        """Record calls; a later round reports calls of an earlier one again."""
         noted = self._outcomes.setdefault(place, {})
         noted.update({(suite.id, outcome.key): outcome for outcome in done})
 
@@ -284,7 +284,7 @@ class LiveGraders:
 
 
 class _Votes:
-    """The calls that ask for every vote about one item."""
+    """The calls for all votes about one item."""
 
     def __init__(self, options: JudgeOptions, item: Scorable, key: ItemKey) -> None:
         self._nonces = [nonce_for(options, item, key, vote) for vote in range(options.votes)]
@@ -328,9 +328,9 @@ def _reply(nonce: str, prompt: str, outcome: CallOutcome) -> JudgeReply:
 
 
 def nonce_for(options: JudgeOptions, item: Scorable, key: ItemKey, vote: int) -> str:
-    """The mark of one prompt. It hashes what it marks, so no text can hold its own mark.
+    """Return the marker of one prompt: a hash of its content, so no text can contain its own.
 
-    A drawn nonce would serve too, but no two runs over the same answers would be the same.
+    A random nonce would work too, but then no two runs over the same answers would be the same.
     """
     material = {
         "prompt": options.prompt_digest,
@@ -344,7 +344,7 @@ def nonce_for(options: JudgeOptions, item: Scorable, key: ItemKey, vote: int) ->
 
 
 class RecordedGraders:
-    """What judges replied when a result was made."""
+    """The replies of judges that are stored with a result."""
 
     def __init__(self, result: Result, blobs: BlobStore) -> None:
         self._id = result.id
@@ -390,11 +390,11 @@ def judge_spec(pack: Pack, suite: SuiteSpec) -> JudgeSpec:
 METRIC = "judge_licence"
 ONCE = 1
 GATING = frozenset({"score", "baseline_score", "regression", "newly_broken_count"})
-"""What an unlicensed judge may not say; the rest is printed for people."""
+"""Numbers that are withheld while a judge is not qualified."""
 
 
 class LabelledSet(msgspec.Struct, frozen=True):
-    """Answers that people graded: what the judge is shown, and what they said."""
+    """Answers that people graded: what the judge sees, and the people's labels."""
 
     reference: str
     items: dict[tuple[str, int], Scorable]
@@ -402,7 +402,7 @@ class LabelledSet(msgspec.Struct, frozen=True):
 
 
 class SuiteQualification(msgspec.Struct, frozen=True):
-    """A judge's qualification in one suite, with the replies it rests on."""
+    """A judge's qualification in one suite, with the replies behind it."""
 
     suite: str
     labels: str
@@ -411,11 +411,11 @@ class SuiteQualification(msgspec.Struct, frozen=True):
 
 
 Labels = Callable[[str, JudgeSpec, JudgeOptions], LabelledSet]
-"""Finds what people said, by the judge's name and spec, for a rubric."""
+"""Returns the people's labels for a judge's name and spec, and a rubric."""
 
 
 def labels_of(snapshots: Mapping[str, Snapshot]) -> Labels:
-    """Labels that were read when the pack was opened, by judge."""
+    """Return labels that were read when the pack was opened, by judge."""
     return lambda name, _judge, options: labelled_set(snapshots[name], options)
 
 
@@ -425,7 +425,7 @@ def read_labels(path: Path, name: str, options: JudgeOptions) -> LabelledSet:
 
 
 def labelled_set(snapshot: Snapshot, options: JudgeOptions) -> LabelledSet:
-    """Rows as labelled answers: each with an ``output`` and a ``label`` of the rubric."""
+    """Return rows as labelled answers: each with an ``output`` and a ``label`` of the rubric."""
     name = snapshot.name
     known = {grade.label for grade in options.rubric}
     problems = [problem for row in snapshot.rows if (problem := _problem(row, known)) is not None]
@@ -464,7 +464,7 @@ async def qualify_judges(
 async def _license(
     judge: JudgeSpec, suite: SuiteSpec, graders: Graders, labels: Labels
 ) -> SuiteQualification:
-    # Needs numpy, and only packs with a judge should pay for it.
+    # Needs numpy, which only packs with a judge should load.
     from gatemark.scorers.judge.qualification import judge_agreement  # noqa: PLC0415
 
     options = judge_options(suite)
@@ -505,7 +505,7 @@ def qualification_rule(suite: SuiteSpec, judge: JudgeSpec) -> Rule:
 def with_qualification(
     report: ArmsReport, suite: str, found: SuiteQualification, graded: Graded
 ) -> ArmsReport:
-    """A report by a judge: without numbers that need a qualification it lacks.
+    """Return a judge's report, without numbers if the judge is not qualified.
 
     A suite over another's answers depends on the other's judge, whose qualification is shown there.
     """

@@ -1,8 +1,8 @@
-"""From both arms' answers to a judged result; no target is called here.
+"""Judge both arms' answers; no target is called here.
 
-The gate speaks in this order: (1) every suite has its minimum of whole answers and its floor,
+The gate checks in this order: (1) every suite has enough complete answers and reaches its floor,
 (2) neither the pooled suites nor one of them regressed, (3) the bench score is reached, (4) no
-adversarial probe broke. What gets through is eligible for shadow.
+adversarial probe broke. A candidate that passes is eligible for shadow.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ UNSCORED = "not scored"
 
 
 def error_rate(name: str, lane: str, answers: Sequence[Answer]) -> Measurement:
-    """The share of answers without a score; its caveats say why, the most frequent reason first.
+    """Return the share of answers without a score; caveats list the most frequent reasons first.
 
-    What could not be asked is no answer and does not count.
+    Calls that could not be made are not counted.
     """
     found_out = asked(answers)
     failed = [answer for answer in found_out if answer.score is None]
@@ -121,7 +121,7 @@ Arm = Mapping[str, tuple[Answer, ...]]
 
 
 class PackDecision(msgspec.Struct, frozen=True):
-    """A decision over a pack, before it is sealed."""
+    """The decision on a pack, before it is sealed."""
 
     policy: Policy
     measurements: tuple[Measurement, ...]
@@ -133,7 +133,8 @@ class PackDecision(msgspec.Struct, frozen=True):
 class PackEvidence(msgspec.Struct, frozen=True):
     """Everything a pack is judged by: answers of both arms, outcomes of exams, qualified judges.
 
-    ``baseline`` is None when nobody answered for one; ``graded`` is who judged, by suite.
+    ``baseline`` is None if there are no baseline answers; ``graded`` has the judges' replies by
+    suite.
     """
 
     candidate: Arm
@@ -154,10 +155,10 @@ def judge_pack(
     now: datetime,
     rules: int = RULES,
 ) -> PackDecision:
-    """Examine every suite and decide, by the version of the rules that ``rules`` names.
+    """Examine every suite and decide, by the rules version ``rules``.
 
-    An adaptive pack is decided at the first look that settles it, which follows from the answers
-    alone: answers beyond that look do not count, and looks that were left out hold the verdict.
+    An adaptive pack is decided at the first look that settles it. This depends on the answers
+    alone: answers beyond that look do not count, and skipped looks make the verdict inconclusive.
     """
     if gathered.limit is not None:
         refuse_waived_limit(waivers)
@@ -188,11 +189,11 @@ def pack_looks(opened: OpenPack, gathered: PackEvidence) -> tuple[PackLook, ...]
 
 
 def is_settled(opened: OpenPack, gathered: PackEvidence, look: PackLook, *, now: datetime) -> bool:
-    """Whether nothing more is asked after a look. Waivers have no say in it.
+    """Whether nothing more is asked after a look; waivers do not matter.
 
-    A drop beyond its margin settles it, and so does a pass in which floors hold at the lower
-    end of their intervals too: fewer items must not make a floor easier to reach. Answers that are
-    missing settle it as well, because they hold the verdict whatever comes later.
+    It is settled by a drop beyond its margin, and by a pass in which floors also hold at the lower
+    end of their intervals: fewer items must not make a floor easier to reach. Missing answers
+    settle it too, because they make the verdict inconclusive whatever comes later.
     """
     part = _by(look, gathered)
     judged = _judged(opened, part, look, waivers=(), now=now, rules=RULES)
@@ -292,7 +293,7 @@ def check_rules(
     """Refuse options, rules and waivers that could not be judged by, before anybody is asked."""
     if limit is not None:
         refuse_waived_limit(waivers)
-    # A result as baseline may bring evidence that the pack itself does without.
+    # A result as baseline may have evidence that the pack itself does not name.
     compared = {s.id for s in pack.suites if has_baseline or s.evidence is not None}
     refuse_strays(waivers, _policy(pack, frozenset(compared), limit, RULES))
 
@@ -330,7 +331,7 @@ def _policy(
     rules: dict[str, tuple[Rule, ...]] = {}
     settings: dict[str, Setting] = {} if look is None else {**look.settings}
     if pack.adaptive is not None:
-        # Part of what names the exam: a pack that asks in rounds is another one.
+        # Part of the exam's identity: a pack that asks in rounds is another exam.
         settings["adaptive_looks"] = pack.adaptive.looks
         settings["adaptive_budget"] = pack.adaptive.budget
     for suite in pack.suites:
@@ -451,9 +452,9 @@ def _options(suite: SuiteSpec, options_type: type[msgspec.Struct]) -> msgspec.St
 def _account(
     suite: SuiteSpec, snapshot: Snapshot, gathered: PackEvidence, look: PackLook | None
 ) -> Evidence:
-    """Items pinned by the snapshot against items answered; a limited run is short of some.
+    """Return the account of a suite: items pinned by the snapshot and items answered.
 
-    Of an adaptive pack, the items that are due by a look are pinned.
+    In an adaptive pack, only the items that are due by a look are pinned.
     """
     answers = gathered.candidate[suite.id]
     answered = {answer.id for answer in answers}
@@ -508,7 +509,7 @@ def _numbers(
 
 
 def _latency_and_cost(pack: Pack, gathered: PackEvidence) -> list[Measurement]:
-    # Judging the same evidence again must say the same, so only what is kept with it counts.
+    # Judging the same evidence again must give the same, so only stored evidence counts.
     arms = () if pack.targets is None else (pack.targets.candidate, pack.targets.baseline)
     caveat = None
     if CACHED in gathered.conditions or any("recorded" in arm for arm in arms):
@@ -550,7 +551,7 @@ def _gate_steps(pack: Pack, verdict: Verdict) -> Table:
 
 
 _STATES = ("fail", "inconclusive", "waived", "soft_pass", "warned", "pass")
-"""From the worst to the best."""
+"""From worst to best."""
 
 
 def _state(finding: Finding) -> str:

@@ -1,9 +1,10 @@
-"""Several candidates in one run: every prompt with every model, against one baseline.
+"""Run several candidates: every prompt with every model, against one baseline.
 
 The baseline answers once. Each candidate is judged and sealed as a result of its own, as if it had
-been run alone, with one difference: whoever picks the best of several gives chance several tries.
-So the tests of all candidates share one level, by Holm's method: the chance that any candidate
-passes although it drops by more than the margin is at most ``alpha``, however many are tried.
+been run alone, with one difference: picking the best of several candidates gives chance several
+tries. So the tests of all candidates share one level by Holm's method: the probability that any
+candidate passes although it drops by more than the margin is at most ``alpha``, however many are
+tried.
 """
 
 from __future__ import annotations
@@ -48,34 +49,34 @@ Need = Literal["all", "any"]
 
 
 class CellResult(msgspec.Struct, frozen=True):
-    """One candidate of a matrix, and the sealed result that judges it."""
+    """One candidate of a matrix, and its sealed result."""
 
     cell: Cell
     result: Result
 
 
 class MatrixRun(msgspec.Struct, frozen=True):
-    """A whole matrix: a result for each candidate, and what all of them share."""
+    """A complete matrix: a result for each candidate, and what they share."""
 
     pack: Pack
     cells: tuple[CellResult, ...]
     need: Need
     shared_cost: Cost
-    """What the baseline and the exams of judges took; no candidate's result counts it."""
+    """Cost of the baseline and of qualifying judges; not part of any candidate's result."""
 
     @property
     def outcome(self) -> Outcome:
-        """The worst verdict; where one candidate is enough, the best."""
+        """The worst verdict, or the best if one passing candidate is enough."""
         found = {each.result.verdict for each in self.cells}
         order: tuple[Outcome, ...] = ("fail", "inconclusive", "pass")
         if self.need == "any":
-            # As long as one candidate is open, none may be called a failure of all.
+            # While one candidate is inconclusive, the matrix as a whole cannot fail.
             order = ("pass", "inconclusive", "fail")
         return next(outcome for outcome in order if outcome in found)
 
 
 class _Answered(msgspec.Struct, frozen=True):
-    """What every candidate and the baseline answered."""
+    """The answers of all candidates and the baseline."""
 
     arms: Mapping[str, ArmAnswers]
     qualifications: dict[str, SuiteQualification]
@@ -199,10 +200,10 @@ def _alone(opened: OpenPack, cell: Cell, tried: int) -> OpenPack:
 
 
 def _holm(workspace: Workspace, runs: list[PackRun], waivers: Sequence[Waiver]) -> list[PackRun]:
-    """Return the runs, each with the number of candidates that its tests must allow for.
+    """Return the runs, each with the number of candidates that its tests allow for.
 
-    All are tested at ``alpha`` divided by their number. Those that pass leave, and the others are
-    tested again as if only they had been tried, until nobody else passes.
+    All are tested at ``alpha`` divided by their number. Those that pass are removed, and the others
+    are tested again as if only they had been tried, until no other candidate passes.
     """
     now = workspace.clock()
     final = dict(enumerate(runs))

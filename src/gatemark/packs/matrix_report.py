@@ -23,7 +23,7 @@ _JUNIT_MARKS = {"fail": "failure", "inconclusive": "error"}
 
 
 class CellLine(msgspec.Struct, frozen=True):
-    """One candidate: its verdict and what it rests on."""
+    """One candidate: its verdict and the numbers behind it."""
 
     name: str
     values: dict[str, str]
@@ -170,7 +170,7 @@ def _drop(each: CellLine) -> str:
 
 
 def open_points(report: MatrixReport) -> list[tuple[str, str]]:
-    """Return what stands in the way of each candidate, by its name."""
+    """Return what keeps each candidate from passing, by its name."""
     return [(each.name, blocker) for each in report.cells for blocker in each.blockers]
 
 

@@ -1,4 +1,4 @@
-"""What a pack can name, with options: read from the types, for lists and reference pages."""
+"""List what a pack can name, with options; for ``gatemark`` lists and reference pages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OptionInfo(msgspec.Struct, frozen=True):
 
 
 class PluginOptions(msgspec.Struct, frozen=True):
-    """What something is, and the options it takes."""
+    """A plugin or key: what it is, and the options it takes."""
 
     summary: str
     options: tuple[OptionInfo, ...]

@@ -1,4 +1,4 @@
-"""A pack: the exams a change must sit, how they count, and what sits them."""
+"""A pack: the suites that a change must pass, how they are weighted, and what they examine."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gatemark.evidence.settings_file import about
 WEIGHT_TOLERANCE = 1e-9
 PACK_VERSION = 1
 FIRST_RULES = 1
-"""Those of 0.1.0: every suite is judged on its own, required ones by the point."""
+"""Rules of 0.1.0: every suite is judged on its own, required ones by the point estimate."""
 RULES = 2
-"""The version of the rules that judge packs: one pooled test, with a guard for each suite."""
+"""Version of the rules for packs: one pooled test, with a limit for each suite."""
 RULES_SETTING = "rules"
 EXAM_SETTING = "exam"
 """Settings of a pack's policy: the version of its rules, and what names the exam in all builds,
@@ -32,9 +32,9 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 RegressionMode = Literal["point", "non_inferiority"]
 EMBEDDING = "embedding"
-"""The scorer that compares vectors, which are asked for while a pack runs."""
+"""The scorer that compares vectors, which a pack requests while it runs."""
 MAX_CELLS = 100
-"""How many candidates a matrix may have."""
+"""Maximum number of candidates in a matrix."""
 
 
 @original_fields("kind name")
@@ -56,10 +56,10 @@ class ScorerSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @original_fields("target labels licence_min min_items")
 class JudgeSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A model that grades: the target that is asked, and the people's labels that license it.
+    """A model that grades: the target to call, and the people's labels that qualify it.
 
-    ``labels`` are answers that people graded. Only a judge whose agreement with them has lower
-    bounds of at least ``licence_min``, over ``min_items`` or more answers, may gate.
+    ``labels`` are answers that people graded. A judge may gate only if its agreement with them has
+    lower bounds of at least ``licence_min``, over ``min_items`` or more answers.
     """
 
     target: Annotated[dict[str, Any], about("Target that is asked.")]
@@ -96,10 +96,10 @@ class _Bounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @original_fields("p50_ms_max p95_ms_max")
 class LatencyBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
-    """How long the candidate may take for an answer, in milliseconds.
+    """Maximum latency of the candidate's answers, in milliseconds.
 
-    Half of the answers may take at most ``p50_ms_max``, 95 of 100 at most ``p95_ms_max``. The
-    percentile is the smallest latency observed that so many answers do not exceed.
+    Half of the answers may take at most ``p50_ms_max``, 95 of 100 at most ``p95_ms_max``. A
+    percentile is the smallest observed latency that this share of the answers does not exceed.
     """
 
     p50_ms_max: Annotated[Bound | None, about("Maximum median latency, in milliseconds.")] = None
@@ -110,9 +110,9 @@ class LatencyBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
 
 @original_fields("money_max money_per_item_max tokens_max tokens_per_item_max")
 class CostBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
-    """What the candidate's answers may cost: in total, and on average for one answer.
+    """Maximum cost of the candidate's answers: in total, and on average per answer.
 
-    Money is in the unit of the target's costs; tokens are those that went in and came out.
+    Money is in the unit of the target's costs; tokens are input and output tokens.
     """
 
     money_max: Annotated[Bound | None, about("Maximum cost of all answers.")] = None
@@ -130,20 +130,19 @@ class CostBounds(_Bounds, frozen=True, forbid_unknown_fields=True):
 class SuiteSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
     """One suite of a pack.
 
-    ``source`` (written ``from``) names another suite whose answers this one looks at again.
-    ``evidence`` names the files that an exam over records reads, by their role; the baseline's
-    are in ``baseline_evidence``, or the word ``none`` when there is nothing to compare with.
-    ``reruns`` answers every item that often; ``fails_at`` is how many of them must fail before an
-    adversarial probe counts as broken. ``errors_max`` is the share of items that may go wrong
-    without holding the verdict open. ``template`` is what the target gets as its input, with
+    ``source`` (written ``from``) names another suite whose answers this one examines. ``evidence``
+    names the files that an exam over records reads, by their role; the baseline's are in
+    ``baseline_evidence``, or the word ``none`` if there is nothing to compare with. ``reruns`` is
+    how often every item is answered; ``fails_at`` is how many of them must fail before an
+    adversarial probe counts as broken. ``errors_max`` is the share of items that may fail without
+    making the verdict inconclusive. ``template`` is what the target gets as its input, with
     placeholders such as ``{{input.user}}``; without it the target gets the item's input.
-    ``regression_max`` is how far this suite alone may drop;
-    without it the pack's ``guard_max`` holds. ``largest_drop`` declares how far the score of one
-    item can move. ``severity: block`` makes the floor of a suite that is not required block.
-    ``latency`` and ``cost`` bound what the candidate's answers to this suite take.
-    ``slices`` are tags: the items of each value are measured on their own. No slice may score less
-    than ``slice_min`` or drop by more than ``slice_regression_max``; slices with fewer items than
-    ``slice_min_items`` (20 when it is not given) are judged together.
+    ``regression_max`` is how far this suite alone may drop (default: the pack's ``guard_max``).
+    ``largest_drop`` declares how far the score of one item can move. ``severity: block`` makes the
+    floor of a suite that is not required block. ``latency`` and ``cost`` limit the candidate's
+    answers to this suite. ``slices`` are tags: the items of each value are measured on their own.
+    No slice may score less than ``slice_min`` or drop by more than ``slice_regression_max``; slices
+    with fewer items than ``slice_min_items`` (default: 20) are judged together.
     """
 
     id: Annotated[Name, about("Name of the suite, which rules use as the lane.")]
@@ -253,9 +252,9 @@ WORST_SLICE_DROP = "worst_slice_regression"
 
 @original_fields("candidate baseline")
 class Arms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What answers: the candidate, and what it would replace or the word ``none``.
+    """Who answers: the candidate, and the baseline it would replace or the word ``none``.
 
-    The form of a target is the targets' business.
+    Targets are validated by the targets package.
     """
 
     candidate: Annotated[dict[str, Any], about("What is examined.")]
@@ -269,7 +268,7 @@ class Adaptive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Ask the items in rounds, and stop as soon as the verdict on the drop is clear.
 
     After each of the ``looks`` rounds the drop is judged; the looks share the pack's ``alpha``.
-    ``budget`` is the most items that each arm is asked, without it all items.
+    ``budget`` is the maximum number of items that each arm is asked (default: all).
     """
 
     looks: Annotated[
@@ -281,19 +280,19 @@ class Adaptive(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One candidate of a matrix: a value of every axis, and the target that they make."""
+    """One candidate of a matrix: a value of every axis, and the resulting target."""
 
     values: dict[str, str]
     target: dict[str, Any]
 
     @property
     def name(self) -> str:
-        """What people and options call it, such as ``short/small``."""
+        """The name of the candidate, such as ``short/small``."""
         return "/".join(self.values.values())
 
 
 def _merged(base: Any, changes: Any) -> Any:
-    """Return a mapping with changes laid over it, key by key; null takes a key away."""
+    """Return a mapping with changes merged key by key; null removes a key."""
     if not isinstance(base, dict) or not isinstance(changes, dict):
         return changes
     left = {key: value for key, value in base.items() if changes.get(key, value) is not None}
@@ -306,17 +305,16 @@ def _merged(base: Any, changes: Any) -> Any:
     "required_suites alpha rules"
 )
 class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole exam, frozen by its digest.
+    """A complete pack, identified by its digest.
 
     ``regression_max`` is how far the bench may drop, ``guard_max`` how far any one suite may
-    (twice as far when it is not given). ``latency`` and ``cost`` bound what the candidate's answers
-    to all suites take together.
+    (default: twice as far). ``latency`` and ``cost`` limit the candidate's answers to all suites
+    together.
 
-    ``matrix`` makes several candidates of one: axes such as ``prompt`` and ``model``, each with
+    ``matrix`` turns one candidate into several: axes such as ``prompt`` and ``model``, each with
     named changes to ``targets.candidate``; every combination is a candidate. ``candidates`` is how
-    many were tried where not all of them are in the matrix: whoever picks the best of several is
-    held to ``alpha`` divided by their number. ``adaptive`` asks no more items than the verdict
-    needs.
+    many were tried if not all of them are in the matrix: the best of several is tested at ``alpha``
+    divided by their number. ``adaptive`` asks no more items than the verdict needs.
     """
 
     gatemark: Annotated[Literal[1], about("Version of the format.")]
@@ -401,14 +399,14 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         count = math.prod(len(values) for values in self.matrix.values())
         if count > MAX_CELLS:
             found.append(f"the matrix has {count} candidates, at most {MAX_CELLS} are allowed")
-        # What is asked in a run goes by its name, and these two are taken.
+        # Answers in a run are stored under the candidate's name, and these two are taken.
         taken = {"baseline", "licence"}.intersection(*self.matrix.values())
         if len(self.matrix) == 1 and taken:
             found += [f"matrix: no candidate can be called {name!r}" for name in sorted(taken)]
         return found
 
     def _adaptive_problems(self) -> list[str]:
-        """Rules that fewer items would make easier to keep: they need all items."""
+        """Return rules that fewer items would make easier to pass: they need all items."""
         if self.adaptive is None:
             return []
         costs = [self.cost, *(suite.cost for suite in self.suites)]
@@ -453,7 +451,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def tried(self) -> int:
-        """How many candidates the one that is judged may have been picked from."""
+        """How many candidates the judged one may have been picked from."""
         return max(self.candidates or 1, math.prod(map(len, self.matrix.values())))
 
     @property
@@ -472,9 +470,9 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_pack(data: bytes, expected: str, place: str) -> Pack:
-    """Return a stored pack, whose bytes must be those that ``expected`` names.
+    """Return a stored pack; its bytes must have the digest ``expected``.
 
-    A pack of a version that only a newer build knows raises NewerFormatError.
+    Raises NewerFormatError for a version that only a newer build knows.
     """
     try:
         found = digest_document(data)

@@ -1,6 +1,6 @@
-"""From a pack file to a pack that can run: its keys, its data, its suites' plugins and scorers.
+"""Read a pack file and open it for a run: keys, data, suite plugins and scorers.
 
-Every mistake in the file is named with its line before anything runs.
+Every mistake in the file is reported with its line before anything runs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 from collections.abc import Mapping
 
 WRITTEN_KEYS: Final = ("api_key", "apiKey", "key", "token")
-"""What people call the key of an endpoint when they write it into a pack."""
+"""Names that people give to an endpoint's key when they write it into a pack."""
 
 
 def read_pack_file(path: str) -> Pack:
@@ -62,7 +62,7 @@ def has_matrix(path: str) -> bool:
 
 
 def _refuse_other_tools(value: object, path: str) -> None:
-    """Say what to do with a file of promptfoo in place of a pack."""
+    """Tell users what to do with a promptfoo file that was passed as a pack."""
     if not isinstance(value, dict) or "gatemark" in value:
         return
     if "providers" in value or "prompts" in value:
@@ -78,7 +78,7 @@ def _refuse_other_tools(value: object, path: str) -> None:
 
 
 def _problems(pack: Pack) -> Iterator[SettingsProblem]:
-    """Mistakes below the keys whose form depends on a plugin."""
+    """Yield mistakes in keys whose form depends on a plugin."""
     for number, suite in enumerate(pack.suites):
         yield from _suite_problems(suite, f"$.suites[{number}]")
     if pack.targets is not None:
@@ -100,7 +100,7 @@ def _suite_problems(suite: SuiteSpec, path: str) -> Iterator[SettingsProblem]:
         yield SettingsProblem(f"{path}.kind", f"suite {suite.id}: {error}", is_complete=True)
         return
     problem = option_problems(suite.options, plugin.options)
-    # Options of an exam may also follow from its evidence, so only unknown ones are wrong here.
+    # Options of an exam may also come from its evidence, so only unknown ones are wrong here.
     if problem is not None and (isinstance(plugin, PackSuite) or problem.is_complete):
         told = problem._replace(message=f"suite {suite.id}: {problem.message}")
         yield told.below(f"{path}.options")
@@ -117,7 +117,7 @@ def _scorer_problems(suite: str, given: str | ScorerSpec, path: str) -> Iterator
         yield SettingsProblem(place, f"suite {suite}: {error}", is_complete=True)
         return
     options = {} if isinstance(given, str) else given.options
-    # Places are filled in when the scorer is built.
+    # Placeholders are filled in when the scorer is built.
     problem = option_problems({**options, **dict.fromkeys(scorer.places, "")}, scorer.options)
     if problem is not None:
         told = problem._replace(message=f"suite {suite}: scorer {name}: {problem.message}")
@@ -142,18 +142,18 @@ BUILTIN = "builtin:"
 
 
 class OpenPack(msgspec.Struct, frozen=True):
-    """A pack with the folder it stands in, its data and its judges' labels, frozen.
+    """A pack with its folder, data and judges' labels, read once.
 
-    Everything is read once: code that is examined may write into the folder later on.
+    Nothing is read again, because the examined code may write to the folder later.
     """
 
     pack: Pack
     folder: Path
     snapshots: dict[str, Snapshot]
     labels: dict[str, Snapshot] = {}
-    """What people said, by the judge that is compared with them."""
+    """The people's labels, by the judge that is compared with them."""
     commit: dict[str, str] = {}
-    """The commit that the folder stands on, where there is one."""
+    """The git commit of the folder, if there is one."""
     _scorers: dict[str, tuple[ScoreFunction, dict[str, str]]] = {}
 
     def scorer(self, suite: SuiteSpec) -> tuple[ScoreFunction, dict[str, str]]:
@@ -174,7 +174,7 @@ def open_pack(path: str) -> OpenPack:
     snapshots = load_snapshots(pack, folder)
     for suite in pack.suites:
         if suite.template is not None:
-            # What cannot be filled in is refused before anybody is asked.
+            # Refuse templates that cannot be filled in before anything is called.
             calls_of(suite, snapshots[suite.id].rows)
     labels = {
         name: read_dataset(str(folder / judge.labels), judge.labels)
@@ -288,7 +288,7 @@ CANDIDATE, BASELINE = "candidate", "baseline"
 
 
 class SuiteFiles(msgspec.Struct, frozen=True):
-    """Where the evidence of one suite lies, by arm and role; None when there is no baseline."""
+    """The evidence files of one suite, by arm and role; None if there is no baseline."""
 
     candidate: dict[str, str]
     baseline: dict[str, str] | None

@@ -1,7 +1,7 @@
-"""The parts of a combined score, each measured on its own, so that a rule can look at one.
+"""Measure each part of a combined score on its own, so that a rule can check one.
 
-Without them a weighted mean can hide that one part fell: a reply that is no longer valid JSON, in
-better words. A part is a lane of its suite, such as ``golden/is_json``.
+A weighted mean can hide that one part dropped, such as a reply that is better worded but no longer
+valid JSON. A part is a lane of its suite, such as ``golden/is_json``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PART_METRICS: Final = {
     "baseline_score": "part_baseline_score",
     "regression": "part_regression",
 }
-"""What the suite measures, and what the same number of one part is called.
+"""The suite's metrics, and the names of the same metrics for one part.
 
-Names of their own keep the parts out of the tests over all suites.
+Separate names keep the parts out of the tests over all suites.
 """
 
 
@@ -30,7 +30,7 @@ def part_numbers(
     evidence: ArmsEvidence, plugin: PackSuite, options: msgspec.Struct
 ) -> list[Measurement]:
     """Return the numbers of every part that the candidate's answers have."""
-    # Slices of parts would be too small to say anything.
+    # Slices of parts would be too small to tell anything.
     spec = msgspec.structs.replace(
         evidence.spec, slices=(), slice_min=None, slice_regression_max=None
     )

@@ -1,18 +1,18 @@
-"""What a pack demands over all its suites and of the run itself, and the numbers for it.
+"""The rules of a pack over all suites and on the run itself, and the numbers they need.
 
-The rules that every pack implies: floors, regressions, errors, the bench score. The drop over all
-suites, and how sure one can be of several drops at once.
+These are the rules that every pack implies: floors, regressions, errors, the bench score; the drop
+over all suites, and the correction for several drops.
 
-Conditions are rules that exist only when they apply: what a run was like, where that bears on its
-verdict. One that holds keeps a run from passing and cannot be waived; one that warns is a caveat on
-the first page. Each is kept among the settings of the sealed policy, so that judging the same
-evidence again comes to the same rules.
+Conditions are rules that exist only if they apply: facts about a run that affect its verdict. A
+condition that holds keeps a run from passing and cannot be waived; one that warns is a caveat on
+the first page. Each is stored in the settings of the sealed policy, so that judging the same
+evidence again gives the same rules.
 
-One condition is that everything could be asked. Counting an outage as a wrong answer would fail a
-candidate for somebody else's network; leaving the items out would let a number rest on those that
-happened to arrive. So a suite with such items has no score, and the verdict is held open, whichever
-arm or judge could not be asked. What was answered still counts where more answers cannot mend it: a
-probe that broke stays broken.
+One condition is that every call could be made. Counting an outage as a wrong answer would fail a
+candidate for somebody else's network; leaving the items out would base a number on those that
+happened to arrive. So a suite with such items has no score, and the verdict is inconclusive,
+whichever arm or judge could not be called. Answers still count if more answers cannot change the
+finding: a broken probe stays broken.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ SEVERITIES: Final[Mapping[str, Severity]] = {
     OTHER_INPUTS: "warn",
     SAME_ARMS: "warn",
 }
-"""In the order in which they are spoken of."""
+"""In the order in which they are reported."""
 
 Conditions = Mapping[str, str]
-"""Why each condition that applies does so."""
+"""Reasons for each condition that applies."""
 
 
 def condition_rules(conditions: Conditions) -> tuple[Rule, ...]:
@@ -101,7 +101,7 @@ def condition_rules(conditions: Conditions) -> tuple[Rule, ...]:
 
 
 def condition_measurements(conditions: Conditions) -> tuple[Measurement, ...]:
-    """Return what the rules of the conditions look at: no number, and the reason."""
+    """Return the measurements that the rules of the conditions check: no number, and the reason."""
     return tuple(
         unmeasured(name, conditions[name], direction="higher_is_better")
         for name in SEVERITIES
@@ -141,7 +141,7 @@ def outage_condition(arms: Mapping[str, Mapping[str, Sequence[Answer]]]) -> dict
     """Return the condition that holds a verdict open when something could not be asked."""
     told = []
     for arm, suites in arms.items():
-        # A suite that looks at another's answers has the very same ones.
+        # A suite over another's answers has the same answers.
         told_once = {id(answers): answers for answers in suites.values()}.values()
         lost = [answer for answers in told_once for answer in _lost(answers)]
         total = sum(len(answers) for answers in told_once)
@@ -158,7 +158,7 @@ def without_outages(evidence: ArmsEvidence) -> ArmsEvidence:
 
 
 def outage_objection(evidence: ArmsEvidence) -> str | None:
-    """Say why a suite has no score, when something in it could not be asked."""
+    """Return why a suite has no score if some calls in it could not be made, or None."""
     counts = {
         "candidate": len(_lost(evidence.candidate)),
         "baseline": len(_lost(evidence.baseline or ())),
@@ -201,7 +201,7 @@ BENCH_RULE = "bench.score_min"
 POOLED_RULE = "bench.regression"
 POOLED = "bench_regression"
 DEFAULT_GUARD = 2.0
-"""How many times ``regression_max`` one suite may drop by when the pack says nothing."""
+"""Default multiple of ``regression_max`` that one suite may drop by."""
 WHOLE_RUN = "run.whole"
 
 
@@ -246,10 +246,10 @@ def pack_policy(
     pooled: frozenset[str] = frozenset(),
     rules_version: int = RULES,
 ) -> Policy:
-    """Every rule of a pack, in the order in which the gate speaks of them.
+    """Return every rule of a pack, in the order of the gate.
 
-    ``compared`` are the suites that have a baseline to regress from, ``pooled`` those that one
-    test judges together; ``limit`` is the number of items per suite that a run was cut to.
+    ``compared`` are the suites that have a baseline, ``pooled`` those that one test judges
+    together; ``limit`` is the number of items per suite that a run was limited to.
     """
     rules = list(condition_rules(conditions))
     if limit is not None:
@@ -365,7 +365,7 @@ def _regression_rule(
 
 
 def refuse_waived_limit(waivers: Sequence[Waiver]) -> None:
-    """Nobody can excuse a run from having been cut: it never passes."""
+    """Refuse a waiver of the limit: a limited run never passes."""
     if any(waiver.rule == WHOLE_RUN for waiver in waivers):
         raise BadInputError(f"{WHOLE_RUN} cannot be waived: a limited run never passes")
 
@@ -400,7 +400,7 @@ def bench_delta(
     value = candidate.value - baseline.value
     if any(errors[suite.id] is None for suite in pack.suites):
         return measured("bench_delta", value, n=candidate.n, direction="higher_is_better")
-    # Suites over the same answers err together; at worst their errors add up.
+    # Suites over the same answers have correlated errors; at worst they add up.
     together: dict[str, float] = {}
     for suite in pack.suites:
         group = suite.source or suite.id
@@ -419,7 +419,7 @@ FEWEST_POOLED = 2
 
 
 class PackLook(msgspec.Struct, frozen=True):
-    """One of the rounds in which an adaptive pack is asked: the ids due by then, and its level."""
+    """One round of an adaptive pack: the ids due by then, and its significance level."""
 
     number: int
     total: int
@@ -428,23 +428,23 @@ class PackLook(msgspec.Struct, frozen=True):
 
     @property
     def is_last(self) -> bool:
-        """Whether nothing is asked after it."""
+        """Whether this is the last round."""
         return self.number == self.total
 
     @property
     def settings(self) -> dict[str, int | float]:
-        """What a sealed policy says about it."""
+        """The settings of this look in a sealed policy."""
         return {"look": self.number, "looks": self.total, "look_alpha": self.alpha}
 
 
 def looks_of(
     opened: OpenPack, modes: Mapping[str, RegressionMode], compared: frozenset[str]
 ) -> tuple[PackLook, ...]:
-    """The looks of an adaptive pack; none where it has nothing to compare item by item.
+    """Return the looks of an adaptive pack; none if nothing is compared item by item.
 
-    Rounds take items of suites whose drop is judged with its noise; all other suites, and those
-    that another suite looks at again, are asked in full. The order of items follows from the data
-    alone, so that no score can bend it, and items of a cluster come together.
+    Rounds take items of suites whose drop is tested statistically; all other suites, and those that
+    another suite examines, are asked completely. The order of items depends on the data alone, so
+    that no score can influence it, and items of a cluster come together.
     """
     pack = opened.pack
     if pack.adaptive is None:
@@ -495,7 +495,7 @@ def _order(snapshot: Snapshot) -> list[str]:
 def pooled_suites(
     pack: Pack, modes: Mapping[str, RegressionMode], compared: frozenset[str], rules: int
 ) -> frozenset[str]:
-    """The suites that one test judges together: compared item by item, and with a weight.
+    """Return the suites that one test judges together: compared item by item, and with a weight.
 
     A pool of one would say the same twice; then that suite is judged on its own.
     """
@@ -548,10 +548,10 @@ def pooled_numbers(
 def with_chance(
     numbers: Sequence[Measurement], alpha: float, rules: int
 ) -> tuple[Measurement, ...]:
-    """Mark the drops that are no longer sure once one counts how many were looked at.
+    """Mark drops that are not significant after correction for the number of drops tested.
 
-    Passing needs no such care: every drop must pass. Failing does, or a pack of many suites would
-    fail good candidates ever more often.
+    Passing needs no correction: every drop must pass. Failing does, or a pack of many suites would
+    fail good candidates more and more often.
     """
     if rules == FIRST_RULES:
         return _first_with_chance(numbers, alpha)

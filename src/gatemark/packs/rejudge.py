@@ -1,4 +1,4 @@
-"""A pack judged again from what was kept with its result: pack, rows and answers."""
+"""Judge a pack again from what is stored with its result: pack, rows and answers."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ MOST_LISTED: Final = 20
 
 
 class JudgedAgain(msgspec.Struct, frozen=True):
-    """A pack judged again, and what was noticed on the way."""
+    """A pack judged again, and notes."""
 
     judged: PackDecision
     differences: tuple[str, ...]
@@ -97,7 +97,7 @@ def _rules_of(result: Result) -> int:
 
 
 def rejudge_pack(blobs: BlobStore, result: Result) -> JudgedAgain:
-    """Judge the kept answers by the kept pack; targets are not called."""
+    """Judge the stored answers by the stored pack; targets are not called."""
     data = {blob.name: blobs.get(blob.digest) for blob in result.blobs}
     opened = _opened(result, data)
     differences: list[str] = []
@@ -200,7 +200,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
 def suites_again(
     blobs: BlobStore, result: Result, kind: str
 ) -> Iterator[tuple[dict[str, Any], ExamOutcome]]:
-    """The suites of one kind that read evidence files, examined again; their options first."""
+    """Yield the evidence suites of one kind, examined again, with their options."""
     kept = {blob.name: blob.digest for blob in result.blobs}
     pack = read_pack(blobs.get(kept[PACK_BLOB]), result.pack.digest, PACK_BLOB)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
@@ -247,7 +247,7 @@ def _opened(result: Result, data: Mapping[str, bytes]) -> OpenPack:
     for suite in pack.suites:
         if suite.source is not None:
             snapshots[suite.id] = snapshots[suite.source]
-    # Nothing of the pack's folder is kept; scorers that live there are not run again.
+    # The pack's folder is not stored; scorers in it are not run again.
     return OpenPack(pack, Path(), snapshots)
 
 
@@ -316,7 +316,7 @@ def _scored_again(
     graded: Graded | Embedded | None,
     recorded: Mapping[ItemKey, RecordedScores],
 ) -> tuple[list[str], list[str]]:
-    """Scores that their answers do not give, and what could not be scored again."""
+    """Return scores that differ when computed again, and what could not be scored again."""
     spec = suite.scorer or suite_plugin(suite).scorer
     name = spec.name if isinstance(spec, ScorerSpec) else str(spec)
     if scorers().get(name).places:
@@ -336,7 +336,7 @@ def _scored_again(
         if found.value == answer.score:
             continue
         if _has_number(answer.output):
-            # Canonical bytes do not tell 1.0 from 1, and a scorer may.
+            # Canonical bytes do not distinguish 1.0 from 1, but a scorer may.
             unknown += 1
             continue
         differences.append(

@@ -1,7 +1,7 @@
-"""Deriving a result again from the evidence that was kept with it.
+"""Derive a result again from the evidence stored with it.
 
-A seal shows that a result was not changed after it was made. Whether it was right when it was made
-shows only when its measurements and its verdict are derived anew.
+A seal shows that a result was not changed after it was made. Deriving its measurements and verdict
+again shows that it was right when it was made.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from gatemark.evidence.exam import (
 )
 from gatemark.evidence.run_exam import exam_suite, run_exam
 from gatemark.evidence.source import ReadingChoices, read_expected_ids
-from gatemark.ledger.port import BlobStore, Store
+from gatemark.ledger.port import GONE, BlobStore, Store
 from gatemark.packs.rejudge import rejudge_pack, suites_again
 from gatemark.packs.seal import PACK_BLOB
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
 
 SCORE_PACK: Final = "score-"
-"""Begins the name of the pack of a result that comes from one exam."""
+"""Prefix of the pack name of a result that comes from one exam."""
 OTHER_SOFTWARE_TOLERANCE: Final = 1e-9
-"""How far a number may be off when another version of a library computes it."""
+"""Tolerance for numbers that another version of a library computes."""
 
 
 class Rescored(msgspec.Struct, frozen=True):
-    """What came of deriving a result again: what differs, and what could not be looked at."""
+    """The outcome of deriving a result again: differences, and what could not be checked."""
 
     differences: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
@@ -65,11 +65,19 @@ def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[st
     """Derive every result that verifies again."""
     for result_id, document in store.results.documents():
         try:
-            result = read_result(result_id, document)
+            # Of an erased result the store gives what is left; its seal covered the rest.
+            is_whole = not is_erased(result_id)
+            result = read_result(result_id, document) if is_whole else store.results.get(result_id)
         except (IntegrityError, NewerFormatError):
-            # The check of the seals tells of it.
+            # Seal verification reports it.
             continue
-        yield result_id, rescore_result(store.blobs, result, is_erased)
+        done = rescore_result(store.blobs, result, is_erased)
+        yield result_id, done if is_whole else _without_texts(done)
+
+
+def _without_texts(done: Rescored) -> Rescored:
+    why = "its texts were erased: tables, caveats, blockers and reasons cannot be compared"
+    return msgspec.structs.replace(done, unjudged=(why, *done.unjudged))
 
 
 def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], bool]) -> Rescored:
@@ -121,7 +129,7 @@ def _of_another_build(result: Result, why: str) -> Rescored | None:
 
 
 def _other_measures(result: Result, anew: _Anew) -> Iterator[str]:
-    """Numbers that this build measures by another version of the measure, or no longer."""
+    """Yield numbers that this build measures by another version of the measure, or no longer."""
     after = {number.key: number for number in anew.measurements}
     for old in result.measurements:
         new = after.get(old.key)
@@ -173,9 +181,9 @@ class DerivedExam(msgspec.Struct, frozen=True):
 
 
 def derived_exams(blobs: BlobStore, result: Result, kind: str) -> Iterator[DerivedExam]:
-    """The exams of one kind that a result rests on: its own, or the suites of its pack.
+    """Yield the exams of one kind in a result: its own, or the suites of its pack.
 
-    Waivers count for an exam of its own. A suite of a pack is judged without them.
+    Waivers apply to an exam of its own. A suite of a pack is judged without them.
     """
     kept = {blob.name: blob.digest for blob in result.blobs}
     inputs = _inputs(blobs, result, kept)
@@ -211,7 +219,7 @@ def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutco
     if not needed <= set(inputs.roles):
         raise IncomparableError("an evidence file was not there when it was made")
     with _spooled_evidence(blobs, result) as (paths, expected):
-        # An exam that needs certain files counts what it expects from them, without pinned ids.
+        # An exam that requires certain files counts the expected ids from them, without a list.
         if account.expected is not None and expected is None and not needed:
             raise IncomparableError("the list of expected ids was not kept with it")
         return run_exam(
@@ -250,7 +258,7 @@ def _older_roles(suite: ExamSuite, count: int) -> tuple[str, ...]:
 
 def _judged(result: Result, kind: str, examined: ExamOutcome) -> _Anew:
     (account,) = result.evidence
-    # Only names of files may differ: they were the user's then and are ours now.
+    # Only file names may differ: users chose them then, and Gatemark does now.
     evidence = msgspec.structs.replace(
         examined.evidence,
         files=tuple(
@@ -338,8 +346,8 @@ def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator
         old, new = before.get(key), after.get(key)
         name = key[0] if key[1] is None else f"{key[1]}.{key[0]}"
         if old is None or new is None:
-            # A later build may measure more, or less, which is told as not judged. What the sealed
-            # policy has a rule for must have been measured then.
+            # A later build may measure more or less; that is reported as not checked.
+            # Everything that the sealed policy has a rule for must have been measured.
             is_ruled = old is None and key[0] in ruled
             if _is_of_another_build(result) and not is_ruled:
                 continue
@@ -349,7 +357,8 @@ def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator
 
 
 def _same(old: Measurement, new: Measurement, tolerance: float) -> bool:
-    if (old.n, old.reason, old.value is None) != (new.n, new.reason, new.value is None):
+    reason = new.reason if old.reason != GONE else GONE
+    if (old.n, old.reason, old.value is None) != (new.n, reason, new.value is None):
         return False
     pairs = [(old.value, new.value)]
     if (old.interval is None) != (new.interval is None):

@@ -1,8 +1,8 @@
-"""The journey of ``gatemark run`` and ``gatemark gate``: answer, score, judge, seal.
+"""``gatemark run`` and ``gatemark gate``: answer, score, judge, seal.
 
-(1) Read the pack and freeze its data. (2) Sit the exams over evidence files. (3) Let both arms
-answer and judges grade, with journals that survive a crash. (4) Judge. (5) Seal and keep. Stopping
-before (5) leaves only the journals.
+(1) Read the pack and freeze its data. (2) Run the exams over evidence files. (3) Get the answers of
+both arms and the judges' grades, with journals that survive a crash. (4) Judge. (5) Seal and store.
+Stopping before (5) leaves only the journals.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ Qualifications = dict[str, SuiteQualification]
 
 
 class RunChoices(msgspec.Struct, frozen=True):
-    """How a user wants a pack to run."""
+    """Options of a run."""
 
     jobs: int = 1
     resume: bool = False
@@ -91,11 +91,11 @@ class RunChoices(msgspec.Struct, frozen=True):
     candidate: Mapping[str, object] | None = None
     baseline: Mapping[str, object] | str | None = None
     names: dict[str, AssetRef] = {}
-    """What an arm is known as, where whoever runs the pack vouches for it."""
+    """The registered version that an arm is, if the user vouches for it."""
     baseline_how: str | None = None
     """How a baseline other than the pack's own was chosen."""
     answered_at: datetime | None = None
-    """When recorded answers were given, where somebody states it for answers that do not say."""
+    """When recorded answers were given, as stated by the user for answers that do not say."""
 
 
 def run_pack(
@@ -107,7 +107,7 @@ def run_pack(
     on_progress: OnProgress | None = None,
     on_notice: OnNotice | None = None,
 ) -> Result:
-    """Run a pack's targets and seal what came out."""
+    """Run a pack's targets and seal the result."""
     started_at = workspace.clock()
     opened = open_pack(path)
     if opened.pack.matrix:
@@ -138,9 +138,9 @@ def prepare(
     choices: RunChoices,
     waivers: Sequence[Waiver],
 ) -> RunChoices:
-    """Refuse what could not be judged, before anybody is asked; find the baseline by its name."""
+    """Refuse what could not be judged, before any call is made; find the baseline by its name."""
     if choices.cache and opened.pack.adaptive is not None:
-        # A cache keeps no errors, so a later round would give a crash another chance.
+        # A cache stores no errors, so a later round would repeat a call that crashed.
         raise UsageError("--cache and an adaptive pack do not go together; leave one of them out")
     scoring_of(opened)
     if choices.limit is None:
@@ -182,7 +182,7 @@ def open_session(
     on_progress: OnProgress | None,
     on_notice: OnNotice | None,
 ) -> Session:
-    """Open journals for arms and judges that are open; these are closed when that fails."""
+    """Open journals for open arms and judges; close the arms and judges if that fails."""
     with let_go_on_error(arms, graders):
         folder = workspace.run_folder(_run_key(opened, arms, graders, scoring_of(opened)))
         if not choices.resume:
@@ -192,7 +192,7 @@ def open_session(
 
 
 def forget_session(session: Session, results: Sequence[Result], on_notice: OnNotice | None) -> None:
-    """Remove the journals of a run that asked everything; otherwise say how to go on."""
+    """Remove the journals of a complete run; otherwise say how to continue."""
     if not any(ASKED in conditions_of(result) for result in results):
         if session.folder is not None:
             _forget(session.folder)
@@ -236,7 +236,7 @@ def rejudge(
 
 
 def _other_pack_for(earlier: Result, opened: OpenPack) -> str | None:
-    """Return the result that another pack judges now; its own pack gives it its own id again."""
+    """Return the result to judge by another pack; by its own pack it gets its own id again."""
     if earlier.pack.digest == digest(opened.pack):
         return earlier.runtime.get(JUDGED_AGAIN)
     return earlier.id
@@ -248,7 +248,7 @@ def _recorded_choices(earlier: Result, arms: Mapping[str, ArmSource]) -> RunChoi
 
 
 class Session(msgspec.Struct, frozen=True):
-    """Who answers, who grades, and where the journals lie."""
+    """Open arms, open judges, and the folder of the journals."""
 
     opened: OpenPack
     arms: Mapping[str, ArmSource]
@@ -257,9 +257,9 @@ class Session(msgspec.Struct, frozen=True):
     journals: Journals | None
     on_progress: OnProgress | None
     folder: Path | None = None
-    """Where the journals lie."""
+    """Folder of the journals."""
     answer_time: AnswerTime | None = None
-    """What an earlier result says about answers that do not say it themselves."""
+    """What an earlier result says about answers that lack it themselves."""
     reused: dict[str, str] = {}
     """What an earlier result says about answers that were reused."""
 
@@ -330,7 +330,7 @@ def answer_time_of_run(
 def sit_exams(
     workspace: Workspace, opened: OpenPack, files: Mapping[str, SuiteFiles]
 ) -> dict[str, SuiteOutcome]:
-    """Examine the suites over evidence files; the clock refuses records of the future."""
+    """Run the exams over evidence files; records dated in the future are refused."""
     return {
         name: examine_suite(workspace, opened.pack.suite(name), files[name], now=workspace.clock())
         for name in files
@@ -340,7 +340,7 @@ def sit_exams(
 def exam_files(
     workspace: Workspace, opened: OpenPack, choices: RunChoices, folder: Path
 ) -> dict[str, SuiteFiles]:
-    """Return the evidence that the pack names; a result as baseline has its own."""
+    """Return the evidence that the pack names; a baseline result brings its own."""
     files = files_of_pack(opened)
     if not isinstance(choices.baseline, str) or choices.baseline == "none":
         return files
@@ -386,7 +386,7 @@ def refuse_unpinned_arms(opened: OpenPack, choices: RunChoices) -> None:
 
 
 def _set_aside(journals: Path, on_notice: OnNotice | None) -> None:
-    """Keep the journals of an interrupted run out of the way of one that asks anew."""
+    """Move the journals of an interrupted run aside before a new run."""
     if not journals.exists():
         return
     aside = journals.with_name(journals.name + SET_ASIDE)
@@ -403,7 +403,7 @@ def _set_aside(journals: Path, on_notice: OnNotice | None) -> None:
 
 
 def _forget(journals: Path) -> None:
-    """Remove the journals of a run; one that stayed would answer for a run that asked anew."""
+    """Remove the journals of a run, so that they cannot answer for a new one."""
     if not journals.exists():
         return
     try:
@@ -426,7 +426,7 @@ def _refuse_other_data(earlier: Result, opened: OpenPack) -> None:
 
 
 def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
-    """Raise if a baseline was limited: it must have answered all items."""
+    """Refuse a limited result as baseline: a baseline must have answered all items."""
     answered = limit_of(earlier)
     if answered is not None and (limit is None or limit > answered):
         raise IncomparableError(
@@ -442,7 +442,7 @@ def wanted_baseline(opened: OpenPack, choices: RunChoices) -> Mapping[str, objec
 
 
 def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> dict[str, ArmSource]:
-    """Open the candidate and, where there is one, the baseline."""
+    """Open the candidate and the baseline, if there is one."""
     pack = opened.pack
     if pack.targets is None:
         if choices.candidate is not None or isinstance(choices.baseline, Mapping):
@@ -451,7 +451,7 @@ def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> di
     raw = choices.candidate or pack.targets.candidate
     store = workspace.local_folder
     wanted = wanted_baseline(opened, choices)
-    # The baseline is read first: opening a candidate runs its code.
+    # The baseline is read first, because opening a candidate runs its code.
     baseline: dict[str, ArmSource] = {}
     if isinstance(wanted, str) and wanted != "none":
         earlier = workspace.existing_results().get(wanted)
@@ -514,7 +514,7 @@ def answer_session(
     answered: list[tuple[Arms, Qualifications]] = []
 
     async def work() -> None:
-        # Returned, 10,000 answers would cost asyncio 0.1 s: it formats the result of its main task.
+        # Returning 10,000 answers would cost asyncio 0.1 s: it formats the result of its main task.
         answered.append(await _answer_session(session, now, settled))
 
     asyncio.run(work())
@@ -526,10 +526,10 @@ async def _answer_session(
     now: Callable[[], datetime],
     settled: Callable[[PackLook, Arms, Qualifications], bool] | None,
 ) -> tuple[Arms, Qualifications]:
-    """Licences first: a judge that cannot be compared with people is found out before the rest.
+    """Qualify judges first: an unqualified judge is found before anything else is asked.
 
     An adaptive pack is asked in rounds until one settles the verdict. A round asks for everything
-    that is due by then: what an earlier one asked for comes from the journals.
+    that is due by then; answers of earlier rounds come from the journals.
     """
     arm_answers: Arms = {}
     try:
@@ -564,7 +564,7 @@ async def _answer_arm(
     reuse: Reuse = "nothing"
     if session.journals is not None:
         journal = session.journals.open(name, arm.identity)
-        # A recording answers by itself: what a journal says could only be something else.
+        # A recording needs no journal, which could only disagree with it.
         reuse = session.journals.reuse if arm.spec.recorded is None else "nothing"
     try:
         return await answer_all(

@@ -1,6 +1,6 @@
-"""From everything a run gathered to a sealed result in the store, with all that is kept for it.
+"""Seal the result of a run and store it with everything it depends on.
 
-Sealed results also freeze a pack: its name and version stand for one content.
+Sealed results also freeze a pack: a name and version stand for one content.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from gatemark.workspace import Workspace
 LINES_TYPE = "application/jsonl"
 BASELINE_CHOSEN = "baseline.chosen"
 JUDGED_AGAIN = "judged_again"
-"""In the runtime of a result: the earlier result whose evidence ``gatemark gate`` judged."""
+"""Runtime key of a result: the earlier result whose evidence ``gatemark gate`` judged."""
 LABELS = "labels."
 SCORER_CODE = "scorer_code."
-"""In the runtime of a result, by suite: people's labels of its judge, the code of its scorer."""
+"""Runtime keys of a result, by suite: the labels of its judge, and the code of its scorer."""
 CELL = "matrix.cell"
-"""In the runtime of a result: which candidate of a matrix it judges."""
+"""Runtime key of a result: which candidate of a matrix it judges."""
 EVIDENCE_TYPE = "application/octet-stream"
 MAX_LISTED = 20
 _MEDIA_TYPES = {".json": "application/json", ".jsonl": LINES_TYPE}
@@ -63,9 +63,9 @@ def arm_conditions(
     graders: Graders,
     *graded: str,
 ) -> dict[str, str]:
-    """What the way the arms are called means for the verdict, the candidate's part first.
+    """Return the conditions that follow from how the arms were called, the candidate's first.
 
-    ``graded`` names what graders were asked about, when the verdict does not rest on all of it.
+    ``graded`` names what graders were asked about, if the verdict does not depend on all of it.
     """
     changed = {name: arm.changed_files() for name, arm in arms.items()}
     changed |= {f"judge {name}": files for name, files in graders.changed_files().items()}
@@ -97,7 +97,7 @@ def arm_conditions(
 def _reuse_condition(
     reused: Mapping[str, int], reuse: Reuse, is_authenticated: bool
 ) -> dict[str, dict[str, None]]:
-    """What was answered before this run, and whether anybody else could have written it."""
+    """Return the condition on reused answers, and whether they could have been forged."""
     name, flag = (CACHED, "--cache") if reuse == "cache" else (RESUMED, "--resume")
     reasons = [f"{count} {what} were reused ({flag})" for what, count in reused.items() if count]
     if reasons and not is_authenticated:
@@ -109,7 +109,7 @@ def _reuse_condition(
 
 
 class PackRun(msgspec.Struct, frozen=True):
-    """A run that has ended: who answered, what was said, which exams were sat."""
+    """A finished run: who answered, the answers, and the exams."""
 
     opened: OpenPack
     arms: Mapping[str, ArmSource]
@@ -124,7 +124,7 @@ class PackRun(msgspec.Struct, frozen=True):
     """How a baseline other than the pack's own was chosen."""
     answer_time: AnswerTime | None = None
     reused: dict[str, str] = {}
-    """What an earlier result that is judged again says about reused answers."""
+    """What an earlier result, judged again, says about reused answers."""
     judged_again: str | None = None
     """The result whose evidence is judged by another pack."""
     cell: str | None = None
@@ -176,7 +176,7 @@ class PackRun(msgspec.Struct, frozen=True):
 def judge_run(
     run: PackRun, written: Mapping[str, bytes], *, waivers: Sequence[Waiver], now: datetime
 ) -> PackDecision:
-    """Judge what a run gathered; ``written`` are the files that it wrote itself."""
+    """Judge the evidence of a run; ``written`` are the files that it wrote itself."""
     return judge_pack(run.opened, run.evidence(written), waivers=waivers, now=now)
 
 
@@ -201,7 +201,7 @@ def _first_page(run: PackRun) -> list[str]:
 def seal_run(
     workspace: Workspace, run: PackRun, *, waivers: Sequence[Waiver], started_at: datetime
 ) -> Result:
-    """Judge a run, seal the result, and keep it with all that it rests on."""
+    """Judge a run, seal the result, and store it with everything it depends on."""
     written = run.written()
     definition = kept_definition(run.opened)
     read = [file for exam in run.exams.values() for file in exam.files]
@@ -326,7 +326,7 @@ def _reused(run: PackRun) -> dict[str, str]:
 
 
 def reused_of(result: Result) -> dict[str, str]:
-    """What a result says about replies that were older than its run."""
+    """Return what a result says about replies that were older than its run."""
     names = ("cached.", "resumed.")
     return {name: said for name, said in result.runtime.items() if name.startswith(names)}
 
@@ -418,15 +418,15 @@ def pack_of(workspace: Workspace, result: Result) -> Pack:
     raise BadInputError(f"result {result.id} is not of a pack, so it cannot be a baseline")
 
 
-# The name and version of a pack stand for one content, for as long as a store remembers them.
-# Otherwise a pack could be loosened after a bad verdict and pass under the name that people trust.
-# The content is everything that decides: rules, suites, data, judges with their labels, scorers
-# with their code. Who answers (targets, a matrix of them, evidence files) is what a pack examines,
-# and may change; only a baseline must not go missing.
+# The name and version of a pack stand for one content as long as a store has its results.
+# Otherwise a pack could be loosened after a bad verdict and pass under a trusted name.
+# The content is everything that decides: rules, suites, data, judges with their labels, and
+# scorers with their code. Who answers (targets, a matrix of them, evidence files) is what a
+# pack examines and may change, except that a baseline must not be removed.
 
 _EXAMINED = ("evidence", "baseline_evidence")
 _REPLAY = "replay"
-"""A suite over recent traffic, whose data is newer every time."""
+"""A suite over recent traffic, whose data changes every time."""
 _LISTED = 5
 
 
@@ -452,9 +452,9 @@ def refuse_changed_version(workspace: Workspace, opened: OpenPack, path: str) ->
 def _last_whole_result(workspace: Workspace, pack: Pack) -> Result | None:
     """Return the newest result that a run of this pack sealed over all its items.
 
-    Runs for debugging, runs that could not ask or left answers out, and old evidence judged again
-    freeze nothing; nor do results of builds that let a version change, which did not mark evidence
-    judged again.
+    Not counted: limited runs, runs with calls that could not be made or answers left out, and old
+    evidence judged again; nor results of builds that let a version change, which did not mark
+    evidence judged again.
     """
     if not workspace.has_store:
         return None
@@ -487,7 +487,7 @@ def _changes(before: Pack, earlier: Result, opened: OpenPack) -> Iterator[str]:
     kept = earlier.runtime
     code = scorer_code(opened)
     for suite in opened.pack.suites:
-        # Results of earlier builds say nothing about code.
+        # Results of earlier builds do not include code digests.
         if kept.get(SCORER_CODE + suite.id, code.get(suite.id)) != code.get(suite.id):
             yield f"code of the scorer of {suite.id}"
         labels = None if suite.judge is None else opened.labels[suite.judge].reference

@@ -1,7 +1,7 @@
-"""A comparison of two logs as a sealed result, and the same result derived again.
+"""Seal a comparison of two logs, and derive it again.
 
-What is kept are the samples of both sides as they were read, and how they were compared. Such a
-result is of no pack: it can be cited, and it never is the full pack that a promotion needs.
+The samples of both sides are stored as they were read, and so are the settings. Such a result has
+no pack: it can be cited, but is never the full pack that a promotion needs.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _ENCODER: Final = msgspec.json.Encoder(order="sorted")
 
 
 class KeptComparison(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How two sides were compared, as it is kept with the result."""
+    """The settings of a comparison, as stored with the result."""
 
     score: str
     cluster: str | None
     settings: CompareSettings
     rules: int = FIRST_RULES
-    """The version of the rules; comparisons that were sealed before there were two name none."""
+    """Version of the rules; comparisons sealed before there were two versions have none."""
 
 
 class _Timed(msgspec.Struct):
@@ -53,7 +53,7 @@ class _Timed(msgspec.Struct):
 
 
 class JudgedComparison(msgspec.Struct, frozen=True):
-    """A comparison with what a result says about it."""
+    """A comparison, and what its result says."""
 
     report: ComparisonReport
     policy: Policy
@@ -65,7 +65,7 @@ class JudgedComparison(msgspec.Struct, frozen=True):
 def seal_comparison(
     workspace: Workspace, request: CompareRequest, *, started_at: datetime
 ) -> tuple[Result, ComparisonReport]:
-    """Compare, seal what came out, and keep it with the samples that it rests on."""
+    """Compare, seal the result, and store it with the samples."""
     if "-" in (request.base, request.cand):
         raise UsageError("--seal needs files: standard input cannot be read again")
     sides = {}
@@ -78,7 +78,7 @@ def seal_comparison(
         options = ReadOptions(arm=arm, id_path=request.id_path, columns=dict(request.columns))
         rows, _ = recorded_rows(Path(path), tool=request.tool, options=options)
         sides[side] = b"".join(_ENCODER.encode(row) + b"\n" for row in rows)
-    # Which score a tool shows first is known from its log, and not from samples.
+    # Only the log says which score a tool shows first, not the samples.
     score = compare_files(request, ReadingChoices()).score
     kept = KeptComparison(score, request.cluster, request.settings, request.settings.rules)
     finished_at = workspace.clock()
@@ -114,7 +114,7 @@ def compare_again(blobs: BlobStore, result: Result) -> JudgedComparison:
 
 
 def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> JudgedComparison:
-    # The version beside the settings decides: older ones do not name it there.
+    # The version beside the settings decides, because older settings do not name it.
     chosen = msgspec.structs.replace(kept.settings, rules=kept.rules)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         paths = {side: Path(folder) / f"{side}.jsonl" for side in _SIDES}
@@ -129,7 +129,7 @@ def _judged(sides: Mapping[str, bytes], kept: KeptComparison, now: datetime) -> 
         )
         report = compare_files(request, ReadingChoices())
     settings = msgspec.structs.asdict(chosen)
-    # A policy keeps the settings that it had when its rules were new.
+    # A policy keeps the settings it had when its rules were new.
     if kept.rules == FIRST_RULES:
         del settings["rules"]
     if chosen.largest_drop is None:
@@ -186,7 +186,7 @@ def _account(side: str, data: bytes) -> Evidence:
 
 
 def _answered(data: bytes) -> dict[str, str]:
-    """When the oldest answer of the candidate was given, where every answer says so."""
+    """Return when the candidate's oldest answer was given, if every answer says so."""
     times = [row.answered_at for row in msgspec.json.Decoder(_Timed).decode_lines(data)]
     known = [moment.astimezone(UTC) for moment in times if moment is not None]
     return AnswerTime(min(known)).runtime() if known and len(known) == len(times) else {}

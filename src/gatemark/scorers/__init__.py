@@ -1,1 +1,1 @@
-"""Scorers, one file each; a scorer is found by its file and carries its own known answers."""
+"""Scorers, one file each; each is found by its file and carries worked examples."""

@@ -1,4 +1,4 @@
-"""What each item asserts about its own output: a list of scorers under the item's ``assert``."""
+"""Score each item by its own assertions: a list of scorers under the item's ``assert``."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ALLOWED: Final = (
     *("canary", "choice", "contains", "edit_distance", "exact", "is_json", "json_equal"),
     *("json_schema", "normalised", "numeric", "refusal", "regex", "rouge_l", "set_f1", "token_f1"),
 )
-"""Scorers an item may name; the versions of all of them are part of the identity."""
+"""Scorers that an item may name; the versions of all of them are part of the identity."""
 
 
 class AssertionsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     combine: PassRule = "mean"
     key: Annotated[

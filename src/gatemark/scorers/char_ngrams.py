@@ -1,6 +1,6 @@
-"""Similarity of spelling: the angle between the counts of short pieces of two texts.
+"""Similarity of spelling: cosine similarity of the character n-gram counts of two texts.
 
-It needs no model and calls nobody. It does not know meaning: synonyms are as far apart as any two
+It needs no model and calls nothing. It does not know meaning: synonyms are as far apart as any two
 words.
 """
 
@@ -25,7 +25,7 @@ from gatemark.scorers.scorer import (
 
 
 class CharNgramsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     n: Annotated[int, msgspec.Meta(ge=1, le=10, description="Number of characters of a piece.")] = 3
     at_least: Annotated[
@@ -37,7 +37,7 @@ class CharNgramsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def pieces(text: str, n: int) -> Counter[str]:
-    """Return how often each run of ``n`` characters occurs, in lower case and with one blank."""
+    """Return how often each run of ``n`` characters occurs, in lower case with single spaces."""
     clean = " ".join(text.casefold().split())
     if len(clean) < n:
         return Counter([clean] if clean else [])

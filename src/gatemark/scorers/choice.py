@@ -37,7 +37,7 @@ _NEXT_WORD: Final = re.compile(r"[ \t]{1,3}[a-z]")
 
 
 class ChoiceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     letters: Annotated[str, about("Letters of the choices.")] = "ABCD"
 
@@ -104,7 +104,7 @@ def _build(options: ChoiceOptions) -> ScoreFunction:
     def score(item: Scorable) -> Score:
         targets = {target_letter(text) for text in item.target_texts()}
         text = item.output_text()
-        # A long answer says its letter first or last.
+        # A long answer states its letter first or last.
         if len(text) > 2 * _READ_LENGTH:
             text = f"{text[:_READ_LENGTH]}\n{text[-_READ_LENGTH:]}"
         for name, find in rules:

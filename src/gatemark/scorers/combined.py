@@ -1,4 +1,4 @@
-"""Several scorers on one output, weighted; ``assertions`` does the same by what each item asks."""
+"""Several weighted scorers on one output; ``assertions`` does the same with each item's list."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class ScorerPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CombinedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     scorers: Annotated[
         tuple[ScorerPart, ...],
@@ -79,7 +79,7 @@ def ready_part(part: ScorerPart) -> ReadyPart:
 
 
 def score_parts(parts: Sequence[ReadyPart], item: Scorable, combine: str) -> Score:
-    """Return one score for several parts; a part that cannot be scored leaves the whole open."""
+    """Return one score for several parts; None if a part cannot be scored."""
     total = 0.0
     values: list[float] = []
     passed: list[bool] = []
@@ -107,7 +107,7 @@ def score_parts(parts: Sequence[ReadyPart], item: Scorable, combine: str) -> Sco
 
 
 def part_names(chosen: Sequence[str]) -> list[str]:
-    """Return what rules call each part: its scorer, with a number from the second on."""
+    """Return the name of each part for rules: its scorer, with a number from the second on."""
     names: list[str] = []
     for place, scorer in enumerate(chosen):
         count = chosen[: place + 1].count(scorer)

@@ -1,4 +1,4 @@
-"""Phrases that must stand somewhere in the output."""
+"""Phrases that must occur in the output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gatemark.scorers.scorer import (
 
 
 class ContainsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set; without ``phrases`` the target holds them."""
+    """Options of the scorer; without ``phrases`` the target has them."""
 
     phrases: Annotated[tuple[str, ...], about("Phrases to look for. Default: the target.")] = ()
     mode: Annotated[Literal["any", "all"], about("Whether any or all of them must appear.")] = "any"
@@ -56,7 +56,7 @@ def _from_target(item: Scorable) -> tuple[str, ...]:
 
 SCORER = Scorer(
     name="contains",
-    summary="1 when any (or all) of the phrases stand in the output, else 0.",
+    summary="1 when any (or all) of the phrases occur in the output, else 0.",
     options=ContainsOptions,
     build=_build,
     needs_target=False,

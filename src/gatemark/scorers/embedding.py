@@ -1,7 +1,7 @@
-"""Similarity of meaning: the angle between the vectors that an embedding model gives two texts.
+"""Similarity of meaning: cosine similarity of the embedding vectors of two texts.
 
-The model is asked while a pack runs, and its vectors are kept with the result. This scorer only
-reads what was recorded, so that the score can be derived again without asking anybody.
+The model is called while a pack runs, and its vectors are stored with the result. This scorer only
+reads stored vectors, so that the score can be derived again without any call.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_DIMENSIONS: Final = 65_536
 
 
 class EmbeddingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     base_url: Annotated[str, about("Address before `/embeddings`, mostly ending in `/v1`.")]
     model: Annotated[str, about("Name of the embedding model.")]
@@ -52,17 +52,17 @@ class EmbeddingOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 def text_key(text: str) -> str:
-    """Return what a text is recorded under."""
+    """Return the key that a text's vector is stored under."""
     return digest_bytes(text.encode(errors="surrogatepass"))
 
 
 def packed_vector(numbers: Sequence[float]) -> str:
-    """Return a vector as it is kept: 32-bit numbers, in base64."""
+    """Return a vector as it is stored: 32-bit numbers in base64."""
     return base64.b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode("ascii")
 
 
 def unpacked_vector(text: str) -> tuple[float, ...]:
-    """Return the numbers of a kept vector."""
+    """Return the numbers of a stored vector."""
     try:
         data = base64.b64decode(text, validate=True)
         return struct.unpack(f"<{len(data) // 4}f", data)
@@ -71,7 +71,7 @@ def unpacked_vector(text: str) -> tuple[float, ...]:
 
 
 def checked_vector(value: object) -> str | None:
-    """Return a model's vector packed, or None for what is not a vector."""
+    """Return a model's vector packed, or None if it is not a vector."""
     if not isinstance(value, list) or not 1 <= len(value) <= MAX_DIMENSIONS:
         return None
     if not all(isinstance(one, int | float) and not isinstance(one, bool) for one in value):
@@ -106,7 +106,7 @@ def _build(options: EmbeddingOptions) -> ScoreFunction:
             found = cosine(output, _vector(recorded, target, "target"))
             if found > best:
                 best, closest = found, target
-        # Opposite meanings are no better than unrelated ones.
+        # Opposite meanings score no better than unrelated ones.
         similarity = min(1.0, max(0.0, best))
         value = similarity if options.at_least is None else float(similarity >= options.at_least)
         return scored(value, similarity=f"{best:.6f}", closest_target=truncate(closest))

@@ -11,7 +11,7 @@ from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, 
 
 
 class ExactOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     strip: Annotated[bool, about("Whether blanks at both ends are ignored.")] = True
 

@@ -1,4 +1,4 @@
-"""The output is JSON, and of the wanted type."""
+"""The output is JSON of the expected type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TYPES: Final = {"object": dict, "array": list, "string": str}
 
 
 class IsJsonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     type: Annotated[
         Literal["any", "object", "array", "string"],
@@ -57,7 +57,7 @@ def _build(options: IsJsonOptions) -> ScoreFunction:
 
 SCORER = Scorer(
     name="is_json",
-    summary="1 when the output is JSON (of the wanted type), else 0; repeated keys are refused.",
+    summary="1 when the output is JSON (of the expected type), else 0; repeated keys are refused.",
     options=IsJsonOptions,
     build=_build,
     needs_target=False,

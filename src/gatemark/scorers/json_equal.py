@@ -1,8 +1,8 @@
-"""Equal to the target as JSON, and where not, the first place that differs.
+"""Equal to the target as JSON; otherwise reports the first difference.
 
-An output that is text is parsed; text that is not JSON is a wrong answer, not a missing score.
-A target that is text is parsed too. Places are JSON Pointers (RFC 6901); in ``ignore`` a ``*``
-stands for any one key or index.
+A text output is parsed; text that is not JSON is a wrong answer, not a missing score. A text target
+is parsed too. Places are JSON Pointers (RFC 6901); in ``ignore`` a ``*`` matches any one key or
+index.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Path = tuple[str, ...]
 
 
 class JsonEqualOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set; a code fence around the whole output is taken off by ``fences``."""
+    """Options of the scorer; ``fences`` removes a code fence around the whole output."""
 
     ignore: Annotated[
         tuple[str, ...], about("JSON Pointers to values that may differ, such as `/items/*/id`.")
@@ -64,7 +64,7 @@ class _Difference(NamedTuple):
 
 
 class _Comparison:
-    """One comparison of two values, with a bound on the work it may cost."""
+    """One comparison of two values, with a limit on its work."""
 
     def __init__(self, options: JsonEqualOptions) -> None:
         self._options = options
@@ -124,10 +124,10 @@ class _Comparison:
     def _in_unordered_lists(
         self, target: Sequence[object], output: Sequence[object], path: Path
     ) -> _Difference | None:
-        """Pair every item of one list with an equal one of the other.
+        """Match every item of one list with an equal one of the other.
 
-        With a tolerance, taking the first equal item may leave another without a partner, so a
-        full matching is looked for.
+        With a tolerance, taking the first equal item may leave another without a partner, so a full
+        matching is computed.
         """
         if len(target) > MAX_UNORDERED_ITEMS:
             raise BadInputError(
@@ -136,7 +136,7 @@ class _Comparison:
             )
         if not target:
             return None
-        # Loaded here: scipy is heavy, and most comparisons keep the order.
+        # Imported here: scipy is slow to load, and most comparisons keep the order.
         import numpy as np  # noqa: PLC0415
         from scipy.sparse import csr_array  # noqa: PLC0415
         from scipy.sparse.csgraph import maximum_bipartite_matching  # noqa: PLC0415
@@ -183,7 +183,7 @@ def pointer(path: Path) -> str:
 
 
 def parse_json(text: str) -> object:
-    """Strict JSON: no NaN, no repeated keys, bounded depth; ValueError says what is wrong."""
+    """Parse strict JSON: no NaN, no repeated keys, limited depth; ValueError says what is wrong."""
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except RecursionError as error:
@@ -193,7 +193,7 @@ def parse_json(text: str) -> object:
 
 
 def check_depth(value: object) -> None:
-    """Raise ValueError for containers nested deeper than the limit; needs no deep stack."""
+    """Raise ValueError for containers nested deeper than the limit, without recursion."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
         level = [
@@ -266,7 +266,7 @@ def _build(options: JsonEqualOptions) -> ScoreFunction:
 
 SCORER = Scorer(
     name="json_equal",
-    summary="1 when output and target are the same JSON value; says the first place that differs.",
+    summary="1 when output and target are the same JSON value; reports the first difference.",
     options=JsonEqualOptions,
     build=_build,
     known=(

@@ -21,7 +21,7 @@ from gatemark.scorers.scorer import (
 
 
 class JsonSchemaOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set; without ``schema`` the target is the schema."""
+    """Options of the scorer; without ``schema`` the target is the schema."""
 
     schema: Annotated[
         dict[str, Any] | None,
@@ -60,7 +60,7 @@ def _first_error(schema: dict[str, object]) -> Callable[[object], str | None]:
             schema,
             retriever=_refuse,
             validate_formats=True,
-            # The other engine backtracks, and a pattern could hang the run.
+            # The other engine backtracks, so a pattern could hang the run.
             pattern_options=jsonschema_rs.RegexOptions(),
         )
     except (jsonschema_rs.ValidationError, ValueError, TypeError) as error:

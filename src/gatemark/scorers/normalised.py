@@ -1,4 +1,4 @@
-"""Equal to the target after both are brought to one plain form."""
+"""Equal to the target after both are normalised."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ASCII_PUNCTUATION: Final = frozenset(string.punctuation)
 
 
 class NormalisedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the plain form forgets: each switch drops one kind of difference."""
+    """What normalisation removes: each switch drops one kind of difference."""
 
     compatibility: Annotated[
         bool, about("Whether forms of the same character are the same (NFKC).")
@@ -38,9 +38,9 @@ class NormalisedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
 
 def plain_form(text: str, options: NormalisedOptions) -> str:
-    """The text without the differences that ``options`` tell to forget.
+    """Return the normalised text.
 
-    Punctuation is every character of a Unicode P category and ASCII's own, removed and not
+    Punctuation is every character of a Unicode P category and ASCII punctuation, removed and not
     replaced, so ``U.S.`` becomes ``US``; articles are the English ones.
     """
     if options.compatibility:

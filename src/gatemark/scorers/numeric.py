@@ -29,7 +29,7 @@ _MINUS_SIGNS: Final = str.maketrans(dict.fromkeys("−‒–﹣－", "-"))
 
 
 class NumericOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set.
+    """Options of the scorer.
 
     An answer is right within the larger of ``abs_tolerance`` and ``rel_tolerance`` times the
     target. ``percent: scale`` reads ``12%`` as 0.12, on both sides; ``ignore`` reads it as 12.
@@ -66,7 +66,7 @@ class _Reader:
         decimal, whole = re.escape(options.decimal), "[0-9]+"
         self._separator = ""
         if options.thousands:
-            # A no-break space groups digits as well as a plain one does.
+            # A no-break space groups digits like a plain one.
             group = "[ \u00a0\u202f]" if options.thousands == " " else f"[{options.thousands}]"
             whole = rf"(?:[0-9]{{1,3}}(?:{group}[0-9]{{3}})+(?![0-9])|[0-9]+)"
             self._separator = group

@@ -1,9 +1,9 @@
-"""A scorer of the user's own: ``module:function`` from the pack's folder.
+"""A user-defined scorer: ``module:function`` from the pack's folder.
 
 The function gets a ``Scorable`` and returns a number in [0, 1], a bool, a ``Score``, or a mapping
-with ``value`` or ``reason`` and perhaps ``detail``. What it returns besides, or raises, becomes a
-reason: a broken scorer never gives a zero. The file is read alone: it may import what is
-installed, but not its neighbours, so that its digest says what was run.
+with ``value`` or ``reason`` and optionally ``detail``. Any other return value or an exception
+becomes a reason: a broken scorer never gives a zero. The file is loaded alone: it may import
+installed packages, but not its neighbours, so that its digest identifies what was run.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _RAISED: Final = (
     TypeError,
     ValueError,
 )
-"""What code of strangers usually raises; anything rarer stops the run and shows itself."""
+"""What user code usually raises; anything else stops the run."""
 
 
 class PythonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set; ``folder`` is the pack's own and is set by whoever reads the pack."""
+    """Options of the scorer; ``folder`` is set when the pack is read."""
 
     function: Annotated[str, about("Function in the pack's folder, as `module:function`.")] = ""
     folder: str = "."
@@ -79,7 +79,7 @@ def _source(options: PythonOptions) -> tuple[Path, str]:
 
 
 class _SourceOnly(SourceFileLoader):
-    """Runs the source itself: no stale bytecode is read and none is left in the pack."""
+    """Loads the source itself, without reading or writing bytecode."""
 
     def path_stats(self, path: object) -> NoReturn:
         raise OSError(f"no bytecode for {path}")
@@ -87,11 +87,11 @@ class _SourceOnly(SourceFileLoader):
 
 def _load(options: PythonOptions) -> Callable[[Scorable], object]:
     path, name = _source(options)
-    # Named by its place, so that equal file names in two packs stay apart.
+    # Named by its path, so that equal file names in two packs stay apart.
     module_name = f"gatemark_pack_{path.stem}_{digest_bytes(str(path).encode())[-12:]}"
     loader = _SourceOnly(module_name, str(path))
     module = importlib.util.module_from_spec(ModuleSpec(module_name, loader, origin=str(path)))
-    # Dataclasses and typed structs look their own module up while it is being run.
+    # Dataclasses and structs look up their own module while it is being executed.
     sys.modules[module_name] = module
     try:
         loader.exec_module(module)
@@ -147,7 +147,7 @@ def _pins(options: PythonOptions) -> dict[str, str]:
 
 SCORER = Scorer(
     name="python",
-    summary="The score that a function of the pack's own gives: module:function.",
+    summary="The score of a function in the pack's folder: module:function.",
     options=PythonOptions,
     build=_build,
     needs_target=False,

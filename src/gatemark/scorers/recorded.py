@@ -21,11 +21,11 @@ from gatemark.scorers.scorer import (
 )
 
 NAME: Final = "recorded"
-"""The scorer, and the member of a sample in which the runner hands it what the log says."""
+"""The scorer, and the key of a sample under which it finds the scores of the log."""
 
 
 class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set: which score to take, where a log has several."""
+    """Options of the scorer: which score to use, if a log has several."""
 
     score: Annotated[
         str | None, about("Score of the log to take; needed where it has several.")

@@ -12,7 +12,7 @@ from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, 
 
 
 class RefusalOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set; without ``expect`` the target says ``refusal`` or ``answer``."""
+    """Options of the scorer; without ``expect`` the target says ``refusal`` or ``answer``."""
 
     expect: Annotated[
         Literal["refusal", "answer"] | None,

@@ -1,4 +1,4 @@
-"""The longest common subsequence of words, as summaries are scored by it (ROUGE-L)."""
+"""ROUGE-L: the longest common subsequence of words, used for summaries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORD: Final = re.compile(r"[^\W_]+")
 
 
 class RougeLOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     measure: Annotated[
         Literal["f1", "precision", "recall"],

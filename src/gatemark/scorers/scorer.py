@@ -1,4 +1,4 @@
-"""What a scorer is: one answered item in, a number in [0, 1] or the reason for none out."""
+"""The scorer interface: an answered item in, a number in [0, 1] or the reason for none out."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from gatemark.core.registry import Registry
 from gatemark.evidence.settings_file import problem_in
 
 MAX_TEXT_LENGTH: Final = 1_000_000
-"""Characters of an output or a target that a text scorer is willing to read."""
+"""Maximum length of an output or a target for a text scorer, in characters."""
 SHOWN_LENGTH: Final = 200
-"""Characters of a value that a detail repeats."""
+"""Maximum length of a value in a detail, in characters."""
 
 
 class Scorable(msgspec.Struct, frozen=True):
-    """One item with its answer. ``sample`` is the whole record, for scorers that need more.
+    """One item with its answer. ``sample`` is the complete record, for scorers that need more.
 
-    A target or an output of None is absent. JSON null as an answer is written as the text
+    A target or an output of None is missing. JSON null as an answer is written as the text
     ``null``, which ``json_equal`` reads.
     """
 
@@ -48,7 +48,7 @@ class Scorable(msgspec.Struct, frozen=True):
 
 
 class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A number in [0, 1], or the reason why there is none; ``detail`` says how it came about.
+    """A number in [0, 1], or the reason why there is none; ``detail`` explains the score.
 
     ``parts`` are the scores that a combined one is made of, by name.
     """
@@ -81,7 +81,7 @@ def unscored(reason: str, **detail: str) -> Score:
 
 
 class KnownScore(msgspec.Struct, frozen=True):
-    """A worked example that a scorer carries; ``expected`` None means: must give a reason."""
+    """A worked example of a scorer; with ``expected`` None it must give a reason."""
 
     title: str
     expected: float | None
@@ -110,10 +110,9 @@ def _no_pins(_: object) -> dict[str, str]:
 class Scorer(msgspec.Struct, frozen=True):
     """A scorer plugin: its name, its options, and how to build its function from them.
 
-    ``build`` may raise BadInputError for options that make no sense; its function may raise
-    BadInputError for an item that cannot be scored. ``pins`` are digests of what the options
-    only point at; ``places`` are options that say where something lies and not what it is, and
-    so stay out of the identity.
+    ``build`` may raise BadInputError for invalid options; its function may raise BadInputError for
+    an item that cannot be scored. ``pins`` are digests of files that the options point to;
+    ``places`` are options that say where something is, and are not part of the identity.
     """
 
     name: str
@@ -128,7 +127,7 @@ class Scorer(msgspec.Struct, frozen=True):
     places: tuple[str, ...] = ()
 
     def options_from(self, given: Mapping[str, object]) -> msgspec.Struct:
-        """Typed options from plain ones, or an error that names this scorer."""
+        """Return typed options; an error names this scorer."""
         try:
             return msgspec.convert(dict(given), self.options)
         except msgspec.ValidationError as error:
@@ -230,11 +229,11 @@ def text_of(value: object, subject: str) -> str:
 
 
 def truncate(value: object, limit: int = SHOWN_LENGTH) -> str:
-    """Cut a value to a length that fits a detail or a message."""
+    """Return a value as text, cut to a length that fits a detail or a message."""
     try:
         text = value if isinstance(value, str) else repr(value)
     except (ValueError, RecursionError):
-        # A number of thousands of digits, or a value nested too deeply to be printed.
+        # A number of thousands of digits, or a value nested too deeply to print.
         text = f"a {type(value).__name__}"
     return text if len(text) <= limit else text[: limit - 1] + "…"
 

@@ -23,7 +23,7 @@ from gatemark.scorers.scorer import (
 
 
 class SetF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     separator: Annotated[str, about("Text between the members of a list.")] = ","
     ignore_case: Annotated[bool, about("Whether upper and lower case are the same.")] = True

@@ -1,4 +1,4 @@
-"""Overlap of the words of an answer with those of the target, as question answering uses it."""
+"""Word overlap of an answer with the target, as used in question answering."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gatemark.scorers.set_f1 import f1
 
 
 class TokenF1Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     articles: Annotated[bool, about("Whether English articles are ignored.")] = True
     punctuation: Annotated[bool, about("Whether punctuation is ignored.")] = True

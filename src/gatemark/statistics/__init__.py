@@ -1,1 +1,1 @@
-"""Plain numeric routines on arrays and counts; no records, no files, no opinions."""
+"""Numeric routines on arrays and counts; no records and no files."""

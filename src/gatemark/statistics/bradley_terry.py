@@ -1,7 +1,7 @@
-"""Strengths of several candidates from paired comparisons: Bradley and Terry's model.
+"""Strengths of several candidates from paired comparisons: the Bradley-Terry model.
 
-Ties count half for each side. Half a win each way is added to every pair that met, so that a side
-that never lost keeps a finite strength. Intervals come from drawing whole items again.
+Ties count half for each side. Half a win each way is added to every pair that met, so a side that
+never lost keeps a finite strength. Intervals come from resampling whole items.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Strength(msgspec.Struct, frozen=True):
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """All sides, the strongest first; a reason and no sides when they cannot be compared."""
+    """All sides, strongest first; without sides there is a reason."""
 
     sides: tuple[Strength, ...]
     items: int
@@ -45,7 +45,7 @@ class Ranking(msgspec.Struct, frozen=True):
 
 
 def fit_strengths(wins: Floats) -> Floats:
-    """Log strengths with mean zero; ``wins[..., i, j]`` counts how often i beat j."""
+    """Return log strengths with mean zero; ``wins[..., i, j]`` counts how often i beat j."""
     counts = np.asarray(wins, dtype=np.float64)
     met = (counts + np.swapaxes(counts, -1, -2)) > 0
     counts = counts + PSEUDO_WINS * met
@@ -85,7 +85,7 @@ def rank_sides(
     best = fit_strengths(total)
     rng = np.random.default_rng(seed)
     weights = rng.multinomial(items, np.full(items, 1 / items), size=resamples)
-    # A pair that met keeps a trace in every draw, or a draw could fall apart.
+    # Keep a trace of every pair that met, or a resample could fall apart into groups.
     trace = 1e-9 * ((total + total.T) > 0)
     drawn = np.einsum("ri,ijk->rjk", weights.astype(np.float64), table) + trace
     spread = fit_strengths(drawn)
@@ -117,7 +117,7 @@ def _is_connected(met: Floats) -> bool:
 
 
 class Match(NamedTuple):
-    """Comparisons of two sides on one item: how often the first and the second won; ties half."""
+    """Comparisons of two sides on one item: wins of each side; ties count half."""
 
     item: int
     first: int
@@ -127,10 +127,10 @@ class Match(NamedTuple):
 
 
 class RedrawnStrengths(NamedTuple):
-    """Strengths fitted to all items, and to items drawn again.
+    """Strengths fitted to all items and to resampled items.
 
-    ``group`` numbers the sides that have beaten each other in a circle. Between groups no finite
-    difference fits best: one side won everything.
+    ``group`` numbers sets of sides that have beaten each other in a circle. Between groups no
+    finite difference fits best, because one side won everything.
     """
 
     best: Floats
@@ -142,7 +142,7 @@ class RedrawnStrengths(NamedTuple):
 def draw_strengths(
     count: int, matches: Sequence[Match], *, items: int, seed: int, resamples: int
 ) -> RedrawnStrengths | None:
-    """Fit strengths to matches and to draws of whole items; None when some sides never met."""
+    """Fit strengths to matches and to resamples of whole items; None if some sides never met."""
     table = np.asarray(matches, dtype=np.float64)
     rows, first, second = (table[:, at].astype(np.int64) for at in range(3))
     shape = (items, count * count)
@@ -163,6 +163,6 @@ def draw_strengths(
         size = min(DRAWN_AT_ONCE, resamples - start)
         weights = rng.multinomial(items, np.full(items, 1 / items), size=size)
         drawn = np.asarray(weights @ sparse).reshape(size, count, count)
-        # A pair that met keeps a trace in every draw, or a draw could fall apart.
+        # Keep a trace of every pair that met, or a resample could fall apart into groups.
         spread.append(fit_strengths(drawn + 1e-9 * met))
     return RedrawnStrengths(fit_strengths(total), np.concatenate(spread), total, group)

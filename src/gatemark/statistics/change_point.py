@@ -1,9 +1,9 @@
-"""Whether the latest values of a series lie elsewhere than those before them, for many at once.
+"""Test whether the latest values of a series have shifted, for many series at once.
 
 The change may have come at any of several places near the end. Each place cuts a series in two; the
 means of both parts are compared by Student's t, and the best cut counts after Bonferroni's
-correction for the number of cuts. Nothing about the series needs to be known before: neither mean
-nor spread, nor how strongly neighbouring values are correlated.
+correction for the number of cuts. Nothing needs to be known about the series: neither mean nor
+spread, nor how strongly neighbouring values are correlated.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 CUTS: Final = (2, 3, 4, 5, 7, 10, 14, 20, 28)
-"""How many of the latest values may lie elsewhere. A single one does not: it may be an outlier."""
+"""How many of the latest values may have shifted. One is not enough: it may be an outlier."""
 LEAST_BEFORE: Final = 10
 OUTLIER: Final = 4.0
-"""Values are cut off this many robust standard deviations from the median."""
+"""Values are clipped at this many robust standard deviations from the median."""
 _MAD_TO_SD: Final = 1.4826
 
 
 class LastingShifts(NamedTuple):
-    """The best cut of each series; NaN where a series cannot be cut.
+    """The best cut of each series; NaN if a series cannot be cut.
 
     ``z`` is the signed normal score of ``p_value``. ``before`` is the mean before the cut,
-    ``moved`` how far the mean of the ``windows`` after it lies from that. ``is_flat`` marks two
-    parts without any spread that differ: no score exists for those.
+    ``moved`` the difference of the mean of the ``windows`` after it. ``is_flat`` marks two parts
+    without any spread that differ: no score exists for those.
     """
 
     z: Floats
@@ -51,7 +51,7 @@ class LastingShifts(NamedTuple):
 
 
 class _Cuts(NamedTuple):
-    """Every cut of every series, [cuts, series]: means, and the squares that it leaves."""
+    """Every cut of every series, [cuts, series]: means, and the residual sums of squares."""
 
     before: Floats
     moved: Floats
@@ -62,10 +62,10 @@ class _Cuts(NamedTuple):
 def shifts_each(
     values: Floats, present: Flags, floor: Floats | None = None, *, parameters: int = 0
 ) -> LastingShifts:
-    """The best cut of each row of ``values``, the latest value last.
+    """Return the best cut of each row of ``values``, the latest value last.
 
-    Values that are present stand together at the end of their row. ``floor`` is the least standard
-    deviation to believe in; ``parameters`` is how many were fitted to the values before.
+    Present values are contiguous at the end of their row. ``floor`` is a lower limit for the
+    standard deviation; ``parameters`` is the number of parameters fitted to the values before.
     """
     count = present.sum(axis=1).astype(np.float64)
     clipped = _without_outliers(values, present, count)
@@ -86,7 +86,7 @@ def shifts_each(
     largest = np.abs(np.where(present, values, 0.0)).max(axis=1, initial=0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = best.squares / np.maximum(count - 2 - parameters, 1.0)
-        # Correlated values look less spread than they are.
+        # Correlation makes the observed spread too small.
         variance /= np.maximum(1 - (widening_each(correlation, count) - 1) / count, 0.2)
         variance = np.where(np.sqrt(variance) <= RELATIVE_ZERO * largest, 0.0, variance)
         if floor is not None:
@@ -115,10 +115,9 @@ def shifts_each(
 
 
 def without_season(values: Floats, present: Flags, place: NDArray[np.int64], length: int) -> Floats:
-    """The values less the mean of their place in a season, plus the mean of all.
+    """Return the values minus the mean of their place in a season, plus the overall mean.
 
-    ``place`` is the number of each value's window. A place with fewer than three values, as in
-    series shorter than three seasons, keeps its values.
+    ``place`` is the number of each value's window. A place with fewer than three values keeps them.
     """
     count = np.maximum(present.sum(axis=1, keepdims=True), 1)
     mean = np.where(present, values, 0.0).sum(axis=1, keepdims=True) / count

@@ -1,17 +1,17 @@
-"""Means of items that come in clusters: standard errors, and bounds for a weighted drop.
+"""Means of clustered items: standard errors, and bounds for a weighted drop.
 
-Items that stand or fall together are one unit; in a drop over several suites, each is a stratum.
+Items that succeed or fail together are one unit; in a drop over several suites, each suite is a
+stratum.
 
-A score bound judges the observed drop by the spread that it would have if the truth lay at the
-bound. Let ``V`` be the squared standard error, ``A`` the most that one unit can move the mean,
-and ``q`` the observed ratio of the third to the second moment, kept within ``[0.7 * A, A]``. A
-truth that is higher by ``e`` means more losses, and losses bring variance: ``V + e * q``. So the
-bound is the drop plus the ``e`` that solves ``e**2 = t**2 * V + log(1 / alpha) * e * q``, and at
-least ``log(1 / alpha) * A``, which is what n items that never differ leave open (the rule
-of three).
+A score bound compares the observed drop with the spread it would have if the truth lay at the
+bound. Let ``V`` be the squared standard error, ``A`` the most that one unit can move the mean, and
+``q`` the observed ratio of the third to the second moment, kept within ``[0.7 * A, A]``. A truth
+that is higher by ``e`` means more losses, and losses add variance: ``V + e * q``. So the bound is
+the drop plus the ``e`` that solves ``e**2 = t**2 * V + log(1 / alpha) * e * q``, and at least
+``log(1 / alpha) * A``, which is what n items that never differ leave open (the rule of three).
 
-For losses alone this is the exact Poisson bound within one percent. Nothing is drawn at random,
-and a variance of zero never makes a bound of zero.
+For losses alone this is the exact Poisson bound within one percent. Nothing is drawn at random, and
+a variance of zero never makes a bound of zero.
 """
 
 from __future__ import annotations
@@ -34,16 +34,15 @@ right-or-wrong items the false-pass rate is then at most 5 %; without it, it rea
 RANGE_TOLERANCE = 1e-9
 SMALLEST_P = 1e-12
 FEWEST_UNITS = 10
-"""Below this the spread says too little: erasing a gain could lower the bound."""
+"""With fewer units the spread is unreliable: removing a gain could lower the bound."""
 _BISECTIONS = 60
 
 
 class Stratum(msgspec.Struct, frozen=True):
     """The drops of one suite, baseline minus candidate, one per item.
 
-    ``units`` names what each item stands or falls with: items with the same name, also of other
-    strata, are not independent. ``largest_drop`` is the most that one item can lose or gain;
-    drops that exceed it show that it does not hold, and then 1 is used.
+    Items with the same name in ``units``, also of other strata, are not independent.
+    ``largest_drop`` is the most that one item can lose or gain; if a drop exceeds it, 1 is used.
     """
 
     weight: float
@@ -53,17 +52,17 @@ class Stratum(msgspec.Struct, frozen=True):
 
     @property
     def item_range(self) -> float:
-        """How far one item can move, as far as the drops seen allow to say."""
+        """How far one item can move, given the observed drops."""
         is_exceeded = bool(np.abs(self.drops).max() > self.largest_drop + RANGE_TOLERANCE)
         return 1.0 if is_exceeded else self.largest_drop
 
 
 class PooledDrop(msgspec.Struct, frozen=True):
-    """A weighted mean drop and what its bounds rest on.
+    """A weighted mean drop and what its bounds are computed from.
 
     ``variance`` is the squared standard error, ``third`` the third central moment of the mean,
-    ``leverage`` the most that one unit can move it. ``units`` counts what is independent, and
-    ``groups`` the strata, where those that share units are one.
+    ``leverage`` the most that one unit can move it. ``units`` counts independent units, and
+    ``groups`` the strata, where those that share units count as one.
     """
 
     drop: float
@@ -75,7 +74,7 @@ class PooledDrop(msgspec.Struct, frozen=True):
     groups: int
 
     def bounds(self, alpha: float) -> tuple[float, float]:
-        """Lower and upper bound, each one-sided at alpha."""
+        """Return the lower and upper bound, each one-sided at alpha."""
         low = self.drop - self._half(alpha, -self.third)
         high = self.drop + self._half(alpha, self.third)
         return max(-1.0, low), min(1.0, high)
@@ -94,9 +93,9 @@ class PooledDrop(msgspec.Struct, frozen=True):
         return math.exp(high)
 
     def growth_to_decide(self, margin: float, alpha: float, *, power: float = 0.8) -> float | None:
-        """How many times the items, all like these, decide with this power.
+        """Return how many times as many items of this kind are needed to decide with this power.
 
-        None when the drop lies on the margin: then no number of items is sure to decide.
+        None if the drop lies on the margin: then no number of items is sure to decide.
         """
         gap = margin - self.drop
         if abs(gap) < RANGE_TOLERANCE or not self._is_enough:
@@ -173,7 +172,7 @@ def drop_of_counts(lost: int, gained: int, n: int) -> PooledDrop:
         raise InvalidValueError(f"lost and gained must be within n, got {lost}, {gained} and {n}")
     mean, square = (lost - gained) / n, (lost + gained) / n
     correction = n / (n - 1) if n > 1 else 1.0
-    # Equal values leave no spread; rounding must not leave any either.
+    # Equal values have no spread; rounding must not add any.
     is_constant = n in (lost, gained) or lost + gained == 0
     return PooledDrop(
         drop=mean,
@@ -203,7 +202,7 @@ def _contributions(stratum: Stratum, weight: float) -> tuple[float, Floats, Floa
         raise InvalidValueError("drops must be one non-empty list of numbers inside [-1, 1]")
     if not 0 < stratum.largest_drop <= 1:
         raise InvalidValueError(f"largest_drop must be in (0, 1], got {stratum.largest_drop}")
-    # A mean of equal values can differ from them in the last bit; it must not look like spread.
+    # The mean of equal values can differ in the last bit; that must not count as spread.
     mean = float(x[0] if x.min() == x.max() else math.fsum(x.tolist()) / x.size)
     groups = x.size if stratum.units is None else len(set(stratum.units))
     correction = math.sqrt(groups / (groups - 1)) if groups > 1 else 1.0
@@ -222,12 +221,12 @@ def _labels(stratum: Stratum, place: int) -> NDArray[np.str_]:
 
 
 class MeanEstimate(msgspec.Struct, frozen=True):
-    """A mean with the errors it may carry.
+    """A mean with its standard errors.
 
     ``iid_error`` is sd / sqrt(n). ``cr0_error`` is the plain cluster-robust (sandwich) error.
     ``error`` is what bounds use: CR0 times sqrt(G / (G - 1)) for G clusters, which for clusters of
-    one item each is ``iid_error`` exactly, so clustering by item changes nothing. Errors are null
-    where one unit leaves nothing to estimate them from.
+    one item each is exactly ``iid_error``, so clustering by item changes nothing. Errors are null
+    if there is only one unit.
     """
 
     mean: float
@@ -261,7 +260,7 @@ def mean_estimate(
     if x.ndim != 1 or x.size == 0 or not bool(np.isfinite(x).all()):
         raise InvalidValueError("a mean needs one non-empty list of finite numbers")
     labels = np.arange(x.size) if clusters is None else clusters
-    # A mean of equal values can differ from them in the last bit; it must not look like spread.
+    # The mean of equal values can differ in the last bit; that must not count as spread.
     mean = float(x[0] if x.min() == x.max() else math.fsum(x.tolist()) / x.size)
     iid = (
         math.sqrt(math.fsum(((x - mean) ** 2).tolist()) / (x.size - 1) / x.size)
@@ -278,7 +277,7 @@ def mean_estimate(
 def cluster_totals(
     values: ArrayLike, clusters: Sequence[object] | NDArray[np.generic]
 ) -> tuple[Floats, Floats]:
-    """Sum and size of each cluster, clusters in sorted order."""
+    """Return sum and size of each cluster, in sorted order."""
     x = finite_column(values, "values")
     labels, codes = np.unique(np.asarray(clusters), return_inverse=True)
     if codes.size != x.size:

@@ -1,10 +1,10 @@
 """Agreement between raters: two raters from the square table of their labels, or any number.
 
 In a table of two raters, rows are the first rater's labels and columns the second's. Every formula
-is written in whole counts (products of counts over products of counts), so results are exact up to
-the last division and do not depend on the order of the labels. The ``…_each`` forms take a stack of
-tables, return one number per table, and mark an undefined one with NaN; the plain forms return an
-``Estimate``. Krippendorff's alpha takes nominal labels from any number of raters.
+uses whole counts (products of counts over products of counts), so results are exact up to the last
+division and do not depend on the order of the labels. The ``…_each`` forms take a stack of tables
+and return one number per table, NaN if undefined; the plain forms return an ``Estimate``.
+Krippendorff's alpha takes nominal labels from any number of raters.
 """
 
 from __future__ import annotations
@@ -58,29 +58,29 @@ def percent_agreement(table: npt.ArrayLike) -> Estimate:
 
 
 def cohen_kappa(table: npt.ArrayLike) -> Estimate:
-    """Cohen's kappa, undefined when chance alone already gives full agreement."""
+    """Return Cohen's kappa; undefined if chance alone already gives full agreement."""
     return _single(cohen_kappa_each, _square(table), ONE_LABEL)
 
 
 def gwet_ac1(table: npt.ArrayLike, *, label_space: LabelSpace) -> Estimate:
-    """Gwet's AC1, which stays steady when one label dominates.
+    """Return Gwet's AC1, which stays stable when one label dominates.
 
-    Its chance term divides by the number of categories less one. ``label_space="table"`` counts
+    Its chance term divides by the number of categories minus one. ``label_space="table"`` counts
     every label of the table, used or not; ``"occurring"`` counts the labels that a rater used,
-    which is what irrCAC does with raw ratings when it is given no categories. With a single
-    category there is nothing to disagree on, and AC1 is 1.
+    which is what irrCAC does with raw ratings if it is given no categories. With a single category
+    there is nothing to disagree on, and AC1 is 1.
     """
     return _single(lambda tables: gwet_ac1_each(tables, label_space), _square(table), NO_ITEMS)
 
 
 def percent_agreement_each(tables: Counts) -> Floats:
-    """Percent agreement of each table."""
+    """Return the percent agreement of each table."""
     counts = tables.astype(np.float64)
     return _divide(_diagonal(counts), counts.sum(axis=(-2, -1)))
 
 
 def cohen_kappa_each(tables: Counts) -> Floats:
-    """Cohen's kappa of each table: ``(n * agreed - chance) / (n * n - chance)`` in counts."""
+    """Return Cohen's kappa of each table: ``(n * agreed - chance) / (n * n - chance)``."""
     counts = tables.astype(np.float64)
     n = counts.sum(axis=(-2, -1))
     chance = (counts.sum(axis=-1) * counts.sum(axis=-2)).sum(axis=-1)
@@ -91,7 +91,7 @@ def cohen_kappa_each(tables: Counts) -> Floats:
 
 
 def gwet_ac1_each(tables: Counts, label_space: LabelSpace) -> Floats:
-    """Gwet's AC1 of each table."""
+    """Return Gwet's AC1 of each table."""
     counts = tables.astype(np.float64)
     n = counts.sum(axis=(-2, -1))
     uses = counts.sum(axis=-1) + counts.sum(axis=-2)
@@ -148,12 +148,12 @@ def multinomial_bootstrap(
     seed: int,
     level: float = 0.95,
 ) -> Bootstrap:
-    """The percentile interval of ``statistic`` over multinomial redraws of a count array.
+    """Return the percentile interval of ``statistic`` over multinomial resamples of counts.
 
-    Drawing whole items with replacement and drawing the counts of their cells are the same
-    experiment, so the cost depends on the number of cells and not on the number of items. The
-    array may have any shape; ``statistic`` gets a stack with the draws along the first axis.
-    Draws without a value are counted and left out; above 5 % of them there is no interval.
+    Resampling items with replacement and resampling the counts of their cells are equivalent, so
+    the cost depends on the number of cells and not on the number of items. The array may have any
+    shape; ``statistic`` gets a stack with the draws along the first axis. Draws without a value are
+    counted and left out; above 5 % of them there is no interval.
     """
     counts = _counts(table)
     if resamples < 1:
@@ -177,7 +177,7 @@ def multinomial_bootstrap(
 
 
 def affordable_resamples(table: npt.ArrayLike) -> int:
-    """10,000 draws up to 2,000 cells in use, then fewer, but never below 1,000.
+    """Return 10,000 draws up to 2,000 nonzero cells, then fewer, but never below 1,000.
 
     The number depends on the table alone, so equal tables always get equal intervals.
     """
@@ -189,7 +189,7 @@ def _redrawn(
     counts: Counts, statistic: EachStatistic, resamples: int, rng: np.random.Generator
 ) -> Floats:
     """Return the statistic of every resample, with bounded memory."""
-    # Only cells in use are drawn: rounding must never put an item into an empty one.
+    # Only nonzero cells are drawn: rounding must never put an item into an empty one.
     used = np.flatnonzero(counts)
     n = int(counts.sum())
     shares = counts.ravel()[used] / n
@@ -245,10 +245,10 @@ NO_EXPECTED_DISAGREEMENT = (
 
 
 def nominal_alpha(units: npt.ArrayLike, weights: npt.ArrayLike | None = None) -> Estimate:
-    """Alpha from how often each category (column) was given to each unit (row).
+    """Return alpha from how often each category (column) was given to each unit (row).
 
-    ``weights`` says how many units each row stands for, one when not given. A unit with fewer
-    than two ratings has no pair and is left out.
+    ``weights`` is how many units each row stands for (default: one). A unit with fewer than two
+    ratings has no pair and is left out.
     """
     counts = np.asarray(units)
     if counts.ndim != 2:
@@ -266,11 +266,11 @@ def nominal_alpha(units: npt.ArrayLike, weights: npt.ArrayLike | None = None) ->
 
 
 def nominal_alpha_each(weights: Counts, units: Counts) -> Floats:
-    """Alpha for each row of ``weights`` over the same units; NaN where undefined.
+    """Return alpha for each row of ``weights`` over the same units; NaN if undefined.
 
-    A unit with m ratings brings ``sum of c * (m - c)`` disagreeing ordered pairs, each weighing
-    ``1 / (m - 1)``. Pairs are summed per m in whole numbers before that division, so that the
-    result does not depend on the order of the units.
+    A unit with m ratings adds ``sum of c * (m - c)`` disagreeing ordered pairs, each weighted ``1 /
+    (m - 1)``. Pairs are summed per m in whole numbers before that division, so that the result does
+    not depend on the order of the units.
     """
     ratings = units.sum(axis=1)
     paired = ratings >= 2

@@ -1,6 +1,6 @@
 """How far a new value lies from a baseline, in standard deviations, for many series at once.
 
-The ``…_each`` forms take one row per series and mark an undefined answer with NaN. No answer is
+The ``…_each`` forms take one row per series and return NaN for an undefined answer. No answer is
 ever infinite.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-# Differences this small beside the values themselves are rounding, not spread.
+# Differences this small relative to the values are rounding, not spread.
 RELATIVE_ZERO = 1e-12
 _SMALLEST_P = 1e-250
 HIGHEST_CORRELATION = 0.9
@@ -24,8 +24,8 @@ HIGHEST_CORRELATION = 0.9
 class BaselineMoments(NamedTuple):
     """Number, mean and standard deviation (ddof 1) of each baseline.
 
-    The mean is NaN for an empty baseline, the deviation for fewer than two values; a deviation
-    that is only rounding is exactly zero.
+    The mean is NaN for an empty baseline, the deviation for fewer than two values; a deviation that
+    is only rounding is exactly zero.
     """
 
     windows: Floats
@@ -37,7 +37,7 @@ def moments_each(values: Floats, present: Flags) -> BaselineMoments:
     """Return the moments of each row of ``values``, over the present cells."""
     count = present.sum(axis=1).astype(np.float64)
     first = np.take_along_axis(values, np.argmax(present, axis=1)[:, None], axis=1)
-    # Taking the first value off makes a constant row exactly constant.
+    # Subtracting the first value makes a constant row exactly constant.
     moved = np.where(present, values - first, 0.0)
     mean_move = moved.sum(axis=1) / np.maximum(count, 1)
     spread = np.where(present, moved - mean_move[:, None], 0.0)
@@ -51,7 +51,7 @@ def moments_each(values: Floats, present: Flags) -> BaselineMoments:
 
 
 class Deviations(NamedTuple):
-    """What each series' new value says: sigma, its normal score, and the two-sided p-value.
+    """Sigma of each series' new value, its normal score, and the two-sided p-value.
 
     ``is_degenerate`` marks a value that differs from a baseline without any spread: there sigma,
     score and p-value are NaN.
@@ -67,11 +67,11 @@ class Deviations(NamedTuple):
 def deviations_each(
     current: Floats, baseline: BaselineMoments, floor: Floats | None = None, *, windows: int = 1
 ) -> Deviations:
-    """Sigma of each current value against its baseline, and the normal score of it.
+    """Return sigma of each current value against its baseline, and its normal score.
 
-    ``floor`` is the least standard deviation to believe in. ``windows`` is how many windows the
+    ``floor`` is a lower limit for the standard deviation. ``windows`` is how many windows the
     current value is the mean of. sigma / sqrt(1/windows + 1/n) follows Student's t with n - 1
-    degrees of freedom when nothing has changed; the score is the normal quantile of that tail.
+    degrees of freedom if nothing has changed; the score is the normal quantile of that tail.
     """
     sd = baseline.sd if floor is None else np.fmax(baseline.sd, floor)
     known = np.isfinite(baseline.sd) & np.isfinite(current)
@@ -87,10 +87,10 @@ def deviations_each(
 
 
 def normal_scores(t: Floats, df: Floats) -> tuple[Floats, Floats]:
-    """The normal quantile with the same tail as each t, and the two-sided p-value of it.
+    """Return the normal quantile with the same tail as each t, and its two-sided p-value.
 
-    Tails that floating point cannot hold are followed by their leading term, so that a finite t
-    has a finite score.
+    Tails that floating point cannot represent use their leading term, so that a finite t has a
+    finite score.
     """
     t, df = np.broadcast_arrays(np.asarray(t, dtype=np.float64), np.asarray(df, dtype=np.float64))
     with np.errstate(invalid="ignore", divide="ignore", over="ignore", under="ignore"):
@@ -113,10 +113,10 @@ def normal_scores(t: Floats, df: Floats) -> tuple[Floats, Floats]:
 def rate_floor_each(
     baseline_count: Floats, baseline_items: Floats, count: Floats, items: Floats
 ) -> Floats:
-    """The sampling deviation of a rate over ``items``: what no honest baseline can be below.
+    """Return the sampling deviation of a rate over ``items``, as a lower limit for a baseline.
 
     The rate is that of baseline and current window together, with one success and one failure
-    added, so that a baseline without failures still leaves room for some.
+    added, so that a baseline without failures still allows for some.
     """
     rate = (baseline_count + count + 1) / (baseline_items + items + 2)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -124,10 +124,10 @@ def rate_floor_each(
 
 
 def mean_floor_each(items: Floats, total: Floats, squares: Floats, current: Floats) -> Floats:
-    """The sampling deviation of a mean over ``current`` items, from the spread within windows.
+    """Return the sampling deviation of a mean over ``current`` items, from within-window spread.
 
-    Rows are series, columns windows: items, sum and sum of squares of each. NaN where no window
-    holds two items.
+    Rows are series, columns windows: items, sum and sum of squares of each. NaN if no window has
+    two items.
     """
     freedom = np.maximum(items - 1, 0).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -137,9 +137,9 @@ def mean_floor_each(items: Floats, total: Floats, squares: Floats, current: Floa
 
 
 def correlation_each(residuals: Floats, count: Floats) -> Floats:
-    """The correlation of neighbours in each row, zero where none is proven; absent cells are zero.
+    """Return the lag-1 correlation of each row, zero if not significant; absent cells are zero.
 
-    What is estimated from few values is too low by about (1 + 3 r) / n.
+    Estimates from few values are too low by about (1 + 3 r) / n.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         raw = (residuals[:, 1:] * residuals[:, :-1]).sum(axis=1) / (residuals**2).sum(axis=1)
@@ -156,10 +156,9 @@ def widening_each(correlation: Floats, count: Floats) -> Floats:
 
 
 def correlated_spread_each(values: Floats, present: Flags, moments: BaselineMoments) -> Floats:
-    """How much wider each baseline's spread is than it looks, because neighbours are alike.
+    """Return how much wider each baseline's spread is than observed, because of correlation.
 
-    It counts both that correlated values look less spread than they are, and that their mean is
-    less certain.
+    It accounts both for the observed spread being too small, and for the mean being less certain.
     """
     count = np.maximum(moments.windows, 1)
     residuals = np.where(present, values - moments.mean[:, None], 0.0)
@@ -169,7 +168,7 @@ def correlated_spread_each(values: Floats, present: Flags, moments: BaselineMome
 
 
 def ewma_weights(smoothing: float, windows: int) -> Floats:
-    """Return the weight of each of the latest windows, oldest first; the rest is the mean's."""
+    """Return the weight of each of the latest windows, oldest first; the mean has the rest."""
     ages = np.arange(windows - 1, -1, -1)
     return np.asarray(smoothing * (1 - smoothing) ** ages)
 
@@ -181,11 +180,10 @@ def ewma_each(
     floor: Floats | None,
     smoothing: float,
 ) -> Deviations:
-    """The exponentially weighted mean of the latest windows against its baseline.
+    """Return the exponentially weighted mean of the latest windows against its baseline.
 
-    A window that is not there leaves the average where it was. The variance counts the noise of
-    the windows and that of the estimated baseline mean: sd^2 (sum of squared weights + (sum of
-    weights)^2 / n).
+    A missing window leaves the average unchanged. The variance includes the noise of the windows
+    and of the estimated baseline mean: sd^2 (sum of squared weights + (sum of weights)^2 / n).
     """
     ages = np.cumsum(present[:, ::-1], axis=1)[:, ::-1] - 1
     weights = np.where(present, smoothing * (1 - smoothing) ** np.maximum(ages, 0), 0.0)

@@ -1,4 +1,4 @@
-"""Distances between histograms over the same bins, and what they are when nothing changed."""
+"""Distances between histograms over the same bins, and their values if nothing changed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SMOOTHING = 0.5
 
 
 def kl_each(current: Floats, reference: Floats, smoothing: float = SMOOTHING) -> Floats:
-    """KL(current || reference) in nats over the last axis; mass where the reference has none hurts.
+    """Return KL(current || reference) in nats over the last axis.
 
     Both are counts. Smoothing keeps every answer finite.
     """
@@ -29,7 +29,7 @@ def kl_null_mean_each(bins: int, current_items: Floats, reference_items: Floats)
 
 
 def kl_null_sd_each(bins: int, current_items: Floats, reference_items: Floats) -> Floats:
-    """The standard deviation of KL when both histograms come from one distribution.
+    """Return the standard deviation of KL if both histograms come from one distribution.
 
     Twice KL over the summed inverse sizes is close to chi-square with bins - 1 degrees of freedom.
     """
@@ -37,7 +37,7 @@ def kl_null_sd_each(bins: int, current_items: Floats, reference_items: Floats) -
 
 
 def js_each(current: Floats, reference: Floats) -> Floats:
-    """Jensen-Shannon divergence in nats over the last axis: symmetric, at most log 2."""
+    """Return the Jensen-Shannon divergence in nats over the last axis: symmetric, at most log 2."""
     with np.errstate(divide="ignore", invalid="ignore"):
         p = current / current.sum(axis=-1, keepdims=True)
         q = reference / reference.sum(axis=-1, keepdims=True)

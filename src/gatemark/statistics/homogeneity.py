@@ -1,4 +1,4 @@
-"""Whether several runs spread over the same classes alike: how far apart, and by chance or not."""
+"""Test whether several runs have the same distribution over classes, and how far apart they are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LEAST_EXPECTED: Final = 5.0
 
 
 class Homogeneity(NamedTuple):
-    """Pearson's chi-square over runs by classes; ``method`` says where the p-value is from."""
+    """Pearson's chi-square over runs by classes; ``method`` is how the p-value was computed."""
 
     statistic: float
     dof: int
@@ -34,10 +34,10 @@ def largest_shift(counts: npt.ArrayLike) -> float:
 
 
 def homogeneity(counts: npt.ArrayLike, rng: np.random.Generator) -> Homogeneity:
-    """Pearson's test that all runs share one distribution.
+    """Test by Pearson's chi-square that all runs share one distribution.
 
-    Where a class is expected fewer than five times in a run, the p-value comes from random tables
-    with the same margins, (1 + at least as extreme) / (1 + draws).
+    If a class is expected fewer than five times in a run, the p-value comes from random tables with
+    the same margins, (1 + at least as extreme) / (1 + draws).
     """
     table = _table(counts)
     table = table[:, table.sum(axis=0) > 0]
@@ -50,7 +50,7 @@ def homogeneity(counts: npt.ArrayLike, rng: np.random.Generator) -> Homogeneity:
         return Homogeneity(statistic, dof, _chi_square_tail(statistic, dof), "chi_square")
     drawn = _random_tables(table, rng)
     statistics = ((drawn - expected) ** 2 / expected).sum(axis=(1, 2))
-    # Tables as extreme as ours must not be lost to the last bit of a sum.
+    # Equally extreme tables must not be missed because of the last bit of a sum.
     extreme = int(np.count_nonzero(statistics >= statistic * (1 - 1e-12)))
     return Homogeneity(statistic, dof, (1 + extreme) / (1 + DRAWS), "monte_carlo")
 
@@ -62,7 +62,7 @@ def _chi_square_tail(statistic: float, dof: int) -> float:
 
 
 def _random_tables(table: Counts, rng: np.random.Generator) -> Counts:
-    """Tables with the margins of ours, every item dealt anew to the runs."""
+    """Return random tables with the same margins, by dealing the items to the runs again."""
     runs, classes = table.shape
     drawn = np.zeros((DRAWS, runs, classes), dtype=np.int64)
     left = np.tile(table.sum(axis=0), (DRAWS, 1))

@@ -1,7 +1,7 @@
 """A multiset of rows that grows and merges cheaply: a few sorted runs of counted rows, as bytes.
 
 Rows are numpy records whose last field is ``count``. Equal rows are stored once with their counts
-added, so memory is one record per distinct row. Adding never changes what was there, and the union
+added, so memory is one record per distinct row. Adding never changes existing runs, and the union
 is the same, bit for bit, in whatever order rows came.
 """
 
@@ -37,10 +37,10 @@ def add_rows(runs: Runs, rows: Sequence[tuple[Any, ...]], kind: np.dtype[np.void
 
 
 def merge_runs(left: Runs, right: Runs, kind: np.dtype[np.void]) -> Runs:
-    """Both multisets as one.
+    """Return both multisets as one.
 
-    A run is melted into the next larger one only when they are of similar size, so each row is
-    copied a number of times that grows with the logarithm of the whole.
+    A run is merged into the next larger one only if they are of similar size, so each row is copied
+    a number of times that grows with the logarithm of the total.
     """
     waiting = sorted((*left, *right), key=len)
     settled: list[bytes] = []

@@ -1,19 +1,17 @@
 """Which of two did people prefer? Exact tests on decisive pairs, with or without peeking.
 
-A tie decides nothing but is kept. When n was fixed beforehand the exact one-sided binomial test
-decides; when people may look at any time, an e-process does, because it stays valid at every look.
+A tie decides nothing but is counted. If n was fixed beforehand, the exact one-sided binomial test
+decides; if people may look at any time, an e-process does, because it stays valid at every look.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
-import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
@@ -27,10 +25,10 @@ POSITION_ALPHA = 0.01
 
 
 class Preference(msgspec.Struct, frozen=True):
-    """Wins, losses and ties of the candidate, and what follows from them.
+    """Wins, losses and ties of the candidate, and the statistics.
 
-    Rates, interval and p-value are null when no pair was decisive (or, for the half-tie rate, when
-    there was no pair at all).
+    Rates, interval and p-value are null if no pair was decisive (the half-tie rate: if there was no
+    pair at all).
     """
 
     wins: int
@@ -75,7 +73,7 @@ def judge_preference(
     peeking: bool = False,
     min_decisive: int = MIN_DECISIVE,
 ) -> Preference:
-    """Pass when the candidate is preferred, fail when the baseline is, else inconclusive.
+    """Return pass if the candidate is preferred, fail if the baseline is, else inconclusive.
 
     ``alpha`` is the level of each one-sided claim. With ``peeking`` the e-process at 1 / alpha
     decides instead of the binomial test. The Wilson interval is shown and decides nothing.
@@ -105,32 +103,24 @@ def judge_preference(
 
 
 def win_p_value(wins: int, losses: int) -> float:
-    """Exact one-sided p for "the candidate wins more than half of the decisive pairs"."""
+    """Return the exact one-sided p-value of "the candidate wins more than half"."""
     return half_binomial_cdf(losses, wins + losses)
 
 
 def log_e_value(wins: int, losses: int) -> float:
-    """Natural log of the e-value against a fair coin, for a win rate spread evenly over [0, 1]."""
+    """Return the log e-value against a fair coin, for a win rate uniform over [0, 1]."""
     return float(scipy.special.betaln(1 + wins, 1 + losses)) + (wins + losses) * math.log(2)
 
 
 def one_sided_log_e_value(wins: int, losses: int) -> float:
-    """Return the log e-value with the win rate spread evenly over [1/2, 1] only."""
+    """Return the log e-value with the win rate uniform over [1/2, 1] only."""
     share = float(scipy.special.betainc(1 + losses, 1 + wins, 0.5))
     log_share = math.log(share) if share > 0 else _log_far_tail(wins, losses)
     return log_e_value(wins, losses) + math.log(2) + log_share
 
 
-def anytime_p_values(is_win: Sequence[bool] | NDArray[np.bool_]) -> NDArray[np.float64]:
-    """After each decisive pair in turn, the p-value that looking at every step leaves valid."""
-    won = np.cumsum(np.asarray(is_win, dtype=np.int64))
-    seen = np.arange(1, won.size + 1)
-    log_e = scipy.special.betaln(1 + won, 1 + seen - won) + seen * math.log(2)
-    return np.minimum(1.0, np.exp(-np.maximum.accumulate(log_e)))
-
-
 def position_bias(first_wins: int, decisive: int) -> PositionBias:
-    """Test whether being shown first helped or hurt; fair when positions were balanced."""
+    """Test whether being shown first helped or hurt; valid if positions were balanced."""
     if not 0 <= first_wins <= decisive:
         raise InvalidValueError(f"{first_wins} first-position wins do not fit {decisive} votes")
     if decisive == 0:
@@ -161,7 +151,7 @@ def _decide(
 
 
 def _log_far_tail(wins: int, losses: int) -> float:
-    """Log of P(X <= wins) for X ~ Binomial(n + 1, 1/2), summed from its largest term.
+    """Return log P(X <= wins) for X ~ Binomial(n + 1, 1/2), summed from its largest term.
 
     Only for a sum too small for a float, where the terms shrink fast.
     """

@@ -1,26 +1,29 @@
-"""Shares: an estimate (a number or a reason), its interval, and several attempts at one item.
+"""Proportions: an estimate (a number or a reason), its interval, and several attempts per item.
 
-Intervals are Wilson's and Clopper-Pearson's. ``pass@k`` is the chance that at least one of k
-attempts drawn from the n recorded ones is right; ``pass^k`` the chance that all k are. Both are
-counted over every choice of k out of n, which is the unbiased estimate; the ratios are exact up to
-the last division.
+Intervals are Wilson's and Clopper-Pearson's. ``pass@k`` is the probability that at least one of k
+attempts drawn from the n recorded ones is right; ``pass^k`` that all k are. Both are counted over
+every choice of k out of n, which is the unbiased estimate; the ratios are exact up to the last
+division.
 """
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from math import comb
+from types import ModuleType
 from typing import Final, Literal
 
 import msgspec
-import scipy
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.measurement import Interval
 
 ZERO_WIDTH = "zero_width_interval"
+Z_95: Final = 1.959963984540054
+"""The quantile of nearly every interval here, as SciPy computes it."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -55,7 +58,7 @@ class Bootstrap(IntervalEstimate, frozen=True, kw_only=True):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What a reader of the interval must know about its draws."""
+        """Notes that a reader of the interval needs about its draws."""
         if self.reason is not None:
             return (f"no bootstrap interval: {self.reason}",)
         if self.undefined_count:
@@ -71,18 +74,23 @@ def zero_width_caveat(interval: Interval | None) -> tuple[str, ...]:
 def two_sided_z(level: float) -> float:
     """Return the normal quantile that leaves ``(1 - level) / 2`` in each tail."""
     _check_level(level)
-    return float(scipy.special.ndtri((1 + level) / 2))
+    return Z_95 if level == 0.95 else float(_special().ndtri((1 + level) / 2))
+
+
+def _special() -> ModuleType:
+    """Return SciPy's functions. Loading them takes longer than most files take to read."""
+    return importlib.import_module("scipy.special")
 
 
 def wilson(k: float, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval for ``k`` of ``n``: close to nominal coverage, inside [0, 1]."""
+    """Return Wilson's score interval for ``k`` of ``n``: near nominal coverage, inside [0, 1]."""
     _check_counts(k, n)
     z = two_sided_z(level)
     share = k / n
     shrink = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / shrink
     half_width = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / shrink
-    # At the two ends the formula gives 0 and 1 up to rounding; the exact bounds are known.
+    # At both ends the formula gives 0 and 1 up to rounding; the exact bounds are known.
     low = 0.0 if k == 0 else max(0.0, centre - half_width)
     high = 1.0 if k == n else min(1.0, centre + half_width)
     return low, high
@@ -93,8 +101,8 @@ def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
     _check_counts(k, n)
     _check_level(level)
     tail = (1 - level) / 2
-    low = 0.0 if k == 0 else float(scipy.special.betaincinv(k, n - k + 1, tail))
-    high = 1.0 if k == n else float(scipy.special.betaincinv(k + 1, n - k, 1 - tail))
+    low = 0.0 if k == 0 else float(_special().betaincinv(k, n - k + 1, tail))
+    high = 1.0 if k == n else float(_special().betaincinv(k + 1, n - k, 1 - tail))
     return low, high
 
 
@@ -116,16 +124,6 @@ NO_ITEMS: Final = "no items to repeat"
 ProbeOutcome = Literal["held", "broken", "undecided"]
 
 
-def pass_at_k(n: int, right_count: int, k: int) -> Estimate:
-    """``1 - C(n - c, k) / C(n, k)``: at least one of k attempts is right."""
-    return _of_one(_at_least_one, n, right_count, k)
-
-
-def pass_hat_k(n: int, right_count: int, k: int) -> Estimate:
-    """``C(c, k) / C(n, k)``, also written pass^k: all of k attempts are right."""
-    return _of_one(_all, n, right_count, k)
-
-
 def mean_pass_at_k(items: Iterable[tuple[int, int]], k: int) -> Estimate:
     """Return the mean of pass@k over items given as (attempts, correct attempts)."""
     return _mean(_at_least_one, items, k)
@@ -137,10 +135,9 @@ def mean_pass_hat_k(items: Iterable[tuple[int, int]], k: int) -> Estimate:
 
 
 def probe_outcome(broken_count: int, unscored_count: int, reruns: int, k: int) -> ProbeOutcome:
-    """Whether a probe is broken: the attack succeeded in at least ``k`` of ``reruns`` runs.
+    """Return whether a probe is broken: the attack succeeded in at least ``k`` of ``reruns`` runs.
 
-    Runs without a score decide nothing: where they could have made the difference the probe is
-    undecided.
+    If runs without a score could have made the difference, the probe is undecided.
     """
     if not 1 <= k <= reruns:
         raise InvalidValueError(f"k of reruns must be in [1, {reruns}], got {k}")
@@ -163,13 +160,6 @@ def _all(n: int, right_count: int, k: int) -> Fraction:
 
 
 _Share = Callable[[int, int, int], Fraction]
-
-
-def _of_one(share: _Share, n: int, right_count: int, k: int) -> Estimate:
-    _check(n, right_count, k)
-    if k > n:
-        return Estimate(None, f"k must be <= the number of attempts, got k={k}, n={n}")
-    return Estimate(float(share(n, right_count, k)))
 
 
 def _mean(share: _Share, items: Iterable[tuple[int, int]], k: int) -> Estimate:

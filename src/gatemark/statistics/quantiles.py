@@ -1,8 +1,8 @@
 """Percentiles that are observed values (``percentile_disc``), exact or from a mergeable sketch.
 
 The sketch counts values by their leading bits: sign, exponent and ten bits of the fraction. It is
-the same however the values were split, and answers the upper edge of a bin, which is above the
-true percentile by less than a tenth of a per cent.
+the same however the values were split, and returns the upper edge of a bin, which is above the true
+percentile by less than a tenth of a percent.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PERCENTILES = (50, 90, 95, 99)
 
 
 def distribution(values: Sequence[float]) -> dict[str, float] | None:
-    """Count, minimum, maximum, mean and percentiles between the order statistics; None of nothing.
+    """Return count, minimum, maximum, mean and interpolated percentiles; None without values.
 
     One value is its own minimum, mean and every percentile.
     """

@@ -1,4 +1,4 @@
-"""How far one sample lies above another, by ranks: Hodges-Lehmann and the Mann-Whitney interval."""
+"""The shift between two samples by ranks: Hodges-Lehmann estimate and Mann-Whitney interval."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import scipy
 from gatemark.core.errors import InvalidValueError
 
 MIN_VALUES: Final = 10
-"""Below so many values in an arm the normal form of the interval is not to be trusted."""
+"""With fewer values in an arm, the normal approximation of the interval is unreliable."""
 MAX_VALUES: Final = 2_000
 
 
@@ -27,10 +27,10 @@ class RankShift(msgspec.Struct, frozen=True):
 
 
 def rank_shift(sample: Sequence[float], reference: Sequence[float], level: float) -> RankShift:
-    """How much must be taken off ``sample`` to make it like ``reference``.
+    """Return the shift of ``sample`` relative to ``reference``.
 
-    The interval holds every shift that a two-sided Mann-Whitney test (large samples, no
-    continuity correction, ties counted as halves) would not reject.
+    The interval has every shift that a two-sided Mann-Whitney test (large samples, no continuity
+    correction, ties counted as halves) would not reject.
     """
     n, m = len(sample), len(reference)
     if min(n, m) < MIN_VALUES or max(n, m) > MAX_VALUES:

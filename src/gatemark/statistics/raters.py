@@ -36,9 +36,9 @@ Coefficient = Callable[["_Sums"], Numbers]
 class RaterEstimate(NamedTuple):
     """A coefficient with its intervals; without a value there is a reason.
 
-    ``delta`` is the interval of the delta method, which is too narrow where few items have any but
-    the most used label, and has no width where raters never differ. ``interval`` is widened to the
-    values that the coefficient has at both ends of Wilson's interval of percent agreement.
+    ``delta`` is the interval of the delta method, which is too narrow if few items have any but the
+    most used label, and has no width if raters never differ. ``interval`` is widened to the values
+    of the coefficient at both ends of Wilson's interval of percent agreement.
     """
 
     estimate: Estimate
@@ -174,7 +174,7 @@ class RatingTable:
         return [float(value) for value in coefficient(at_ends)]
 
     def agreement_interval(self, level: float) -> Interval | None:
-        """Wilson's interval of percent agreement; an item counts as one pair of ratings."""
+        """Return Wilson's interval of percent agreement; an item counts as one pair of ratings."""
         n = self.paired_count
         if not n:
             return None
@@ -211,18 +211,18 @@ class RatingTable:
 
 def percent_agreement(sums: _Sums) -> Numbers:
     """Return the mean over items of the share of rating pairs that agree."""
-    # The number of paired items is taken as given, as in irrCAC: the interval is rather too wide.
+    # The number of paired items is taken as fixed, as in irrCAC, so the interval is slightly wide.
     return _quotient(sums.agreed, sums.paired.real)
 
 
 def fleiss_kappa(sums: _Sums) -> Numbers:
-    """Fleiss' kappa: chance is two ratings drawn from the labels of all raters together."""
+    """Return Fleiss' kappa: chance is two ratings drawn from the labels of all raters together."""
     chance = (_each(sums.shares, sums.all) ** 2).sum(axis=-1)
     return _corrected(sums, chance)
 
 
 def gwet_ac1(sums: _Sums) -> Numbers:
-    """Gwet's AC1 over the labels of the table; with one label only, it is 1."""
+    """Return Gwet's AC1 over the labels of the table; 1 if there is only one label."""
     shares = _each(sums.shares, sums.all)
     if shares.shape[-1] < 2:
         return np.ones_like(sums.agreed)
@@ -230,7 +230,7 @@ def gwet_ac1(sums: _Sums) -> Numbers:
 
 
 def conger_kappa(sums: _Sums) -> Numbers:
-    """Conger's kappa: chance is a rating of each of two raters. For two raters, it is Cohen's."""
+    """Return Conger's kappa: chance is one rating of each of two raters; Cohen's for two raters."""
     ratings = sums.by_rater.sum(axis=-1)
     has_ratings = ratings.real > 0
     raters = has_ratings.sum(axis=-1)
@@ -241,7 +241,7 @@ def conger_kappa(sums: _Sums) -> Numbers:
 
 
 def krippendorff_alpha(sums: _Sums) -> Numbers:
-    """Krippendorff's alpha for nominal labels."""
+    """Return Krippendorff's alpha for nominal labels."""
     expected = sums.ratings**2 - (sums.uses**2).sum(axis=-1)
     expected = np.where(expected.real < _SMALLEST_ROOM * sums.ratings.real**2, 0.0, expected)
     # The factor is the correction for few ratings; as a constant, it has no derivative.

@@ -1,10 +1,10 @@
-"""Looking at two arms window by window, as often as one likes, without fooling oneself.
+"""Compare two arms window by window, valid however often one looks.
 
 Each window gives a difference of means between arms that ran at the same time, so that what both
-saw in that window cancels out. The differences are added up with weights that depend on the
-counts only. Under "no harm" the sum drifts nowhere, and a mixture over positive drifts of its
-likelihood ratio is a supermartingale: it exceeds 1/alpha at any time with probability at most
-alpha (Ville). Variances are estimated, so that the level holds for large samples, not exactly.
+saw in that window cancels out. The differences are added up with weights that depend on the counts
+only. Under "no harm" the sum has no drift, and a mixture over positive drifts of its likelihood
+ratio is a supermartingale: it exceeds 1/alpha at any time with probability at most alpha (Ville).
+Variances are estimated, so the level holds for large samples, not exactly.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from gatemark.core.errors import InvalidValueError
 
 
 class SampleRatio(msgspec.Struct, frozen=True):
-    """The evidence that traffic was not split as meant.
+    """The evidence that traffic was not split as intended.
 
-    ``p_value`` is the plain chi-square one, good for a single look; ``log_e_value`` stays valid
+    ``p_value`` is from the chi-square test, valid for a single look; ``log_e_value`` is valid
     however often one looks.
     """
 
@@ -30,9 +30,9 @@ class SampleRatio(msgspec.Struct, frozen=True):
 
 
 def sample_ratio(canary: int, baseline: int, expected_share: float = 0.5) -> SampleRatio:
-    """Judge how ``canary`` of ``canary + baseline`` fits an expected share.
+    """Test how ``canary`` of ``canary + baseline`` fits an expected share.
 
-    The e-value mixes over every other share evenly, a Beta(1, 1) mixture.
+    The e-value is a uniform (Beta(1, 1)) mixture over all other shares.
     """
     if min(canary, baseline) < 0:
         raise InvalidValueError(f"counts must be >= 0, got {canary}, {baseline}")
@@ -49,11 +49,11 @@ def sample_ratio(canary: int, baseline: int, expected_share: float = 0.5) -> Sam
 
 
 MIN_EVENTS: Final = 10
-"""Below so many events of the rarer outcome a 0/1 metric is too far from normal to accuse."""
+"""With fewer events of the rarer outcome, a 0/1 metric is too far from normal to report harm."""
 
 
 class ArmMoments(msgspec.Struct, frozen=True):
-    """A sample in three numbers."""
+    """Count, sum and sum of squares of a sample."""
 
     n: int
     sum: float
@@ -92,9 +92,9 @@ def mixture_variance(tuned_for: int, alpha: float) -> float:
 def harm_so_far(
     windows: Sequence[ArmPair], *, towards: int, tolerance: float, rho: float, alpha: float
 ) -> Harm | str:
-    """The evidence for harm, or the reason why there is none.
+    """Return the evidence for harm, or the reason why there is none.
 
-    ``towards`` is 1 when more is harm and -1 when less is; ``alpha`` is the level of ``upper``.
+    ``towards`` is 1 if more is harm and -1 if less is; ``alpha`` is the level of ``upper``.
     """
     pairs = [pair for pair in windows if pair.canary.n > 0 and pair.baseline.n > 0]
     if not pairs:
@@ -156,14 +156,14 @@ def _variance(arm: ArmMoments) -> float:
     if arm.n < 2:
         return 0.0
     spread = arm.sum_squares - arm.sum**2 / arm.n
-    # Rounding alone can leave a tiny rest where all values are equal.
+    # Rounding alone can leave a tiny remainder if all values are equal.
     if spread <= 1e-12 * arm.sum_squares:
         return 0.0
     return spread / (arm.n - 1)
 
 
 def _one_sided_log_e(excess: float, information: float, rho: float) -> float:
-    """Log of the likelihood ratio of a positive drift, mixed over a half-normal, against none."""
+    """Return the log likelihood ratio of a half-normal mixture of positive drifts against none."""
     total = information + rho
     z = excess / math.sqrt(total)
     return math.log(2) + 0.5 * math.log(rho / total) + z * z / 2 + _log_normal_cdf(z)

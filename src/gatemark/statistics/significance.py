@@ -1,8 +1,8 @@
-"""The exact McNemar test, how small an effect n items can show, and p-values for many questions.
+"""The exact McNemar test, detectable effects, and p-values for several questions.
 
-``lost`` counts items that were right before and are wrong now, ``gained`` the other way round;
-items on which both agree say nothing about the difference and enter only through n. Adjusted
-p-values are Holm's and Benjamini and Hochberg's; looks at growing data share a level.
+``lost`` counts items that were right before and are wrong now, ``gained`` the reverse; items on
+which both agree say nothing about the difference and count only in n. Adjusted p-values are Holm's
+and Benjamini and Hochberg's; looks at growing data share a level.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BISECTIONS = 48
 def drop_bounds(
     lost: int, gained: int, n: int, *, one_sided_alpha: float = 0.05
 ) -> tuple[float, float]:
-    """Lower and upper bound of the drop (lost - gained) / n, each one-sided at alpha.
+    """Return the bounds of the drop (lost - gained) / n, each one-sided at alpha.
 
     Together they are a two-sided interval of level 1 - 2 * alpha.
     """
@@ -76,7 +76,7 @@ def _gauss_nodes() -> tuple[Floats, Floats]:
 
 
 class McNemar(msgspec.Struct, frozen=True):
-    """Two-sided p-values; ``note`` says why a p of 1 rests on nothing, when it does."""
+    """Two-sided p-values; ``note`` says why if a p-value of 1 is not based on data."""
 
     lost: int
     gained: int
@@ -103,7 +103,7 @@ def loss_p_value(lost: int, gained: int) -> float:
 
 
 def half_binomial_cdf(k: int, n: int) -> float:
-    """P(X <= k) for X ~ Binomial(n, 1/2), accurate far into the tail."""
+    """Return P(X <= k) for X ~ Binomial(n, 1/2), accurate far into the tail."""
     if k < 0:
         return 0.0
     if k >= n:
@@ -114,7 +114,7 @@ def half_binomial_cdf(k: int, n: int) -> float:
 def minimum_detectable_effect(
     n: int, discordant_rate: float, *, alpha: float = 0.05, power: float = 0.8
 ) -> float:
-    """The smallest true difference that n pairs show with this power, two-sided at alpha.
+    """Return the smallest true difference that n pairs detect, two-sided at alpha.
 
     The usual normal approximation with variance ``discordant_rate / n``; a value above
     ``discordant_rate`` means that n is too small to show any difference at all.
@@ -128,16 +128,6 @@ def minimum_detectable_effect(
 def detectable_effect(standard_error: float, *, alpha: float = 0.05, power: float = 0.8) -> float:
     """Return the smallest true difference detected with this power, given its standard error."""
     return _z_sum(alpha / 2, power) * standard_error
-
-
-def non_inferiority_items(
-    margin: float, discordant_rate: float, *, alpha: float = 0.05, power: float = 0.8
-) -> int:
-    """Items needed to show non-inferiority within the margin when the models are equal."""
-    _refuse_bad_design(discordant_rate, alpha, power)
-    if not 0 < margin < 1:
-        raise InvalidValueError(f"margin must be inside (0, 1), got {margin}")
-    return math.ceil(_z_sum(alpha, power) ** 2 * discordant_rate / margin**2)
 
 
 def _z_sum(one_sided_alpha: float, power: float) -> float:
@@ -157,7 +147,7 @@ def _refuse_bad_design(discordant_rate: float, alpha: float, power: float) -> No
 
 
 def holm(p_values: Sequence[float] | Floats) -> Floats:
-    """Holm's step-down p-values, in the order given: they bound the chance of any false claim."""
+    """Return Holm's step-down p-values in the given order, for the chance of any false claim."""
     p = _checked(p_values)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
@@ -165,11 +155,11 @@ def holm(p_values: Sequence[float] | Floats) -> Floats:
 
 
 def look_levels(looks: int, alpha: float) -> tuple[float, ...]:
-    """The level of each of some equally spaced looks at growing data; together they are alpha.
+    """Return the level of each of some equally spaced looks at growing data; they sum to alpha.
 
-    They are the increments of the spending function of Lan and DeMets that is like O'Brien and
-    Fleming's bounds: early looks get little, the last one most. Each look may use its increment as
-    its own level, whatever the looks have in common, because chances of errors add up at most.
+    They are the increments of the Lan-DeMets spending function that resembles the bounds of O'Brien
+    and Fleming: early looks get little, the last one most. Each look may use its increment as its
+    own level, however the looks are correlated, because error probabilities at most add up.
     """
     if looks < 1 or not 0 < alpha < 0.5:
         raise InvalidValueError(f"needs a look and alpha inside (0, 0.5), got {looks} and {alpha}")
@@ -179,7 +169,7 @@ def look_levels(looks: int, alpha: float) -> tuple[float, ...]:
 
 
 def benjamini_hochberg(p_values: Sequence[float] | Floats) -> Floats:
-    """Benjamini-Hochberg p-values, in the order given: they bound the share of false claims."""
+    """Return Benjamini-Hochberg p-values in the given order, for the share of false claims."""
     p = _checked(p_values)
     order = np.argsort(p, kind="stable")
     scaled = p[order] * (p.size / np.arange(1, p.size + 1))

@@ -1,7 +1,7 @@
-"""Whether two rows of counts come from one distribution over classes.
+"""Test whether two rows of counts come from one distribution over classes.
 
-The baseline's counts are data too, so this is the 2 x K test of homogeneity and not a fit to a
-distribution that is taken for known.
+The baseline's counts are data too, so this is the 2 x K test of homogeneity and not a
+goodness-of-fit test against a known distribution.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ENOUGH_HITS = 10
 
 
 class TwoSampleTest(msgspec.Struct, frozen=True):
-    """Statistic, p-value and effect of one 2 x K table; ``method`` tells where p comes from."""
+    """Statistic, p-value and effect of one 2 x K table; ``method`` is how p was computed."""
 
     statistic: float
     df: int
@@ -35,10 +35,10 @@ class TwoSampleTest(msgspec.Struct, frozen=True):
 
 
 def chi_square_each(current: Floats, baseline: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    """Statistic, degrees of freedom, Cramer's V and least expected count of each 2 x K table.
+    """Return statistic, degrees of freedom, Cramer's V and least expected count of each table.
 
-    Classes that neither side has do not count. A table with one class or an empty row has nothing
-    to differ in: its statistic is 0 on 0 degrees of freedom.
+    Classes that neither side has do not count. A table with one class or an empty row has statistic
+    0 on 0 degrees of freedom.
     """
     both = current + baseline
     used = both > 0
@@ -64,10 +64,10 @@ def chi_square_each(current: Floats, baseline: Floats) -> tuple[Floats, Floats, 
 
 
 def balanced_v_each(current: Floats, baseline: Floats) -> Floats:
-    """Cramer's V as if both rows had the same number of items.
+    """Return Cramer's V as if both rows had the same number of items.
 
-    The plain V of a short row beside a long one is small whatever the rows say; this one depends
-    on their shares alone.
+    The plain V of a short row beside a long one is always small; this one depends on their shares
+    alone.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         p = current / current.sum(axis=-1, keepdims=True)
@@ -88,10 +88,10 @@ def homogeneity(
     *,
     tables: int = DEFAULT_TABLES,
 ) -> TwoSampleTest:
-    """The test of one 2 x K table, exact or simulated where an expected count is below five.
+    """Test one 2 x K table; exact or simulated if an expected count is below five.
 
-    Two classes with a small expected count get Fisher's exact test. More get a Monte Carlo
-    p-value, (1 + hits) / (1 + tables), over tables with the same margins.
+    Two classes with a small expected count get Fisher's exact test. More get a Monte Carlo p-value,
+    (1 + hits) / (1 + tables), over tables with the same margins.
     """
     c, b = np.asarray(current, dtype=np.float64), np.asarray(baseline, dtype=np.float64)
     if c.ndim != 1 or c.shape != b.shape or bool(np.any(c < 0) | np.any(b < 0)):
@@ -118,7 +118,7 @@ def _simulated(table: NDArray[np.int64], rng: np.random.Generator, tables: int) 
     """Return a Monte Carlo p-value; stop early if it is clearly not small."""
     classes = table.sum(axis=0)
     size = int(table[0].sum())
-    # With fixed margins the statistic rises with this sum, which is all that has to be compared.
+    # With fixed margins the statistic increases with this sum, so only the sum is compared.
     weights = 1 / classes
     ours = float(table[0].astype(np.float64) ** 2 @ weights) * (1 - 1e-12)
     hits = drawn = 0

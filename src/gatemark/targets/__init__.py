@@ -1,1 +1,1 @@
-"""What is examined, and the runner that calls it: each call ends as one reply or one error."""
+"""Targets, and the runner that calls them: each call ends as one reply or one error."""

@@ -1,8 +1,8 @@
-"""Signing requests to AWS: Signature Version 4, with keys from the environment.
+"""Sign requests to AWS: Signature Version 4, with keys from the environment.
 
-The algorithm is AWS's own (AWS4-HMAC-SHA256): the request is written in one canonical form, and its
-digest is signed with a key that holds for one day, region and service. A signature covers the body,
-so a request cannot be changed on its way, and the secret key itself is never sent.
+The algorithm is AWS4-HMAC-SHA256: the request is written in canonical form, and its digest is
+signed with a key that is valid for one day, region and service. A signature covers the body, so a
+request cannot be changed on its way, and the secret key itself is never sent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AwsSignature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = "AWS_SESSION_TOKEN"  # noqa: S105 - the name of a variable
 
     def region_for(self, url: str) -> str:
-        """Return the region, which the host names where the pack does not."""
+        """Return the region; if the pack does not name it, it is read from the host."""
         if self.region is not None:
             return self.region
         found = _HOST_WITH_REGION.match(urlsplit(url).hostname or "")
@@ -57,7 +57,7 @@ class AwsSignature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class AwsKeys(msgspec.Struct, frozen=True):
-    """An access key; shows nothing of itself."""
+    """An access key; its repr reveals nothing."""
 
     access_key: str
     secret_key: str
@@ -67,14 +67,14 @@ class AwsKeys(msgspec.Struct, frozen=True):
         return "AwsKeys([redacted])"
 
     def redact(self, text: str) -> str:
-        """Return the text without what is secret."""
+        """Return the text without the secrets."""
         for secret in (self.secret_key, self.session_token):
             text = text.replace(secret, "[redacted]") if secret else text
         return text
 
 
 def keys_from(spec: AwsSignature, environ: Mapping[str, str]) -> AwsKeys:
-    """Return the keys that a pack names; raise UsageError when one is missing."""
+    """Return the keys that a pack names; raise UsageError if one is missing."""
     found = []
     for variable in (spec.access_key_env, spec.secret_key_env):
         value = environ.get(variable, "").strip()

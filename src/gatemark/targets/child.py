@@ -1,8 +1,8 @@
-"""A child process in a group of its own that can always be ended, with all that it started.
+"""A child process in its own process group that can always be ended, with its descendants.
 
-asyncio counts a process as gone only when its pipes are closed too. A pipe does not close while
-nobody reads what is in it, nor while a grandchild in another session holds it, so the pipes are let
-go of here rather than read to their end.
+asyncio counts a process as ended only when its pipes are closed too. A pipe does not close while it
+has unread data, nor while a grandchild in another session holds it, so the pipes are closed here
+rather than read to their end.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Child:
         self.process = process
 
     async def end(self) -> None:
-        """End the process and its children, and wait until it is gone, whoever cancels us."""
+        """End the process and its children, and wait for it, even if this task is cancelled."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         stdin = self._transport.get_pipe_transport(_STDIN)
-        # A pipe that closes with nothing left to write closes by itself.
+        # A pipe with nothing left to write closes by itself.
         if isinstance(stdin, asyncio.WriteTransport) and (
             not stdin.is_closing() or stdin.get_write_buffer_size()
         ):
@@ -63,7 +63,7 @@ async def start_child(
     limit: int = DEFAULT_LIMIT,
     keeps_stderr: bool,
 ) -> Child:
-    """Start a program with pipes to its stdin and stdout; OSError when it cannot be started."""
+    """Start a program with pipes to its stdin and stdout; raise OSError if it cannot start."""
     loop = asyncio.get_running_loop()
     mark = new_mark()
     transport, protocol = await loop.subprocess_exec(

@@ -48,7 +48,7 @@ STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
 LINE_HINT: Final = 'print one line per item, such as {"id": "q1", "output": "…"}'
 WAIT_HINT: Final = f"answer each line at once, not at the end of the input: {LINE_HINT}, flushed"
-"""What a program that reads all of its input before it answers must be told."""
+"""Hint for a program that reads all of its input before it answers."""
 _ENVELOPE: Final = ("id", "epoch")
 
 Clock = Callable[[], float]
@@ -165,7 +165,7 @@ class CommandTarget:
 
 
 class _Worker:
-    """One process and the tail of what it says on stderr."""
+    """One process and the tail of its stderr."""
 
     def __init__(self, child: Child, name: str, max_reply_bytes: int) -> None:
         process = child.process
@@ -196,7 +196,7 @@ class _Worker:
         return line
 
     async def finish(self) -> None:
-        """Ask the process to end by closing its stdin; insist after a moment."""
+        """End the process by closing its stdin; kill it after a moment."""
         self._stdin.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_GRACE_S):
@@ -204,7 +204,7 @@ class _Worker:
         await self.kill()
 
     async def kill(self) -> None:
-        """End the process and its children, and wait until it is gone, whoever cancels us."""
+        """End the process and its children, and wait for it, even if this task is cancelled."""
         try:
             await self._child.end()
         finally:

@@ -1,7 +1,7 @@
-"""The network under HTTP calls: plain asyncio connections for httpcore2, and the way to a proxy.
+"""Connections for HTTP calls: plain asyncio connections for httpcore2, and proxies.
 
-httpcore2's own asyncio connections go through anyio, which hands the loop to the other calls at
-every step: many calls at once then end together, and late, instead of one after the other.
+httpcore2's own asyncio connections use anyio, which yields to other calls at every step: many calls
+at once then end together, and late, instead of one after the other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gatemark.targets.network_specs import is_loopback
 MAX_UNREAD_BYTES: Final = 2**16
 HAPPY_EYEBALLS_DELAY_S: Final = 0.25
 CONNECT_LIMIT_S: Final = 5.0
-"""A machine that takes no connection for this long is not there; a reply may take far longer."""
+"""Maximum time to connect; a reply may take much longer."""
 
 NETWORK_ERRORS: Final = (
     httpcore2.NetworkError,
@@ -31,7 +31,7 @@ NETWORK_ERRORS: Final = (
     httpcore2.TimeoutException,
     httpcore2.UnsupportedProtocol,
 )
-"""Everything httpcore2 says about a call that never had a whole reply."""
+"""Every httpcore2 error of a call without a complete reply."""
 
 
 def new_pool(url: httpx2.URL) -> httpcore2.AsyncConnectionPool:
@@ -47,7 +47,7 @@ def new_pool(url: httpx2.URL) -> httpcore2.AsyncConnectionPool:
 
 
 class AsyncioBackend(httpcore2.AsyncNetworkBackend):
-    """Opens connections on the running loop. Time limits are the caller's."""
+    """Opens connections on the running loop. The caller sets timeouts."""
 
     async def connect_tcp(
         self, host: str, port: int, *_: object, **__: object
@@ -87,7 +87,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
             await self._line.write(buffer)
 
     async def aclose(self) -> None:
-        # A reply ends by its own length, so nobody waits for the goodbye of TLS.
+        # A reply has a known length, so there is no need to wait for the TLS shutdown.
         self._line.transport.abort()
         await asyncio.sleep(0)
 
@@ -118,7 +118,7 @@ class _Stream(httpcore2.AsyncNetworkStream):
 
 
 class _Line(asyncio.Protocol):
-    """Bytes both ways over one transport, which TLS may replace."""
+    """Bytes in both directions over one transport, which TLS may replace."""
 
     transport: asyncio.Transport
 
@@ -159,7 +159,7 @@ class _Line(asyncio.Protocol):
         _wake(self._writer)
 
     async def read(self, max_bytes: int) -> bytes:
-        """Read some bytes; none at the end."""
+        """Read some bytes; empty at the end."""
         while not self._unread:
             if self._lost is not None:
                 raise self._lost
@@ -175,7 +175,7 @@ class _Line(asyncio.Protocol):
         return data
 
     async def write(self, data: bytes) -> None:
-        """Hand bytes over, and wait only while the other side takes none."""
+        """Write bytes; wait only while the other side accepts none."""
         if not data:
             return
         if self._lost is not None:
@@ -211,7 +211,7 @@ def _errors_as(kind: type[httpcore2.NetworkError]) -> Iterator[None]:
 
 
 def _proxy(url: httpx2.URL) -> httpcore2.Proxy | None:
-    """Return the proxy of the environment; none for calls to this machine."""
+    """Return the proxy of the environment, or None for calls to this machine."""
     found = getproxies()
     address = found.get(url.scheme) or found.get("all")
     if not address or is_loopback(url.host) or proxy_bypass(url.host):

@@ -1,4 +1,4 @@
-"""Targets behind HTTP: with JSON of their own, or of a form that a preset knows."""
+"""HTTP targets: with custom JSON, or with a preset for a known service."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Clock = Callable[[], float]
 
 
 class HttpTarget:
-    """Sends the filled-in template, reads the reply by its paths."""
+    """Sends the filled-in template and reads the reply by its paths."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class HttpTarget:
 
 
 class PresetTarget:
-    """Sends a conversation in the form of a service, reads the reply by the same form."""
+    """Sends a conversation in the format of a service and reads its reply."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Keeping a worker process away from the answers: Landlock, where the Linux kernel has it.
+"""Keep a worker process away from the answers, by Landlock if the Linux kernel has it.
 
 ``isolate: true`` in a target makes its process start with these limits, which it and its children
 cannot lift: it may read everything except the paths that are hidden from it (the pack's data, the
 store, the repository's history), write only in its own temporary folder, and neither inspect nor
-signal other processes. Names of files stay visible; the network stays open.
+signal other processes. File names stay visible; the network stays open.
 
 Landlock allows what is listed and nothing else. To hide a path, everything beside it is listed, at
 every level from the root down.
@@ -30,7 +30,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE: Final = 1 << 14
 _IOCTL_DEVICE: Final = 1 << 15
 _SCOPES: Final = 0b11
-"""Abstract Unix sockets and signals stay within the process's own limits."""
+"""Abstract Unix sockets and signals are limited to the process itself."""
 _RIGHTS_BY_ABI: Final = {1: (1 << 13) - 1, 2: 1 << 13, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
 _ABI_WITH_SCOPES: Final = 6
 _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
@@ -60,7 +60,7 @@ def landlock_version() -> int:
 
 
 def die_with_parent(parent: int) -> None:
-    """End this process when the judge ends, however the judge ends (Linux only)."""
+    """End this process when its parent ends, for whatever reason (Linux only)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
@@ -68,13 +68,13 @@ def die_with_parent(parent: int) -> None:
 
 
 def close_process_memory() -> None:
-    """Keep other processes of this user out of this one's memory and environment (Linux only)."""
+    """Hide this process's memory and environment from others of the same user (Linux only)."""
     if sys.platform.startswith("linux"):
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def restrict(hidden: Sequence[str], writable: Sequence[str]) -> None:
-    """Give up reading ``hidden`` paths and writing outside ``writable``, for good."""
+    """Permanently give up reading ``hidden`` paths and writing outside ``writable``."""
     libc = ctypes.CDLL(None, use_errno=True)
     version = landlock_version()
     handled = sum(rights for abi, rights in _RIGHTS_BY_ABI.items() if abi <= version)
@@ -88,11 +88,11 @@ def restrict(hidden: Sequence[str], writable: Sequence[str]) -> None:
     _allow(libc, rules, "/", _READ_DIR)
     kept_from_it = {Path(path).resolve() for path in hidden}
     others = {path for path in Path("/proc").glob("[0-9]*") if path.name != str(os.getpid())}
-    # Landlock itself keeps only the memory of other processes closed, not their environment.
+    # Landlock itself protects only the memory of other processes, not their environment.
     for path in readable_paths(kept_from_it | others):
         _allow(libc, rules, path, _READ & handled)
     for device in _devices():
-        # Shared memory is a folder like any other, in which a store can lie.
+        # Shared memory is a folder like any other, and may contain a store.
         if not any(path.is_relative_to(device) for path in kept_from_it):
             _allow(libc, rules, str(device), handled)
     for path in writable:
@@ -107,9 +107,9 @@ def _devices() -> list[Path]:
 
 
 def readable_paths(hidden: set[Path]) -> Iterator[str]:
-    """Yield the largest files and folders that hold nothing hidden.
+    """Yield the largest files and folders that contain nothing hidden.
 
-    Devices are left out, except what lies beside something hidden in shared memory.
+    Devices are left out, except what is beside something hidden in shared memory.
     """
     hidden = {path.resolve() for path in hidden} | {Path("/dev")}
     above = {parent for path in hidden for parent in path.parents}

@@ -1,14 +1,14 @@
-"""Calls that were answered before: the journal of a run, and recordings that answer by themselves.
+"""Calls that were already answered: the journal of a run, and recordings.
 
-A journal is an append-only file of finished calls, safe against a kill at any moment: JSON lines,
+A journal is an append-only file of finished calls that survives a kill at any moment: JSON lines,
 each of which ends in a ``check`` over the bytes before it. One line is one write, so a killed
-process leaves at most one torn line, at the end; reopening cuts it. A line damaged in another
-way is set aside and reported, and its call is simply made again. The file serves two ends:
-``resume`` finds a call by content, pins, id and epoch; ``cache`` finds it without the id.
+process leaves at most one incomplete line at the end, which reopening removes. A line damaged in
+another way is set aside and reported, and its call is made again. The file has two uses: ``resume``
+finds a call by content, pins, id and epoch; ``cache`` finds it without the id.
 
-What is examined may be able to write here while it runs. So a run takes nothing from a file that
-changed since the run began, or since the run closed it. Against lines that were left for a later
-run there is a key: with ``GATEMARK_JOURNAL_KEY`` nobody without it can write a line that is read.
+Examined code may be able to write here while it runs. So a run uses nothing from a file that
+changed since the run began, or since the run closed it. A key protects against lines that were left
+for a later run: with ``GATEMARK_JOURNAL_KEY`` only its holders can write a line that is read.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ Clock = Callable[[], float]
 Reuse = Literal["nothing", "resume", "cache"]
 
 _encode = msgspec.json.Encoder().encode
-# Keys are asked for once per sample: the C encoder is ten times faster than RFC 8785 in Python,
-# takes integers of any size, and refuses NaN. They name a place in this file, nothing sealed.
+# Keys are computed once per sample: the C encoder is ten times faster than RFC 8785 in Python,
+# accepts integers of any size, and refuses NaN. They are used in this file only, never sealed.
 _key_text = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True
 ).encode
@@ -75,7 +75,7 @@ class JournalEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Place(NamedTuple):
-    """Where a line lies, and the check that it had when it was read or written."""
+    """The position of a line, and its check when it was read or written."""
 
     offset: int
     length: int
@@ -83,7 +83,7 @@ class _Place(NamedTuple):
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """What reopening found wrong; nothing here became an outcome."""
+    """Damage found on reopening; damaged lines give no outcome."""
 
     damaged_count: int
     damaged_lines: tuple[int, ...]
@@ -118,10 +118,10 @@ def call_key(pins: str, call: Call, reads: frozenset[CallPart]) -> str:
 
 
 def journal_key(environ: Mapping[str, str]) -> bytes:
-    """The key that authenticates the lines of journals; empty when the environment has none.
+    """Return the key that authenticates journal lines; empty if the environment has none.
 
-    No target receives it. On Linux, other processes of the same user (a target without
-    ``isolate`` is one) can no longer look it up in the environment of this process either.
+    No target receives it. On Linux, other processes of the same user (such as a target without
+    ``isolate``) can no longer read it from the environment of this process either.
     """
     value = environ.get(KEY_VARIABLE, "").strip()
     if not value:
@@ -148,7 +148,7 @@ def decode_line(line: bytes, key: bytes = b"") -> JournalEntry | None:
 
 
 class Journal:
-    """The open file; one process at a time."""
+    """An open journal file; used by one process at a time."""
 
     def __init__(
         self, path: Path, *, clock: Clock, sync_every_s: float = SYNC_EVERY_S, key: bytes = b""
@@ -167,7 +167,7 @@ class Journal:
             self.damage = self._recover()
             undo.pop_all()
         self.earlier_bytes = self._end
-        """How much of the file is of an earlier run: all of it, until somebody says less."""
+        """How much of the file is from an earlier run; all of it by default."""
         self._synced_at = clock()
 
     def __enter__(self) -> Self:
@@ -201,7 +201,7 @@ class Journal:
         return place is not None and place.offset < self.earlier_bytes
 
     def append(self, entry: JournalEntry) -> None:
-        """Write one finished call; it survives the process now, and the machine after a sync."""
+        """Write one finished call; it survives a process crash, and after a sync a power loss."""
         line = encode_line(entry, self._key)
         if len(line) > MAX_LINE_BYTES:
             raise InvalidValueError(f"journal line for {entry.id!r} is over {MAX_LINE_BYTES} bytes")
@@ -213,14 +213,14 @@ class Journal:
             self.sync()
 
     def sync(self) -> None:
-        """Push everything written to the disk."""
+        """Flush everything written to the disk."""
         if self._unsynced:
             os.fsync(self._fd)
             self._unsynced = False
         self._synced_at = self._clock()
 
     def close(self) -> None:
-        """Sync and let go; closing twice is harmless."""
+        """Sync and close; closing twice is harmless."""
         if self._fd >= 0:
             self.sync()
             os.close(self._fd)
@@ -232,7 +232,7 @@ class Journal:
             while written < len(line):
                 written += os.write(self._fd, line[written:] if written else line)
         except OSError:
-            # A full disk must not leave half a line in front of the next one.
+            # A full disk must not leave half a line before the next one.
             os.ftruncate(self._fd, self._end)
             raise
 
@@ -304,7 +304,7 @@ def _open_alone(path: Path) -> int:
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[int, bytes | None, int, bool]]:
-    """Offset, bytes (None when too long), length without newline, and whether it has one."""
+    """Yield offset, bytes (None if too long), length without newline, and whether it has one."""
     offset = 0
     while piece := file.readline(MAX_LINE_BYTES):
         line: bytes | None = piece
@@ -331,7 +331,7 @@ def _check(body: bytes, key: bytes) -> bytes:
 
 
 class Journals:
-    """The journals of one run, made before any code of an arm runs; ``folder`` is set later."""
+    """The journals of one run, created before any code of an arm runs; ``folder`` is set later."""
 
     def __init__(
         self, cache: Path | None = None, *, is_new: bool = False, key: bytes = b""
@@ -346,7 +346,7 @@ class Journals:
 
     @property
     def reuse(self) -> Reuse:
-        """What a run may take from its journals."""
+        """What a run may reuse from its journals."""
         return "resume" if self._cache is None else "cache"
 
     @property
@@ -407,7 +407,7 @@ def _state(path: Path) -> _State | None:
 
 
 UNSCORED = "unscored"
-"""The kind of error that says that there was an answer, and no score for it."""
+"""The kind of error for an answer without a score."""
 _OURS = frozenset(get_args(ErrorKind))
 
 UtcMoment = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -415,7 +415,7 @@ Recording = Mapping[tuple[str, int], Reply | CallError]
 
 
 class RecordedTarget:
-    """Replies by (id, epoch). ``digest`` names the bytes they were read from."""
+    """Replies by (id, epoch). ``digest`` is that of the recording's bytes."""
 
     reads: frozenset[CallPart] = frozenset()
 
@@ -448,10 +448,10 @@ class RecordedTarget:
 
 
 def recording_from_samples(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[str, int], Any]:
-    """Replies from ``gatemark.sample/1`` rows; an errored row stays an error, a double is refused.
+    """Return replies from ``gatemark.sample/1`` rows; refuse duplicates.
 
-    A row that was answered but not scored is an answer: the scorer of today may do better. An
-    error of a kind that is not ours keeps its kind in the message.
+    An errored row stays an error. A row that was answered but not scored is an answer: the current
+    scorer may be able to score it. An unknown kind of error is kept in the message.
     """
     recording: dict[tuple[str, int], Reply | CallError] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""The ``http:`` and ``openai:`` parts of a pack, checked without loading any HTTP library."""
+"""The ``http:`` and ``openai:`` parts of a pack, validated without importing an HTTP library."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET_HEADERS: Final = frozenset(
 )
 FILE_SUFFIX: Final = "_file"
 TEXTS: Final = ("prompt", "system", "messages")
-"""What a pack can write down or keep in a file of its own."""
+"""Texts that a pack can contain or keep in a separate file."""
 _FILES: Final = frozenset(name + FILE_SUFFIX for name in TEXTS)
 _FILE_ADDRESS: Final = "file:"
 _TEXT_NAME: Final = re.compile(r"\{\{\s*(prompt|system|messages)\s*\}\}")
@@ -35,7 +35,7 @@ _DEFAULT_BODY: Final = {"input": "{{input}}"}
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every endpoint has: plain headers, where its key comes from, and what it is told.
+    """What every endpoint has: plain headers, the source of its key, and the messages.
 
     ``prompt`` is the user's message and ``system`` the one before it; ``messages`` replaces both
     and may be a placeholder for a whole conversation. Each of them can be in a file of its own.
@@ -72,7 +72,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = msgspec.field(default_factory=dict)
 
     later_fields: ClassVar[frozenset[str]] = _FILES
-    """Fields that came after the first release: they are no part of the identity when not set."""
+    """Fields added after the first release; they are part of the identity only if set."""
 
     def __post_init__(self) -> None:
         for name in self.headers:
@@ -125,7 +125,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return Template(source, name=name)
 
     def pins(self) -> dict[str, Any]:
-        """Digest material; without where the key comes from, which changes no reply."""
+        """Return the digest material, without the source of the key, which changes no reply."""
         fields: dict[str, Any] = msgspec.to_builtins(self)
         return {
             name: value
@@ -137,7 +137,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ReplyPaths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where in the reply the answer is; a path named here must be there."""
+    """Paths to the fields of the reply; a path given here must exist in it."""
 
     output: str
     confidence: str | None = None
@@ -147,7 +147,7 @@ class ReplyPaths(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A service with JSON of its own (``body``, ``response``), or a known one (``preset``)."""
+    """A service with custom JSON (``body``, ``response``), or a known one (``preset``)."""
 
     url: Annotated[
         str, about("Address to ask. With a preset, the address of the service is enough.")
@@ -217,11 +217,11 @@ class HttpSpec(Endpoint, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @property
     def shape(self) -> RequestShape | None:
-        """The known form of requests and replies, if a preset names one."""
+        """The format of requests and replies, if a preset names one."""
         return None if self.preset is None else SHAPES[self.preset]
 
     def options(self) -> ChatOptions:
-        """Return what a preset's request asks for besides its messages."""
+        """Return the options of a preset's request besides its messages."""
         return ChatOptions(self.model or "", self.temperature, self.max_tokens, self.parameters)
 
     def key_place(self) -> tuple[str, str]:
@@ -311,7 +311,7 @@ def _key_of(shape: RequestShape) -> tuple[str, str]:
 
 
 def _with_texts(node: Any, texts: dict[str, Any], used: set[str]) -> Any:
-    """Put a pack's own texts into a body, before any item is filled in."""
+    """Insert a pack's own texts into a body, before any item is filled in."""
     if isinstance(node, list):
         return [_with_texts(item, texts, used) for item in node]
     if isinstance(node, dict):

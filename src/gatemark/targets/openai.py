@@ -1,7 +1,7 @@
 """A target behind an OpenAI-compatible chat completions endpoint, hosted or local.
 
-A declared ``seed`` is sent as ``seed + epoch``: reruns of a sample are different draws, and the
-same draws whenever the run is repeated.
+A ``seed`` is sent as ``seed + epoch``: reruns of a sample are different draws, and the same draws
+whenever the run is repeated.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 
 
 class OpenAITarget:
-    """Asks for one completion per call and keeps its text, model and token counts."""
+    """Requests one completion per call and returns its text, model and token counts."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The port every target fits: a call goes in, a reply comes out, or a typed error says why not."""
+"""The interface of every target: a call returns a reply, or raises a typed error."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CallPart = Literal["input", "sample", "variables"]
 OUTAGES: Final[frozenset[str]] = frozenset(
     {"unreachable", "no_reply", "unavailable", "unauthorized"}
 )
-"""The kinds of error that say that a target could not be asked, which is no answer of its own."""
+"""The kinds of error for a target that could not be called, as opposed to a wrong answer."""
 
 UNAVAILABLE_EXIT: Final = 75
 """The exit code of a program whose own service is down; ``EX_TEMPFAIL`` of sysexits.h."""
@@ -45,7 +45,7 @@ MAX_MESSAGE_CHARS = 2_000
 ANSWER_FIELDS: Final = frozenset(
     {"target", "criterion", "example_success", "example_safe", "assert", "confidence"}
 )
-"""Fields of an item that say what is right; a target that saw them could not be examined."""
+"""Fields of an item that contain the right answer; a target must never see them."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, int]:
-        """What makes a call unique in a run, and what results are ordered by."""
+        """Identifies a call in a run; results are sorted by it."""
         return (self.id, self.epoch)
 
 
@@ -69,7 +69,7 @@ def shared_fields(sample: Mapping[str, object], fields: Iterable[str]) -> dict[s
 
 
 class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a target answered. A number that it did not tell is None, never 0."""
+    """What a target answered. A number that it did not report is None, never 0."""
 
     output: object
     latency_ms: float | None
@@ -78,11 +78,11 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     model: str | None = None
     usage: dict[str, object] | None = None
     answered_at: datetime | None = None
-    """When the answer was given; None where nobody recorded it."""
+    """When the answer was given, or None if unknown."""
 
 
 def decode_reply(data: bytes) -> object:
-    """Return a reply as JSON; a key that an object has twice would hide one of its values."""
+    """Decode a reply as JSON; refuse repeated keys, which would hide a value."""
     value = msgspec.json.decode(data)
     if isinstance(value, dict | list):
         json.loads(data, object_pairs_hook=_unique_keys)
@@ -125,10 +125,10 @@ class TargetError(GatemarkError):
 
 
 class Target(Protocol):
-    """Something that can be asked.
+    """Something that can be called.
 
-    ``reads`` names the parts of a call, besides id and epoch, that can change the reply: only
-    these belong to the key under which a finished call is found again.
+    ``reads`` names the parts of a call, besides id and epoch, that can change the reply: only these
+    are part of the key under which a finished call is found again.
     """
 
     @property
@@ -136,16 +136,16 @@ class Target(Protocol):
         """The parts of a call that reach the target."""
 
     async def call(self, call: Call) -> Reply:
-        """Answer, or raise TargetError. May be cancelled at any await."""
+        """Return the reply, or raise TargetError. May be cancelled at any await."""
 
     async def close(self) -> None:
-        """Let go of processes, threads and connections."""
+        """Close processes, threads and connections."""
 
     def identity(self) -> dict[str, object]:
         """Return what pins the target, for a digest; never a secret."""
 
 
-# Cancellation belongs to the caller, and Ctrl-C to the person.
+# Cancellation belongs to the caller, and Ctrl-C to the user.
 OURS: tuple[type[BaseException], ...] = (
     TargetError,
     asyncio.CancelledError,
@@ -155,9 +155,9 @@ OURS: tuple[type[BaseException], ...] = (
 
 
 class ForeignCode:
-    """A ``with`` block around code we did not write; lets only ``let_through`` pass unchanged.
+    """A ``with`` block around foreign code; only ``let_through`` passes unchanged.
 
-    A crash may be a hiccup of something behind the code, so it is retryable.
+    A crash may be a temporary failure of something behind the code, so it is retryable.
     """
 
     def __init__(self, name: str, let_through: tuple[type[BaseException], ...] = OURS) -> None:
@@ -195,11 +195,11 @@ def _place(trace: TracebackType | None) -> str:
 
 
 MAX_DEPTH: Final = 100
-# RFC 8785 has no form for integers that a double cannot hold.
+# RFC 8785 has no form for integers that a double cannot represent exactly.
 MAX_INTEGER: Final = 2**53 - 1
 REPLY_FIELDS: Final = ("output", "confidence", "cost", "model", "usage")
 
-# A place is spelled out only when something is wrong there.
+# The place is built only if something is wrong there.
 Place = str | tuple["Place", object]
 
 _encode = msgspec.json.Encoder().encode

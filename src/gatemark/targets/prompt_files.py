@@ -1,6 +1,6 @@
-"""Prompts as files: read when a target is built, as if their text stood in the pack.
+"""Prompts in files: read when a target is built, as if their text were in the pack.
 
-The text is part of what identifies the target, so a changed file is another candidate.
+The text is part of the target's identity, so a changed file is another candidate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Spec = TypeVar("Spec", bound=Endpoint)
 
 
 def with_prompt_files(spec: Spec, folder: Path) -> Spec:
-    """Return an endpoint with the texts of the files it names; paths start at the pack's folder."""
+    """Return an endpoint with the texts of its files; paths are relative to the pack's folder."""
     texts: dict[str, Any] = {}
     for name in TEXTS:
         key = name + FILE_SUFFIX
@@ -32,7 +32,7 @@ def with_prompt_files(spec: Spec, folder: Path) -> Spec:
     if not texts:
         return spec
     filled = msgspec.structs.replace(spec, **texts)
-    # A copy is not checked by itself: an unknown placeholder must be found here.
+    # A copy is not validated automatically: an unknown placeholder must be found here.
     filled.__post_init__()
     return filled
 
@@ -56,7 +56,7 @@ def _read(folder: Path, path: str, key: str) -> Any:
     if not text.strip():
         raise BadInputError(f"{place}: is empty")
     if key != _MESSAGES + FILE_SUFFIX:
-        # Editors end a file with a line break that nobody means to send.
+        # Editors end a file with a line break that should not be sent.
         return text.removesuffix("\n").removesuffix("\r")
     return _messages(text, place)
 

@@ -2,16 +2,16 @@
 
 A worker process uses this class (``worker_loop``); the judge does so only with ``in_process``.
 
-The first parameter receives the input; further parameters called ``sample``, ``variables``,
-``id`` or ``epoch`` receive those. ``sample`` holds the fields of the item that the pack lists, and
-never the expected answer. The function returns the output, or a mapping with ``output`` and
-optionally ``confidence``, ``cost``, ``model`` and ``usage``.
+The first parameter receives the input; further parameters called ``sample``, ``variables``, ``id``
+or ``epoch`` receive those. ``sample`` has the fields of the item that the pack lists, and never the
+expected answer. The function returns the output, or a mapping with ``output`` and optionally
+``confidence``, ``cost``, ``model`` and ``usage``.
 
-Plain functions run in daemon threads, because a hanging function can be abandoned but not
-stopped; with one call at a time and no time limit they run in place, which costs nothing.
+Plain functions run in daemon threads, because a hanging function can be abandoned but not stopped;
+with one call at a time and no time limit they run in place, which costs nothing.
 
-What a function is made of is its module and every module beside it that this one imports; digests
-of their files belong to its identity.
+A function's identity includes digests of its module and of every module beside it that this one
+imports.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def parts_read(extras: Iterable[str]) -> frozenset[CallPart]:
 
 
 _Timed = tuple[object, float]
-"""What a function returned, and after how many seconds."""
+"""The return value of a function, and its duration in seconds."""
 
 
 class _Thread(threading.Thread):
@@ -207,7 +207,7 @@ def _settle(future: asyncio.Future[_Timed], settle: Callable[[], None]) -> None:
 
 
 def split_reference(reference: str) -> tuple[str, str]:
-    """Module and function of ``module:function``."""
+    """Return module and function of ``module:function``."""
     module_name, colon, function_name = reference.partition(":")
     parts = (*module_name.split("."), *function_name.split("."))
     if not colon or not all(part.isidentifier() for part in parts):
@@ -225,7 +225,7 @@ def _load(module_name: str, folder: Path) -> ModuleType:
             "loaded from elsewhere; rename it"
         )
     importlib.invalidate_caches()
-    # Stale bytecode is told apart by whole seconds and size, which is too coarse for a pin.
+    # Stale bytecode is detected by whole seconds and size, which is too coarse for a pin.
     before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         with ForeignCode(f"importing {module_name}", (ModuleNotFoundError, KeyboardInterrupt)):
@@ -328,10 +328,10 @@ MAX_SOURCE_BYTES = 16 * 1024 * 1024
 
 
 def source_digests(source: Path, folder: Path) -> dict[str, str]:
-    """Digests of a module and of every module in the folder that it imports, however far.
+    """Return digests of a module and of every module in the folder that it imports, recursively.
 
-    Follows ``import`` statements, also those inside functions; modules named only by text at
-    run time and data files are not seen.
+    Follows ``import`` statements, also those inside functions; modules named only by text at run
+    time and data files are not seen.
     """
     folder = folder.resolve()
     digests: dict[str, str] = {}

@@ -1,13 +1,13 @@
-"""A ``python:`` target in a process of its own: the judge's side.
+"""The judge's side of a ``python:`` target that runs in its own process.
 
 The process gets calls and nothing else: no label, no score, no path of the store, and only the
-environment variables of ``spec``. Several calls travel at once; the process says which
-number it answers, and a number that was not asked, or was answered before, ends it.
+environment variables of ``spec``. Several calls are in flight at once; each answer has the number
+of its call, and an unknown or repeated number ends the process.
 
-However the process ends, its calls end as errors. When it dies with several calls on its hands,
-each of them is asked again alone, so that only the call that kills it is blamed. A call that runs
-out of time cannot be taken back: its process gets no more calls, and is killed as soon as the
-others on its hands are answered.
+However the process ends, its calls end as errors. If it dies with several calls in flight, each of
+them is made again alone, so that only the call that kills it is blamed. A call that runs out of
+time cannot be taken back: its process gets no more calls, and is killed as soon as its other calls
+are answered.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ MAX_HELLO_BYTES: Final = 2**20
 READ_BYTES: Final = 2**18
 
 
-# A grandchild can leave the group by starting a session of its own. It still has the environment
-# that it inherited, with a mark in it, by which it is found where there is /proc (Linux).
+# A grandchild can leave the group by starting its own session. It still has the inherited
+# environment with a mark in it, by which it is found if there is /proc (Linux).
 
 MARK: Final = "GATEMARK_TARGET_PROCESS"
 MOST_ROUNDS: Final = 100
@@ -71,7 +71,7 @@ def new_mark() -> str:
 
 
 def end_marked(mark: str) -> None:
-    """End every process that inherited a mark, also those that start meanwhile."""
+    """End every process that inherited a mark, including those that start meanwhile."""
     wanted = f"{MARK}={mark}".encode()
     for _ in range(MOST_ROUNDS):
         found = [pid for pid in _processes() if wanted in _environment(pid).split(b"\0")]
@@ -105,10 +105,10 @@ def _environment(pid: int) -> bytes:
 
 
 class WorkerDiedError(GatemarkError):
-    """The process ended, or had to be ended, with this call on its hands.
+    """The process ended, or had to be ended, during this call.
 
-    ``was_alone`` says that no other call can have been the reason, ``is_first`` that no other
-    call has told of the same end.
+    ``was_alone`` means that no other call can have been the reason, ``is_first`` that no other call
+    has reported the same end.
     """
 
     def __init__(self, message: str, *, was_alone: bool, is_first: bool) -> None:
@@ -118,7 +118,7 @@ class WorkerDiedError(GatemarkError):
 
 
 class WorkerProcess:
-    """A started process. It belongs to the event loop on which it is first asked."""
+    """A started process. It belongs to the event loop on which it is first called."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class WorkerProcess:
         self._stdin = cast("IO[bytes]", self._process.stdin)
         self._stdout = cast("IO[bytes]", self._process.stdout)
         stderr = cast("IO[bytes]", self._process.stderr)
-        # A grandchild may hold the pipe for longer than this object lives: the thread owns its end.
+        # A grandchild may hold the pipe longer than this object lives, so the thread owns its end.
         self._stderr = os.dup(stderr.fileno())
         stderr.close()
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -197,7 +197,7 @@ class WorkerProcess:
         future: asyncio.Future[Answered] = loop.create_future()
         self._asked[number] = future
         if not self._unsent:
-            # Whatever else is asked in this turn of the loop leaves in the same write.
+            # Calls made in the same turn of the loop are sent in one write.
             loop.call_soon(self._send)
         self._unsent += line
         try:
@@ -206,7 +206,7 @@ class WorkerProcess:
             self._asked.pop(number, None)
 
     async def finish(self) -> None:
-        """Ask the process to end by closing its pipe; insist after a moment."""
+        """End the process by closing its pipe; kill it after a moment."""
         self._detach()
         with contextlib.suppress(OSError):
             self._stdin.close()
@@ -275,7 +275,7 @@ class WorkerProcess:
             self._give_up(f"wrote a line of over {self._max_line_bytes} bytes and was ended")
 
     def _settle(self, line: bytes) -> str | None:
-        """Hand an answer to its call; says what is wrong with a line that answers none."""
+        """Pass an answer to its call; return what is wrong with a line that answers none."""
         try:
             answered = decode_answered(line)
         except msgspec.DecodeError as error:
@@ -303,7 +303,7 @@ class WorkerProcess:
                 )
 
     def _end_message(self) -> str:
-        """Say how a process that hung up has ended, and its last words."""
+        """Return how a process that closed its pipe ended, and its last output."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(LISTEN_GRACE_S)
         code = self._process.returncode
@@ -318,7 +318,7 @@ class WorkerProcess:
         return f"{ending} instead of answering" + (f"; stderr ends: {words}" if words else "")
 
     def _listen(self) -> None:
-        """Keep the tail of what the process prints, and pass it on to our stderr."""
+        """Keep the tail of what the process prints, and forward it to our stderr."""
         while chunk := os.read(self._stderr, 65_536):
             self._said += chunk
             del self._said[:-STDERR_KEPT_BYTES]
@@ -342,17 +342,17 @@ def _printable(text: str) -> str:
 
 MAX_DEATHS_IN_A_ROW: Final = 10
 AHEAD: Final = 64
-"""How many calls may wait in the pipe of a worker process for each that it works on."""
+"""How many calls may wait in the pipe of a worker process for each one it works on."""
 FAST_MS: Final = 1.0
 
 Clock = Callable[[], float]
 
 
 class _Window:
-    """How many calls may be with the process at once: more than it works on, if they are fast.
+    """How many calls are sent to the process at once: more than it works on, if they are fast.
 
     Calls that wait in the pipe save a fast function the wait for the next one. A slow function
-    gains nothing by them, and a judge that is killed would have more calls to repeat.
+    gains nothing by them, and more calls would have to be repeated after a crash.
     """
 
     def __init__(self, slots: int, ahead: int) -> None:
@@ -387,7 +387,7 @@ class _Window:
 
 
 class PythonWorkerTarget:
-    """Calls one function in a worker process, which is replaced when it dies."""
+    """Calls one function in a worker process, which is replaced if it dies."""
 
     def __init__(
         self,
@@ -401,9 +401,9 @@ class PythonWorkerTarget:
         fields: Sequence[str] = (),
         hidden: Sequence[Path] | None = None,
     ) -> None:
-        """Start the process and load the function; ``hidden`` asks for isolation from paths.
+        """Start the process and load the function; ``hidden`` paths are isolated from it.
 
-        ``timeout_s`` limits a call, without the time that a new process needs to start.
+        ``timeout_s`` limits a call, without the start-up time of a new process.
         """
         self._timeout_s = timeout_s
         self._reference = reference
@@ -510,7 +510,7 @@ class PythonWorkerTarget:
             why = f"no reply within {self._timeout_s:g} s"
             raise TargetError("timeout", why, retryable=True) from error
         except asyncio.CancelledError:
-            # The call goes on in there; nobody can wait for it or stop it but by a kill.
+            # The call goes on in the process; only a kill can stop it.
             self._retire(worker)
             raise
         except WorkerDiedError as death:
@@ -539,7 +539,7 @@ class PythonWorkerTarget:
             return self._worker
 
     async def _new_worker(self, role: str) -> WorkerProcess:
-        """Start a process in a thread. One that nobody waits for any more is there for the next."""
+        """Start a process in a thread. If nobody waits for it any more, the next call gets it."""
         if self._deaths >= MAX_DEATHS_IN_A_ROW:
             raise TargetError(
                 "crash",
@@ -556,7 +556,7 @@ class PythonWorkerTarget:
             raise TargetError(
                 "crash", f"{self._reference} cannot be loaded again: {error}"
             ) from error
-        # Whoever was cancelled leaves it for the next call, or for close.
+        # A cancelled caller leaves it for the next call, or for close.
         self._starting_up.pop(role, None)
         return worker
 
@@ -578,7 +578,7 @@ class PythonWorkerTarget:
         return worker, hello
 
     def _start_again(self) -> tuple[WorkerProcess, Ready]:
-        # Other code in the place of what died would answer under its name.
+        # Changed code must not answer under the old identity.
         if self.current_sources() != self._sources:
             raise BadInputError(f"{self._reference}: its source changed during the run")
         return self._start()

@@ -1,8 +1,8 @@
-"""Presets of the ``http:`` target: how each service wants a conversation, and where its reply is.
+"""Presets of the ``http:`` target: the request and reply formats of known services.
 
-A preset knows the path below the service's address, the header of the key, the form of a request
-and the way to the text, the model and the token counts of a reply. A conversation comes as
-``{role, content}`` messages; services that keep system messages apart get them apart.
+A preset knows the path below the service's address, the header of the key, the format of a request
+and the path to the text, the model and the token counts of a reply. A conversation is a list of
+``{role, content}`` messages; services that separate system messages get them separately.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Message = dict[str, object]
 
 
 class ChatOptions(msgspec.Struct, frozen=True):
-    """What a request asks for besides its messages."""
+    """Options of a request besides its messages."""
 
     model: str
     temperature: float | None = None
@@ -31,7 +31,7 @@ class ChatOptions(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a reply says, whatever its form."""
+    """Text, model and usage of a reply, whatever its format."""
 
     text: str
     model: str | None = None
@@ -39,7 +39,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class RequestShape(msgspec.Struct, frozen=True):
-    """The form of one service's requests and replies."""
+    """The format of one service's requests and replies."""
 
     path: str
     body: Callable[[list[Message], ChatOptions], dict[str, object]]
@@ -51,10 +51,10 @@ class RequestShape(msgspec.Struct, frozen=True):
     key_prefix: str = "Bearer "
     needs_max_tokens: bool = False
     kept_in_path: str = ":@"
-    """Characters of a model's name that its path has as they are."""
+    """Characters of a model's name that are not escaped in the path."""
 
     def address(self, url: str, model: str) -> str:
-        """Return the address to ask: a service's own is completed, a full one stays as it is."""
+        """Return the address to call; a base address is completed, a full one is kept."""
         path = self.path.format(model=quote(model, safe=self.kept_in_path))
         given = urlsplit(url)
         if not path.startswith(given.path.rstrip("/") + "/"):
@@ -148,7 +148,7 @@ def _read_gemini(document: dict[str, object], place: str) -> Reading:
     counts = document.get("usageMetadata")
     usage = None
     if isinstance(counts, dict):
-        # Thoughts are billed as output and counted apart.
+        # Thinking tokens are billed as output but counted separately.
         output = [counts.get(key) for key in ("candidatesTokenCount", "thoughtsTokenCount")]
         usage = {
             "input_tokens": counts.get("promptTokenCount"),
@@ -224,7 +224,7 @@ def _plain(message: Message, where: str) -> str:
 
 
 def _joined(blocks: object, place: str) -> str:
-    """Return the text of a reply that comes in blocks; thoughts are not part of the answer."""
+    """Return the text of a reply in blocks; thinking is not part of the answer."""
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise bad_reply(f"{place} must be a list of blocks, got {type(blocks).__name__}")
     texts = [
@@ -245,7 +245,7 @@ def _given(options: ChatOptions, *same: str, **renamed: str) -> dict[str, object
 
 
 def _with(parameters: Mapping[str, object], body: dict[str, object]) -> dict[str, object]:
-    """Add a pack's own parameters, beside ours where both have settings below one key."""
+    """Add a pack's own parameters; nested settings under the same key are merged."""
     merged = {**parameters, **body}
     for key in parameters.keys() & body.keys():
         theirs, ours = parameters[key], body[key]

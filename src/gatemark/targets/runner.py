@@ -1,8 +1,8 @@
-"""The runner: makes every call, a few at a time, and accounts for each one, done or not.
+"""The runner: makes every call, a few at a time, and returns an outcome for each.
 
-Nothing is dropped in silence: whatever stops a run, each call it was given ends as an outcome
-with a reply or with an error. Outcomes come back ordered by (id, epoch). How often it asks, how
-long it waits before it asks again, and how much it may spend are the limits of the target.
+Nothing is dropped silently: whatever stops a run, each call ends as an outcome with a reply or with
+an error. Outcomes are sorted by (id, epoch). The limits of the target set how often it is called,
+how long retries wait, and how much it may spend.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ logger = logging.getLogger(__name__)
 Clock = Callable[[], float]
 Sleep = Callable[[float], Awaitable[None]]
 
-# A target that never awaits would otherwise keep Ctrl-C waiting.
+# A target that never awaits would otherwise delay Ctrl-C.
 _YIELD_EVERY_S = 0.02
 
 
 class CallOutcome(msgspec.Struct, frozen=True):
-    """How one call ended. ``attempts`` is 0 when it was never made."""
+    """How one call ended. ``attempts`` is 0 if it was never made."""
 
     id: str
     epoch: int
@@ -74,7 +74,7 @@ class RunProgress(msgspec.Struct, frozen=True):
     retry: int = 0
     cached: int = 0
     passed: int | None = None
-    """How many of the ok got a full score, where somebody scores as replies come in."""
+    """How many of the ok calls got a full score, if replies are scored as they arrive."""
 
 
 async def run_calls(
@@ -92,15 +92,15 @@ async def run_calls(
     passes: Callable[[CallOutcome], bool] | None = None,
     now: Callable[[], datetime] | None = None,
 ) -> tuple[CallOutcome, ...]:
-    """Make every call and return every outcome, ordered by (id, epoch).
+    """Make every call and return every outcome, sorted by (id, epoch).
 
-    Cancelling the task leaves the journal whole and raises; setting ``stop`` instead ends the run
-    early with outcomes: calls not finished are errors of kind ``cancelled``, and are not written
-    to the journal, nor are those that met a budget or could not be asked. A cost budget can be
+    Cancelling the task leaves the journal intact and raises; setting ``stop`` instead ends the run
+    early with outcomes: unfinished calls are errors of kind ``cancelled``, and are not written to
+    the journal, nor are those that exceeded a budget or could not be made. A cost budget can be
     exceeded by the calls in flight when it is reached. On resume, earlier calls and their cost
-    count; so does what ``spent`` brings from runs under the same budget, and this run adds to it.
-    ``passes`` is asked once about every reply, for the progress to tell. ``now`` stamps replies
-    with the time at which they were given; leave it out for a target that repeats recorded ones.
+    count; so does ``spent`` from runs under the same budget, and this run adds to it. ``passes`` is
+    called once for every reply, to report progress. ``now`` stamps replies with the time at which
+    they were given; omit it for a target that repeats recorded ones.
     """
     run = _Run(
         target,
@@ -205,7 +205,7 @@ class _Run:
     async def _work(self, waiting: Iterator[Call], *, leads: bool) -> None:
         """Make calls until none is left. Only the leader makes the first call to a service.
 
-        Where that one cannot be asked, the many behind it cannot either.
+        If that call fails because the service is down, the others would fail too.
         """
         if not leads:
             await self._first_is_over.wait()
@@ -244,7 +244,7 @@ class _Run:
         return True
 
     async def _ask(self, call: Call, key: str) -> None:
-        """Make one call with its retries; one outcome unless the run is cancelled."""
+        """Make one call with its retries; returns one outcome unless the run is cancelled."""
         attempts = 0
         last: TargetError | None = None
         try:
@@ -335,9 +335,9 @@ class _Run:
         return asked_s + jitter_s
 
     def _note_outage(self, call: Call, error: TargetError, attempts: int) -> None:
-        """Settle a call that could not be asked; stop when the next ones cannot be either.
+        """Finish a call that could not be made; stop if the next ones cannot be made either.
 
-        It is left out of the journal, so that a resumed run asks again.
+        It is left out of the journal, so that a resumed run makes it again.
         """
         self._settle(call, error.as_call_error(), attempts=attempts)
         self._outages_in_a_row += 1
@@ -370,7 +370,7 @@ class _Run:
             )
 
     def _halt(self, kind: ErrorKind, message: str, *, cut: bool = False) -> None:
-        """Start nothing more; with ``cut``, also end what is in flight."""
+        """Start no more calls; with ``cut``, also end those in flight."""
         if self._halted is None:
             self._halted = CallError(kind, message)
             counts = {"calls": self._spent.calls, "done": self._progress.done}
@@ -391,7 +391,7 @@ class _Run:
         return "" if self._journal is None else call_key(self._pins, call, self._target.reads)
 
     def _record(self, call: Call, key: str, result: Reply | CallError, attempts: int) -> None:
-        """Journal first: an outcome that was shown must not be lost."""
+        """Write to the journal first: an outcome that was shown must not be lost."""
         if self._journal is not None:
             self._journal.append(
                 JournalEntry(
@@ -463,14 +463,14 @@ def _with_last(halt: CallError, last: TargetError | None) -> CallError:
 
 
 class Random(Protocol):
-    """The one thing we ask of a random generator; ``random.Random`` has it."""
+    """The one method needed of a random generator; ``random.Random`` has it."""
 
     def random(self) -> float:
         """Return a number in [0, 1)."""
 
 
 class Spending:
-    """What was spent so far; handed from one run to the next where they share a budget."""
+    """What was spent so far; passed from one run to the next if they share a budget."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -482,9 +482,9 @@ _CACHED_INPUT: Final = ("cache_creation_input_tokens", "cache_read_input_tokens"
 
 
 def tokens_of(usage: Mapping[str, object] | None) -> int | None:
-    """The tokens that went in and came out; None where a usage does not tell both.
+    """Return input plus output tokens; None if a usage does not have both.
 
-    Where there is no total, tokens read from or written to a cache are counted beside the input.
+    Without a total, tokens read from or written to a cache are added to the input.
     """
     told = usage or {}
     total = _count(told.get("total_tokens"))
@@ -509,7 +509,7 @@ def _count(value: object) -> int | None:
 class RateLimit:
     """A token bucket: at most ``burst`` calls at once, then one every ``1 / rate_per_s``.
 
-    ``hold`` stops every caller for a while, as a Retry-After asks.
+    ``hold`` stops every caller for a while, as a Retry-After header asks.
     """
 
     def __init__(self, rate_per_s: float | None, burst: int, *, clock: Clock, sleep: Sleep) -> None:
@@ -521,7 +521,7 @@ class RateLimit:
         self._held_until = float("-inf")
 
     def hold(self, seconds: float) -> None:
-        """Let nobody through for that long."""
+        """Let no call through for that long."""
         self._held_until = max(self._held_until, self._clock() + seconds)
 
     async def acquire(self) -> None:
@@ -537,5 +537,5 @@ class RateLimit:
 
 
 def backoff_s(failures: int, *, base_s: float, max_s: float, rng: Random) -> float:
-    """Exponential backoff with full jitter: anywhere between 0 and the doubled-up bound."""
+    """Return an exponential backoff with full jitter: between 0 and the doubled limit."""
     return rng.random() * min(max_s, base_s * 2.0 ** min(failures - 1, 60))

@@ -1,8 +1,8 @@
-"""A target that is a script: started once per call, input on stdin, the answer on stdout.
+"""A script target: started once per call, with the input on stdin and the answer on stdout.
 
 The whole of stdout must be one JSON value, which is the output. An exit code other than 0 is a
-failure, and 75 says that a service behind the script is down; stderr is for the script's own words
-and is kept out of what is recorded.
+failure, and 75 means that a service behind the script is down; stderr is for the script's own
+messages and is not recorded.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Clock = Callable[[], float]
 
 
 class ScriptTarget:
-    """Runs a program anew for every call, in a process group of its own."""
+    """Runs a program for every call, in its own process group."""
 
     def __init__(
         self,

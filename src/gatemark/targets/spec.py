@@ -1,12 +1,12 @@
-"""The ``targets:`` part of a pack: which kind, with which limits, how to build it, what it is.
+"""The ``targets:`` part of a pack: the kind, its limits, how to build it, and its identity.
 
 What is examined must not see the judge's credentials or where results are stored. So a process
-starts with what programs need to run at all (paths, locale, certificates, proxies without a
-password) and with the variables that the pack names under ``env``, and with nothing else.
+starts only with the variables that programs need to run at all (paths, locale, certificates,
+proxies without a password) and those that the pack names under ``env``.
 
-A digest over a target's own pins, the files it declares and the version that people give it names
+A digest over a target's pins, the files it declares and the version that people give it identifies
 what was judged. A target whose replies can change while its identity stays the same is not pinned:
-answers of it must not be reused in another run.
+its answers must not be reused in another run.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from gatemark.targets.python_callable import PythonTarget, declared_digests, spl
 from gatemark.targets.python_worker import AHEAD, PythonWorkerTarget
 
 KINDS: Final = ("python", "command", "http", "openai", "recorded")
-# Kinds with a client library behind them are loaded when a pack names them.
+# Kinds that need a client library are imported when a pack names them.
 _NETWORK: Final = {"http": "open_http", "openai": "OpenAITarget"}
 _NETWORK_RETRIES: Final = 3
 _PROCESS_TIMEOUT_S: Final = 60.0
@@ -81,7 +81,7 @@ def _is_passed(name: str, value: str) -> bool:
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The most a run may spend; None is no limit. ``calls`` counts retries too."""
+    """The maximum spending of a run; None is no limit. ``calls`` counts retries too."""
 
     calls: Annotated[
         int | None, msgspec.Meta(description="Maximum number of calls, with retries.")
@@ -97,7 +97,7 @@ class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a call costs, for targets that do not say so themselves."""
+    """The price of a call, for targets that do not report it."""
 
     per_call: Annotated[float, msgspec.Meta(description="Price of one call.")] = 0.0
     input_per_million: Annotated[
@@ -114,7 +114,7 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValueError(f"cost.{name} must be >= 0, got {value}")
 
     def cost_of(self, reply: Reply) -> float | None:
-        """Return the reply's price; None if it is priced by tokens and has no token counts."""
+        """Return the reply's price, or None if it is priced by tokens and has no token counts."""
         cost = self.per_call
         for price, names in (
             (self.input_per_million, INPUT_TOKENS),
@@ -136,14 +136,14 @@ DEFAULT_MAX_REPLY_BYTES = 4 * 1024 * 1024
 
 
 class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the runner needs to know besides the calls.
+    """Everything that the runner needs besides the calls.
 
-    ``retries`` counts attempts after the first. A Retry-After beyond ``retry_after_max_s`` is
-    not waited for. ``retry_errors`` makes a resumed run ask again where the journal has an error.
-    ``is_remote`` says that calls go to a service: a call without a reply in time could not be
-    asked, and the first call goes alone. ``stop_after`` calls in a row that could not be asked end
-    the run; None is for recordings, where nobody waits. ``ahead`` is how many calls per slot a
-    target with its own queue is handed at a time.
+    ``retries`` counts attempts after the first. A Retry-After beyond ``retry_after_max_s`` is not
+    waited for. ``retry_errors`` makes a resumed run repeat calls with an error in the journal.
+    ``is_remote`` means that calls go to a service: a call that times out counts as not made, and
+    the first call goes alone. After ``stop_after`` failed calls of this kind in a row the run ends;
+    None is for recordings. ``ahead`` is how many calls per slot are passed to a target with its own
+    queue.
     """
 
     concurrency: int = 1
@@ -185,12 +185,12 @@ class RunOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InvalidValueError(f"{name} must be > 0, got {value}")
 
 
-# Reads a file of recorded samples; gives the replies and the digest of the file.
+# Reads a file of recorded samples; returns the replies and the digest of the file.
 OpenRecording = Callable[[Path], tuple[Recording, str]]
 
 
 class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Exactly one kind, and how to treat it."""
+    """A target of a pack: exactly one kind, and its limits."""
 
     python: Annotated[str | None, about("Function, as `module:function`.")] = None
     command: Annotated[
@@ -284,7 +284,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_unpinned_endpoint(self) -> bool:
-        """Whether what answers behind its address can change, and nobody vouches for a version."""
+        """Whether the model behind its address can change and no version is vouched for."""
         return self.kind in _NETWORK and self.version is None
 
     def options(
@@ -313,7 +313,7 @@ class TargetSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
         if self.python is None or self.in_process:
             return options
-        # A worker process keeps the time itself, without what a new process needs to start.
+        # A worker process measures the time itself, without its start-up time.
         is_unlimited = self.rate_per_s is None and retries == 0 and self.budget == Budget()
         return msgspec.structs.replace(options, timeout_s=None, ahead=AHEAD if is_unlimited else 1)
 
@@ -338,11 +338,11 @@ def build(
     open_recording: OpenRecording | None = None,
     hidden: Sequence[Path] = (),
 ) -> Target:
-    """Return the target itself; ``folder`` is the pack's: paths and modules are looked up there.
+    """Build the target; ``folder`` is the pack's, where paths and modules are looked up.
 
     ``hidden`` are the paths that an isolated target must not read.
     """
-    # What is declared and missing is refused before any process starts.
+    # Missing declared files are refused before any process starts.
     declared_digests(spec.files or (), folder)
     if spec.python is not None and spec.in_process:
         inline = concurrency == 1 and spec.timeout_s is None
@@ -373,7 +373,7 @@ def build(
             raise UsageError("a recorded target needs a way to read samples, and none was given")
         recording, digest = open_recording(folder / spec.recorded)
         return RecordedTarget(recording, digest=digest)
-    # Loaded here: an HTTP client takes longer to load than most other targets to answer.
+    # Imported here: an HTTP client takes longer to load than most other targets to answer.
     module = importlib.import_module(f"gatemark.targets.{spec.kind}")
     make: Callable[..., Target] = getattr(module, _NETWORK[spec.kind])
     return make(
@@ -405,7 +405,7 @@ def target_identity(spec: TargetSpec, target: Target, folder: Path) -> dict[str,
 def changed_files(
     spec: TargetSpec, target: Target, folder: Path, identity: Mapping[str, object]
 ) -> tuple[str, ...]:
-    """Name the files of a target's identity that are not what they were when it was opened."""
+    """Return the files of a target's identity that changed since it was opened."""
     readers: dict[str, Callable[[], dict[str, str]]] = {}
     if isinstance(target, PythonWorkerTarget):
         readers["sources"] = target.current_sources
@@ -425,7 +425,7 @@ def changed_files(
 
 
 def refuse_unpinned(spec: TargetSpec, place: str) -> None:
-    """Refuse to reuse answers of a target that may have changed without a trace."""
+    """Refuse to reuse answers of a target that may have changed undetected."""
     if spec.version is not None or spec.recorded is not None:
         return
     if spec.http is not None or spec.openai is not None:

@@ -1,8 +1,8 @@
-"""Templates for request bodies: ``{{input}}`` and its kin, filled in by structure, never by text.
+"""Templates for request bodies: placeholders such as ``{{input}}``, filled in by structure.
 
-A string that is nothing but one placeholder becomes the value itself, of whatever type; inside
-longer text, strings go in as they are and other values as JSON. What was filled in is never
-looked at again, so an input that contains ``{{sample.target}}`` stays those characters.
+A string that is only a placeholder becomes the value itself, of whatever type; inside longer text,
+strings are inserted as they are and other values as JSON. Filled-in text is never parsed again, so
+an input that contains ``{{sample.target}}`` stays those characters.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Mixed(msgspec.Struct, frozen=True):
 
 
 class Template:
-    """A JSON value with placeholders, checked when made and filled in once per call."""
+    """A JSON value with placeholders, checked on creation and filled in once per call."""
 
     def __init__(self, source: object, *, name: str) -> None:
         self.name = name
@@ -44,11 +44,11 @@ class Template:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Where each placeholder leads."""
+        """The path of each placeholder."""
         return tuple(slot.path for slot in self._slots)
 
     def render(self, call: Call) -> object:
-        """Return the value for one call; raise for a placeholder that leads nowhere."""
+        """Return the value for one call; raise an error for a placeholder without a value."""
         roots = {
             "id": call.id,
             "epoch": call.epoch,

@@ -1,4 +1,4 @@
-"""One JSON request over HTTP: bounded, without secrets in what it says, and exact about refusal."""
+"""Send one JSON request over HTTP: size limits, no secrets in messages, exact error kinds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ERROR_BODY_CHARS: Final = 400
 
 
 class ApiKey:
-    """An API key taken from the environment; shows nothing of itself."""
+    """An API key from the environment; its repr reveals nothing."""
 
     def __init__(self, variable: str, header: str, prefix: str, environ: Mapping[str, str]) -> None:
         value = environ.get(variable, "").strip()
@@ -50,7 +50,7 @@ class ApiKey:
 
 
 class Transport:
-    """Sends JSON to one address and reads JSON back. Time limits are the caller's."""
+    """Sends JSON to one address and reads JSON back. The caller sets timeouts."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Transport:
 
     async def send(self, body: Any) -> Any:
         """Send a request; return the decoded JSON reply, or raise a TargetError."""
-        # One connection each: a pool looks at all it has on every step of every call.
+        # One connection each: a pool checks all its connections on every step of every call.
         pool = self._idle.pop() if self._idle else new_pool(self._url)
         try:
             data = await self._exchange(pool, msgspec.json.encode(body))
@@ -141,7 +141,7 @@ class Transport:
         )
 
     def _signature(self, content: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the headers that sign a request, which hold for a few minutes only."""
+        """Return the headers that sign a request, which are valid for a few minutes only."""
         if self._signer is None:
             return []
         said = {name.decode("ascii"): value.decode("ascii") for name, value in self._headers}
@@ -202,7 +202,7 @@ def _headers(
         ("User-Agent", f"gatemark/{__version__}"),
         ("Content-Type", "application/json"),
         ("Accept", "application/json"),
-        # A compressed reply could grow past any limit in one step.
+        # A compressed reply could expand past any limit in one step.
         ("Accept-Encoding", "identity"),
         *endpoint.sent_headers().items(),
     ]
@@ -222,7 +222,7 @@ def _header(response: httpcore2.Response, name: bytes) -> str:
 
 
 def _retry_after_s(response: httpcore2.Response) -> float | None:
-    """Retry-After in seconds; a date is read against the server's own Date, not our clock."""
+    """Return Retry-After in seconds; a date is compared with the server's own Date header."""
     text = _header(response, b"retry-after").strip()
     if text.isascii() and text.isdigit():
         return float(text[:9])

@@ -117,6 +117,19 @@ def test_one_label_only_passes_with_a_word_of_warning(score: Run) -> None:
     assert any("only VALID was used" in text for text in ran.json["caveats"])
 
 
+def test_whoever_asks_for_two_labels_gets_no_pass_from_one(score: Run) -> None:
+    ran = score({(V, V): 300}, "--min-labels", "2")
+    assert ran.code == 3
+    assert ran.json["blockers"] == ["label_count must be >= 2, got 1 (n=300)"]
+    assert score({(V, V): 299, (R, R): 1}, "--min-labels", "2").code == 0
+
+
+def test_an_abstention_is_no_second_label(score: Run) -> None:
+    ran = score({(V, V): 299, (A, A): 1}, "--min-labels", "2")
+    assert ran.code == 3
+    assert any("only VALID was used" in text for text in ran.json["caveats"])
+
+
 def test_label_agreement_of_each_label_counts_its_uses_by_both_sides() -> None:
     pairs = [("A", "A")] * 20 + [("A", "B")] * 5 + [("B", "A")] * 10 + [("B", "B")] * 15
     found = LABEL_AGREEMENT.finish(LABEL_AGREEMENT.step(LABEL_AGREEMENT.zero(), pairs))

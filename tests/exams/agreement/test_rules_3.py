@@ -1,4 +1,4 @@
-"""Arbitration that can be used, and hygiene as checks (version 3 of the rules)."""
+"""Arbitration that can be used, and hygiene as checks (versions 3 and 4 of the rules)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import Any
 
 import pytest
 
+from gatemark.evidence.engines.local import LocalEngine
+from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.run_exam import ExamJob, build_exam, run_exam
+from gatemark.evidence.source import ReadingChoices
 from gatemark.exams.agreement.rules import SOURCE_SPACE
 
 Run = Callable[..., Any]
@@ -144,6 +148,56 @@ def test_copied_reasons_hold_the_verdict(copied: int, reason: str, code: int, sc
     assert any("judged independently" in one for one in ran.json["caveats"]) == (code == 3)
 
 
+DISGUISES = {
+    "case": str.title,
+    "marks": lambda text: f"- {text.replace(' ', ', ')}!",
+    "blanks": lambda text: "  " + text.replace(" ", "   "),
+    "joined": lambda text: text.replace("page one", "pageone"),
+    "wide letters": lambda text: "".join(
+        chr(ord(sign) + 0xFEE0) if sign.isalpha() else sign for sign in text
+    ),
+    "hidden signs": lambda text: text.replace("s", "s\u200b"),
+}
+
+
+@pytest.mark.parametrize("disguise", DISGUISES)
+def test_a_copied_reason_in_other_case_marks_or_blanks_is_a_copy(disguise: str, score: Run) -> None:
+    rows = pairs()
+    for number, row in enumerate(rows):
+        row["scholar"]["reason"] = f"{COPIES} {number}"
+        row["auditor"]["reason"] = DISGUISES[disguise](f"{COPIES} {number}")
+    ran = score(rows)
+    assert ran.code == 3
+    assert ran.json["copied_reasons"] == 90
+
+
+def test_reasons_that_begin_alike_are_no_copies(score: Run) -> None:
+    rows = pairs()
+    for row in rows:
+        row["scholar"]["reason"] = COPIES
+        row["auditor"]["reason"] = COPIES + " well"
+    ran = score(rows)
+    assert ran.code == 0
+    assert ran.json["copied_reasons"] == 0
+
+
+@pytest.mark.parametrize(("rules", "copied"), [(3, 0), (4, 90)])
+def test_a_result_of_the_third_rules_keeps_its_number_of_copies(
+    rules: int, copied: int, write_jsonl: Write
+) -> None:
+    rows = pairs()
+    for row in rows:
+        row["scholar"]["reason"], row["auditor"]["reason"] = COPIES, COPIES.upper()
+    run = ExamRun(
+        kind="agreement",
+        options={"rules": rules},
+        files=[("pairs", str(write_jsonl("p.jsonl", rows)))],
+        reading=ReadingChoices(),
+        engine=LocalEngine(1),
+    )
+    assert run_exam(run).report.facts["copied_reasons"] == copied
+
+
 def test_long_reasons_warn(score: Run) -> None:
     rows = pairs()
     rows[4]["auditor"]["reason"] = "so " * 200
@@ -197,9 +251,6 @@ def test_null_citations_are_no_citations(score: Run) -> None:
 
 
 def test_a_result_of_the_second_rules_is_derived_by_them() -> None:
-    from gatemark.evidence.run_exam import ExamJob, build_exam
-    from gatemark.evidence.source import ReadingChoices
-
     earlier = build_exam(ExamJob("agreement", {"rules": 2}, ReadingChoices())).policy()
     newest = build_exam(ExamJob("agreement", {"rules": 3}, ReadingChoices())).policy()
     flagged = [

@@ -347,6 +347,22 @@ class TestNobodyIsFooled:
         assert report.verdict == "inconclusive"
         assert report.document["fleiss_kappa"] is None
 
+    def test_one_label_on_many_items_passes_with_a_word_of_warning(self, write: Write) -> None:
+        rows = [["VALID", "VALID"]] * 300
+        report = self.verdict(rows, write)
+        assert report.verdict == "pass"
+        assert any("only VALID was used" in one for one in report.document["caveats"])
+
+    def test_whoever_asks_for_two_labels_gets_no_pass_from_one(self, write: Write) -> None:
+        rows = [["VALID", "VALID"]] * 300
+        report = self.verdict(rows, write, min_labels=2)
+        assert report.verdict == "inconclusive"
+        assert report.document["blockers"] == ["label_count must be >= 2, got 1 (n=300)"]
+        rows = [*rows, *[["ABSTAIN", "ABSTAIN"]] * 2]
+        assert self.verdict(rows, write, min_labels=2).verdict == "inconclusive"
+        rows = [*rows, *[["REJECT", "REJECT"]] * 60]
+        assert self.verdict(rows, write, min_labels=2).verdict == "pass"
+
     def test_abstaining_together_is_not_agreement(self, write: Write) -> None:
         rows = [["ABSTAIN"] * 2 if n % 4 else ["ok", "ok"] for n in range(200)]
         assert self.verdict(rows, write).verdict == "fail"

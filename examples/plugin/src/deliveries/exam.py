@@ -17,7 +17,7 @@ from gatemark.evidence.exam import EvidenceRole, Exam, ExamReport, ExamSuite, op
 
 
 class DeliveriesOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the exam."""
 
     min_share: Annotated[float, option("Minimum share of trips on time.", low=0, high=1)] = 0.95
     grace_minutes: Annotated[float, option("Minutes that a trip may be late.", low=0)] = 0.0

@@ -8,7 +8,7 @@ from gatemark.scorers.scorer import KnownScore, Scorable, Score, ScoreFunction, 
 
 
 class StartsWithOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set."""
+    """Options of the scorer."""
 
     ignore_case: bool = True
 

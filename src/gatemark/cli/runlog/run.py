@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from gatemark.cli.options import FiniteRange, OptionGroup, json_option
-from gatemark.cli.runlog.options import processes_option, source_date
+from gatemark.cli.runlog.options import cases_option, source_date
 from gatemark.cli.screen import count_progress, say, show
 from gatemark.core.errors import ExitCode, UsageError
 from gatemark.exams.runlog.records.fields import EVAL_RUN_PATTERN, fits, is_moment
@@ -102,7 +102,7 @@ request_options = OptionGroup(
 )
 @click.option("--buffer-model", help="Model of the buffer agent (default: --model).")
 @click.option("--summarizer-model", help="Model of the summarizer (default: --model).")
-@processes_option
+@cases_option
 @json_option
 def run_command(
     request: RunRequest,
@@ -133,7 +133,7 @@ def run_command(
         summarizer_model=model_choice(summarizer_model or model),
     )
     with count_progress("cases") as progress:
-        done = run_cases(Workspace(jobs=jobs).engine, request, progress)
+        done = run_cases(Workspace(jobs=jobs), request, progress)
     _print_problems(done)
     show(done, _lines, json=json)
     if done.failed_count or done.model_failure_count:

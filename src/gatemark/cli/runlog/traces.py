@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from gatemark.cli.options import OptionGroup, json_option
-from gatemark.cli.runlog.options import processes_option
+from gatemark.cli.runlog.options import cases_option
 from gatemark.cli.screen import count_progress, show
 from gatemark.core.errors import UsageError
 from gatemark.exams.runlog.make_traces import (
@@ -107,7 +107,7 @@ selection_options = OptionGroup(
 )
 @click.option("--dry-run", is_flag=True, help="Write only the case list.")
 @click.option("--created-at", metavar="TIME", help="Time to write into the manifest.")
-@processes_option
+@cases_option
 @json_option
 def traces_command(
     selection: SelectionOptions,
@@ -153,7 +153,7 @@ def traces_command(
         created_at=created_at,
     )
     with count_progress("traces") as progress:
-        made = make_traces(Workspace(jobs=jobs).engine, request, progress)
+        made = make_traces(Workspace(jobs=jobs), request, progress)
     show(made, lambda made: _lines(made, output), json=json)
 
 

@@ -7,11 +7,12 @@ of which kind it is. A record is then a number, and counting is counting numbers
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -23,15 +24,16 @@ from msgspec.structs import replace
 
 from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import (
-    BREACHES,
     BUCKET_RULES,
     BUCKETS,
     CASE_NOTES,
     CODES_MAX,
     DEFAULT_BUCKET_RULE,
     ID_PATTERN,
+    KINDS_OF_BREACH,
     LABEL_PATTERN,
     NAME_PATTERN,
+    PLAIN_WRITE,
     SHARED_TEXTS,
     TIME_PATTERN,
     AdvisoryDecision,
@@ -73,9 +75,9 @@ _REMEMBERED: Final = 50_000
 _EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
-_TIMES: Final = re.compile(rf"(?:{TIME_PATTERN.strip('^$')}\n)*")
 _LAST_DAYS: Final = re.compile(r"-(?:29|3[01])[Tt]")
-_IDS: Final = re.compile(rf"(?:(?:{ID_PATTERN.strip('^$')})\n)*")
+_DASHES: Final = (8, 13, 18, 23)
+"""The places of dashes in a UUID."""
 _HEX: Final = b"0123456789abcdefABCDEF"
 _ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -98,8 +100,12 @@ class SharedPart:
         self.record = record
         self.case = case
         self.sound = _shared_part_is_sound(record)
-        self.breaches = any(breaches(record) for breaches in BREACHES)
+        self.breaches = [(kind, since) for rule, kind, since in KINDS_OF_BREACH if rule(record)]
         self.texts = tuple(text for text in _shared_texts(record) if text)
+
+    def violated(self, version: int) -> set[str]:
+        """What the part violates by a version of the rules."""
+        return {kind for kind, since in self.breaches if since <= version}
 
 
 class Profile(NamedTuple):
@@ -115,7 +121,7 @@ class BatchTexts(NamedTuple):
     ``too_long`` says that a list of some record has too many items.
     """
 
-    runs: list[str | None]
+    runs: list[str]
     codes: list[str]
     notes: list[str]
     too_long: bool
@@ -123,7 +129,7 @@ class BatchTexts(NamedTuple):
 
 def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
     """Return the texts and the runs of a batch."""
-    runs: list[str | None] = []
+    runs: list[str] = []
     codes: list[str] = []
     notes: list[str] = []
     too_long = False
@@ -137,8 +143,8 @@ def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
         if run:
             codes.append(run)
             if len(run) not in (26, 36) and not run.startswith("run:"):
-                run = None
-        runs.append(run or None)
+                run = ""
+        runs.append(run or "")
         codes += advice.reasons
         codes += refs
         codes += record.actual_action.side_effects
@@ -186,6 +192,9 @@ class Profiler:
         last_conduct: tuple[object, ...] | None = None
         number = 0
         sound = True
+        all_local = _surely_local(
+            {effect for record in batch for effect in record.actual_action.side_effects}
+        )
         for record in batch:
             confidence, action, fallback = record.confidence, record.actual_action, record.fallback
             case = _case_of(record.notes) if record.notes else None
@@ -195,7 +204,7 @@ class Profiler:
                 action.kind,
                 action.performed,
                 action.performed_by,
-                local_effects(action.side_effects),
+                all_local or local_effects(action.side_effects),
                 record.privacy,
                 fallback.occurred,
                 fallback.kind,
@@ -306,19 +315,45 @@ def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
     )
 
 
+def _surely_local(effects: set[str]) -> bool:
+    """Whether every side effect is a write of a local report; errs only by saying no."""
+    lines = "\n".join(effects) + "\n"
+    return (
+        lines.count("\n") == len(effects)
+        and not any(odd in lines for odd in ("..", "//", ":/"))
+        and _lines_match(PLAIN_WRITE, lines)
+    ) or not effects
+
+
+@cache
+def _lines_of(pattern: str) -> Any:
+    # RE2 reads many lines in a third of the time of ``re``.
+    re2 = importlib.import_module("re2")
+    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
+
+
+def _lines_match(pattern: str, lines: str) -> bool:
+    return _lines_of(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
+
+
 def _ids_are_whole(ids: list[str]) -> bool:
     """Whether every id is a ULID, or else a UUID; types have bounded their lengths already."""
     joined = "".join(ids)
+    signs = joined.encode("utf-8", "replace")
     if len(joined) == 26 * len(ids):
-        letters = joined.encode("utf-8", "replace").translate(None, _ULID)
-        return not letters and not joined[::26].strip("01234567")
-    return _IDS.fullmatch("\n".join(ids) + "\n") is not None
+        return not signs.translate(None, _ULID) and not joined[::26].strip("01234567")
+    if len(joined) == 36 * len(ids):
+        dashes = b"-" * len(ids)
+        return signs.translate(None, _HEX) == 4 * dashes and all(
+            signs[place::36] == dashes for place in _DASHES
+        )
+    return _lines_match(ID_PATTERN, "\n".join(ids) + "\n")
 
 
 def _moments_exist(moments: list[str]) -> bool:
     """Whether every time is one, in UTC, and on a day of the calendar."""
     lines = "\n".join(moments) + "\n"
-    if _TIMES.fullmatch(lines) is None:
+    if not _lines_match(TIME_PATTERN, lines):
         return False
     # Only the last days of a month may be missing from the calendar.
     return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
@@ -459,7 +494,7 @@ class Collector:
         state.times += np.array(times, dtype=np.float64).tobytes()
         state.pairs += input_pairs([record.source for record in batch])
         self._note_runs(state, batch, texts.runs)
-        state.last = max(state.last, *map(_last_moment, batch))
+        state.last = max((state.last, *_last_moments(batch, state.last[0])))
         self._name_records(state, batch, codes)
         if violations:
             kept = state.violations.setdefault(state.shard, [])
@@ -496,14 +531,15 @@ class Collector:
 
     @staticmethod
     def _note_runs(
-        state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], runs: Sequence[str | None]
+        state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], runs: Sequence[str]
     ) -> None:
         """Remember the run of every record, and when each run began, to the second.
 
         Beyond ``NAMES_MAX`` runs, all records are of one run without a name.
         """
-        names = {run: _run_name(run) for run in set(runs)}
         known = state.run_names
+        # The name of a run that was seen is its own.
+        names = {run: _run_name(run) for run in set(runs).difference(known)}
         for name in names.values():
             if name not in known and len(known) > NAMES_MAX:
                 state.too_many_runs = True
@@ -513,14 +549,14 @@ class Collector:
             state.run_names, state.first_times = {}, {}
             state.run_places = bytearray(len(state.codes) // 2)
             return
-        places = {run: known[name] for run, name in names.items()}
-        state.run_places += np.array([places[run] for run in runs], dtype=np.uint32).tobytes()
+        named = [names.get(run, run) for run in runs] if names else runs
+        places = list(map(known.__getitem__, named))
+        state.run_places += np.array(places, dtype=np.uint32).tobytes()
         first = state.first_times
-        for run, record in zip(runs, batch, strict=True):
-            moment, name = record.timestamp, names[run]
-            earliest = first.get(name)
-            # Most records are of a later day, which needs no closer look.
-            if earliest is None or moment[:10] <= earliest[:10]:
+        for name, record in zip(named, batch, strict=True):
+            moment, earliest = record.timestamp, first.get(name)
+            # Most records are later, which needs no closer look; a small letter would sort wrongly.
+            if earliest is None or moment < earliest or moment[10] == "t":
                 second = moment[:19].upper()
                 if earliest is None or second < earliest:
                     first[name] = second
@@ -620,7 +656,7 @@ class Collector:
         """Note every violation of a record; returns its code."""
         found = breaches_of(record, self._version)
         violations.extend(Violation(record.decision_id, why.path, kind) for kind, why in found)
-        shared = {kind for kind, _ in breaches_of(part.record, self._version)}
+        shared = part.violated(self._version)
         private = [
             Violation(record.decision_id, field, kind)
             for field, text, note in free_texts(record)
@@ -634,9 +670,14 @@ class Collector:
 
     def _meaning(self, part: SharedPart, *, private_text: bool) -> Meaning:
         record = part.record
-        noted = part.case is not None
         return Meaning(
-            kind=kind_of(record, noted=noted, private_text=private_text, version=self._version),
+            kind=kind_of(
+                record,
+                noted=part.case is not None,
+                private_text=private_text,
+                version=self._version,
+                violated=part.violated(self._version),
+            ),
             case=part.case,
             fixture_set=record.source.fixture_set or None,
             model=record.service.model or None,
@@ -734,16 +775,17 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
 
 
 @lru_cache(NAMES_MAX)
-def _run_name(run: str | None) -> str:
-    return run if run is not None and RUN_PATTERN.fullmatch(run) else ""
+def _run_name(run: str) -> str:
+    return run if RUN_PATTERN.fullmatch(run) else ""
 
 
-def _last_moment(record: AdvisoryDecision) -> tuple[str, str]:
-    """Return the later of the times in a record, to the second, and its id; all are in UTC."""
-    moment = record.timestamp[:19].upper()
-    if referred := record.human_or_atlas_decision.timestamp:
-        moment = max(moment, referred[:19].upper())
-    return moment, record.decision_id
+def _last_moments(batch: Sequence[AdvisoryDecision], after: str) -> Iterator[tuple[str, str]]:
+    """Yield each time from ``after`` on, to the second, with the id of its record."""
+    for record in batch:
+        for moment in (record.timestamp, record.human_or_atlas_decision.timestamp):
+            # Small letters and fractions sort behind, so nothing is passed over.
+            if moment and moment >= after:
+                yield moment[:19].upper(), record.decision_id
 
 
 def needs_strict_pass(

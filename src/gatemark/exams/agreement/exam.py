@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+import unicodedata
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
@@ -31,6 +33,7 @@ from gatemark.exams.agreement.rules import (
     CLEAR,
     FIRST_RULES,
     FLAGS,
+    HYGIENE_RULES,
     RULES,
     SCHOLAR,
     SOURCE_ROLES,
@@ -45,6 +48,7 @@ from gatemark.exams.agreement.rules import (
     agreement_policy,
     arbitrate,
     flagged_places,
+    label_count,
     red_flag,
     refuse_unused,
 )
@@ -134,7 +138,7 @@ class AgreementExam(RowExam):
         state.names.setdefault(shard, bytearray()).extend(("\n".join(rows.names) + "\n").encode())
         state.codes.setdefault(shard, bytearray()).extend(codes.tobytes())
         self._check_reasons(state, rows)
-        if self.options.rules >= RULES:
+        if self.options.rules >= HYGIENE_RULES:
             self._check_refusals(state, rows, codes)
             self._check_votes(state, rows)
         return state
@@ -160,9 +164,7 @@ class AgreementExam(RowExam):
         told = [one for reasons in (first, second) for one in reasons if one]
         if not told:
             return
-        state.copied_count += sum(
-            self.is_copy(one) for one, other in zip(first, second, strict=True) if one == other
-        )
+        state.copied_count += sum(map(self.is_copied, first, second))
         is_long = max(map(len, told)) > self.options.reason_max
         if is_long or suspicious(told):
             sides = (("scholar", first), ("auditor", second))
@@ -170,8 +172,19 @@ class AgreementExam(RowExam):
                 for who, reasons in sides:
                     self.check_reason(state, name, who, reasons[place])
 
-    def is_copy(self, reason: str | UnsetType) -> bool:
-        return bool(reason) and len(str(reason).split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
+    def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
+        if not one or not other:
+            return False
+        if self.options.rules < RULES:
+            return one == other and len(one.split(None, MIN_COPIED_WORDS)) >= MIN_COPIED_WORDS
+        # Most reasons differ in their first letter and need no closer look.
+        first, second = FIRST_SIGNS.get(one[0]), FIRST_SIGNS.get(other[0])
+        if first != second and first is not None and second is not None:
+            return False
+        if one != other and bare_text(one) != bare_text(other):
+            return False
+        words = max(len(_plain_words(reason).split()) for reason in (one, other))
+        return words >= MIN_COPIED_WORDS
 
     def check_reason(
         self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
@@ -286,7 +299,7 @@ class AgreementExam(RowExam):
             return cell.flag != CLEAR and {cell.scholar, cell.auditor} <= accepting
 
         hits = {kind: _in_order(found) for kind, found in state.hits.items()}
-        is_newest = self.options.rules >= RULES
+        is_newest = self.options.rules >= HYGIENE_RULES
         return {
             "n": sum(pairs.values()),
             "finals": _counted(rulings, "final"),
@@ -335,15 +348,19 @@ class AgreementExam(RowExam):
             numbers.extend(self._measured(PANEL_MEASURE, state.panel))
         else:
             numbers.extend(self._measured(PANEL_MEASURE, pairs))
-        counts = EARLIER_COUNTS if rules < RULES else COUNTS
+        counts = EARLIER_COUNTS if rules < HYGIENE_RULES else COUNTS
         if n:
             numbers.extend(_count_measured(name, facts, n) for name in counts)
-        if rules >= RULES:
+        if rules >= HYGIENE_RULES:
             numbers.append(rate("ship_rate", facts["shipped"], n, direction="higher_is_better"))
             numbers.append(_copied_rate(state.copied_count, n, self.options.copied_gate))
         if rules != FIRST_RULES:
             numbers = [self._without_worst(number) for number in numbers]
-            numbers.append(_pair_count(n, list(facts["labels"])))
+            judged = sorted(facts["labels"].keys() - self.space.having("abstain"))
+            if rules >= RULES:
+                numbers.append(label_count(judged, n))
+            used = list(facts["labels"]) if rules < RULES else []
+            numbers.append(_pair_count(n, used))
         return numbers
 
     def _counted_for(
@@ -369,7 +386,7 @@ class AgreementExam(RowExam):
             finals.append(ends[-1].removesuffix("\n") + f"\t{flag}\n")
         split = [place for place, cell in enumerate(self.space.cells) if cell[0] != cell[1]]
         files = {TSV_NAME: table.write(ends, TSV_COLUMNS, split)}
-        if self.options.rules >= RULES:
+        if self.options.rules >= HYGIENE_RULES:
             files[FINALS_NAME] = table.write(finals, FINALS_COLUMNS, range(len(finals)))
         return files
 
@@ -427,6 +444,18 @@ def _plain_words(text: str) -> str:
     return " ".join("".join(s if s.isalnum() else " " for s in text.casefold()).split())
 
 
+FIRST_SIGNS: Final = {sign: sign.lower() for sign in string.ascii_letters + string.digits}
+_SMALL: Final = bytes(range(256)).lower()
+_MARKS: Final = bytes(code for code in range(128) if not chr(code).isalnum())
+
+
+def bare_text(text: str) -> str:
+    """Return a text's letters and digits in one case, without marks and blanks."""
+    if text.isascii():
+        return text.encode().translate(_SMALL, _MARKS).decode()
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
+
+
 def _note(state: AgreementExamState, kind: str, hit: str) -> None:
     state.hits.setdefault(kind, {}).setdefault(state.shard, []).append(hit)
 
@@ -443,16 +472,9 @@ def _doubted(number: Measurement) -> Measurement:
 
 
 def _pair_count(n: int, labels: Sequence[str]) -> Measurement:
-    caveats = [
-        f"only {name} was used: nothing shows whether another label would be" for name in labels
-    ]
+    caveats = label_count(labels, n).caveats
     return measured(
-        "pair_count",
-        n,
-        n=n,
-        direction="higher_is_better",
-        unit="count",
-        caveats=tuple(caveats) if len(labels) == 1 else (),
+        "pair_count", n, n=n, direction="higher_is_better", unit="count", caveats=caveats
     )
 
 

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from gatemark.core.errors import InvalidValueError, UsageError
+from gatemark.core.measurement import Measurement, measured
 from gatemark.core.policy import Policy, Rule
 from gatemark.evidence.exam import Exam, option
 from gatemark.exams.agreement.records import ABSTAIN
@@ -168,12 +169,14 @@ REFUSAL_TOKEN = "not in context"  # noqa: S105 - a token of text
 
 FIRST_RULES: Final = 1
 LABEL_RULES: Final = 2
-RULES: Final = 3
-RulesVersion = Literal[1, 2, 3]
+HYGIENE_RULES: Final = 3
+RULES: Final = 4
+RulesVersion = Literal[1, 2, 3, 4]
 """The version of the rules.
 
 Version 1 had no rule on single labels and no minimum number of items. Version 2 had a rule on
 flagged rows that could not fail, and did not check copied reasons, refusals, votes or long reasons.
+Version 3 took a copied reason for another one if a letter's case, a mark or a blank was changed.
 """
 
 
@@ -210,6 +213,10 @@ class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     copied_gate: Annotated[
         float, option("Maximum share of rows with two identical reasons.", low=0, high=1)
     ] = 0.5
+    min_labels: Annotated[
+        int | None,
+        option("Minimum number of different labels given (default: no rule).", low=1),
+    ] = None
     reason_max: Annotated[int, option("Maximum characters of a reason.", low=1)] = 500
     alpha_gate: Annotated[
         float | None, option("Minimum Krippendorff's alpha (default: no rule).", low=-1, high=1)
@@ -238,6 +245,8 @@ class AgreementGates(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name, low in (("min_items", 1), ("flagged_gate", 0), ("reason_max", 1)):
             if getattr(self, name) < low:
                 raise InvalidValueError(f"{name} must be >= {low}, got {getattr(self, name)}")
+        if self.min_labels is not None and self.min_labels < 1:
+            raise InvalidValueError(f"min_labels must be >= 1, got {self.min_labels}")
 
 
 class AgreementOptions(AgreementGates, frozen=True, forbid_unknown_fields=True):
@@ -305,7 +314,7 @@ def _check_labels(roles: Mapping[str, Role]) -> None:
 
 def agreement_policy(gates: AgreementOptions) -> Policy:
     """Return the rules of the exam in the version that the options name."""
-    is_first, is_newest = gates.rules == FIRST_RULES, gates.rules >= RULES
+    is_first, is_newest = gates.rules == FIRST_RULES, gates.rules >= HYGIENE_RULES
     in_place_of_kappa = (
         Rule("agreement.kappa/pa", "percent_agreement", ">=", gates.pa_gate, against="interval"),
         Rule("agreement.kappa/ac1", "ac1", ">=", gates.kappa_gate),
@@ -339,6 +348,7 @@ def agreement_policy(gates: AgreementOptions) -> Policy:
         if gates.alpha_gate is not None:
             alpha = Rule("agreement.alpha", "krippendorff_alpha", ">=", gates.alpha_gate)
             newest_rules = (alpha, *newest_rules)
+        newest_rules = (*labels_rules(gates), *newest_rules)
     settings = {"nic_policy": gates.nic_policy}
     own = {
         **({} if is_first else {"agreement_rules": gates.rules}),
@@ -373,6 +383,29 @@ def agreement_policy(gates: AgreementOptions) -> Policy:
             *newest_rules,
         ),
         settings={**settings, **own},
+    )
+
+
+def labels_rules(gates: AgreementOptions) -> tuple[Rule, ...]:
+    """Return the rule on the number of labels in use, if it is asked for."""
+    if gates.min_labels is None:
+        return ()
+    bound = float(gates.min_labels)
+    return (Rule("agreement.labels", "label_count", ">=", bound, severity="hold"),)
+
+
+def label_count(labels: Sequence[str], n: int) -> Measurement:
+    """Return how many labels were given; a single one says nothing about the others."""
+    caveats = [
+        f"only {name} was used: nothing shows whether another label would be" for name in labels
+    ]
+    return measured(
+        "label_count",
+        len(labels),
+        n=n,
+        direction="higher_is_better",
+        unit="count",
+        caveats=tuple(caveats) if len(labels) == 1 else (),
     )
 
 
@@ -438,5 +471,5 @@ class RowExam(Exam[AgreementExamState]):
         """Note a reason that is too long or contains personal data."""
 
     @abstractmethod
-    def is_copy(self, reason: str | UnsetType) -> bool:
-        """Tell whether a reason that both sides give is too long to be the same by chance."""
+    def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
+        """Tell whether both sides give one reason that is too long to be the same by chance."""

@@ -29,7 +29,14 @@ from gatemark.evidence.source import (
     refuse_changed,
 )
 from gatemark.exams.agreement.records import ABSTAIN, LABEL_MINS
-from gatemark.exams.agreement.rules import ROW_OPTIONS, AgreementOptions, refuse_unused
+from gatemark.exams.agreement.rules import (
+    ROW_OPTIONS,
+    RULES,
+    AgreementOptions,
+    label_count,
+    labels_rules,
+    refuse_unused,
+)
 from gatemark.exams.agreement.table_file import read_table
 from gatemark.exams.agreement.views import SHOWN_ROWS, names_in_words
 from gatemark.statistics.proportion import wilson
@@ -123,6 +130,7 @@ class TableExam(Exam[RatersState]):
             "coverage_gate": self.options.coverage_gate,
             "missing_gate": self.options.missing_gate,
             "min_items": self.options.min_items,
+            "min_labels": self.options.min_labels,
             "intervals": {
                 one.name: [
                     {"method": end.method, "level": end.level, "low": end.low, "high": end.high}
@@ -174,6 +182,7 @@ def table_policy(gates: AgreementOptions) -> Policy:
         Rule("agreement.missing", "missing_rate", "<=", gates.missing_gate, severity="hold"),
         Rule("hygiene.selective_missing", "selective_missing_count", "<=", 0.0, severity="hold"),
         Rule("hygiene.independence", "copied_rater_count", "<=", 0.0, severity="hold"),
+        *labels_rules(gates),
     ]
     if gates.alpha_gate is not None:
         alpha = Rule(
@@ -251,7 +260,12 @@ class _Findings:
             _count("selective_missing_count", len(self._selective), n, caveats),
             _count("copied_rater_count", len(self._copied), n, copied),
             measured("item_count", n, n=n, direction="higher_is_better", unit="count"),
+            *self._label_count(n),
         ]
+
+    def _label_count(self, n: int) -> Iterator[Measurement]:
+        if self._options.rules >= RULES:
+            yield label_count([self._labels[code] for code in self._judged], n)
 
     def _coefficient(self, name: str) -> Measurement:
         found = self._table.estimate(COEFFICIENTS[name], LEVEL)

@@ -36,7 +36,7 @@ from gatemark.exams.agreement.records import JoinedAnswer, JoinedRow
 from gatemark.exams.agreement.rules import (
     AUDITOR,
     CLEAR,
-    RULES,
+    HYGIENE_RULES,
     SCHOLAR,
     AgreementExamState,
     RowColumns,
@@ -274,7 +274,7 @@ def _joined(exam: RowExam, sides: Mapping[str, _Side], names: Sequence[str]) -> 
         state.different_evidence += [
             some[place] for place, row in rows.items() if not row.same_evidence
         ]
-        if exam.options.rules < RULES:
+        if exam.options.rules < HYGIENE_RULES:
             state.echo_count += sum(
                 bool(one.reason) and one == other
                 for one, other in zip(scholars, auditors, strict=True)

@@ -69,6 +69,7 @@ def summary_document(
         "flagged_gate": options.flagged_gate,
         "ship_gate": options.ship_gate,
         "copied_gate": options.copied_gate,
+        "min_labels": options.min_labels,
         "labels": facts["labels"],
         "roles": facts["roles"],
         "unmatched": {"scholar": 0, "auditor": 0, **facts["unmatched"]},

@@ -1,4 +1,4 @@
-"""What a verdict says in plain words, and what to do about one that is not a pass."""
+"""Explain a verdict in plain words, and what to do about one that is not a pass."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from gatemark.exams.overhead.policy import (
 def plain_reasons(
     options: OverheadOptions, facts: Facts, numbers: Numbers, verdict: Verdict
 ) -> dict[str, str]:
-    """Return plain words for the findings of rules that do not hold, by rule.
+    """Return plain words for the findings of failed rules, by rule.
 
     Results of rules 1 and 2 keep their words, so that they are derived as they were sealed.
     """
@@ -114,7 +114,7 @@ def remedies(
 
 
 def _about_guards(facts: Facts, failed: set[str]) -> Iterator[str]:
-    """Yield the guard that costs most of what was too much."""
+    """Yield the guard that costs most of the excess."""
     guards = facts.spent.guards
     if not guards:
         return

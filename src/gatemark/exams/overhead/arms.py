@@ -32,11 +32,11 @@ from gatemark.exams.overhead.records import FIRST_SCHEMA, NAME, ArmMeta, CountWi
 Role = Literal["bare", "guarded", "noise", "repeat"]
 SHOWN_IDS: Final = 20
 LISTED_IDS: Final = 3
-"""A message names a few windows; the list beside it has more."""
+"""Maximum number of window ids in a message; the list beside it has more."""
 
 
 class Hole(msgspec.Struct, frozen=True):
-    """A line without a usable window; ``window_id`` is null where it cannot be read."""
+    """A line without a usable window; ``window_id`` is null if it cannot be read."""
 
     line: int
     window_id: str | None
@@ -44,11 +44,11 @@ class Hole(msgspec.Struct, frozen=True):
 
 
 class ArmFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One arm file: its first line, and its windows column by column.
+    """One arm file: its first line, and its windows as columns.
 
-    ``meta`` is null when there is no arm, and ``absent`` says why. ``weights`` are tokens or
-    answers, ``values`` losses or correct answers; ``token_counts`` may stand beside answers.
-    ``damage`` says where the file breaks off.
+    ``meta`` is null if there is no arm, and ``absent`` says why. ``weights`` are tokens or answers,
+    ``values`` losses or correct answers; ``token_counts`` may accompany answers. ``damage`` is
+    where the file breaks off.
     """
 
     role: Role

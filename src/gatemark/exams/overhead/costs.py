@@ -1,6 +1,6 @@
 """Time and memory of both arms.
 
-They differ from run to run, so they are kept in a file of their own beside the arms. The digest of
+They differ from run to run, so they are stored in a separate file beside the arms. The digest of
 the schedule ties that file to the windows.
 """
 
@@ -43,9 +43,9 @@ Bytes = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 class ArmCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Milliseconds per window for each pass of an arm, and its peak memory.
 
-    ``peak_memory_bytes`` is null where memory could not be measured; ``memory_reason`` says why.
+    ``peak_memory_bytes`` is null if memory could not be measured; ``memory_reason`` says why.
     ``repeat_shift_max`` is the largest difference of a window between two passes of the arm.
-    ``memory_source`` says where the peak was read; ``peak_rss_bytes`` is that of the process.
+    ``memory_source`` is where the peak was read; ``peak_rss_bytes`` is that of the process.
     """
 
     latency_ms: tuple[tuple[Milliseconds, ...], ...]
@@ -73,8 +73,8 @@ class Restored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Timing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Times of both arms side by side, by group of windows in the order in which they ran.
 
-    Each group has the number of its windows, and two times in milliseconds for each arm.
-    ``reason`` says why the arms could not be timed so; then there are no groups.
+    Each group has the number of its windows, and two times in milliseconds for each arm. If the
+    arms could not be timed this way, ``reason`` says why and there are no groups.
     """
 
     windows: tuple[Annotated[int, Meta(ge=1)], ...] = ()
@@ -103,12 +103,12 @@ class GuardCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def latency_overhead(self) -> float:
-        """The relative rise of time."""
+        """The relative increase in time."""
         return self.alone_ms / self.bare_ms - 1
 
 
 class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The costs file; ``install_ms`` has the time of each time the guards were switched on."""
+    """The costs file; ``install_ms`` has the time of every installation of the guards."""
 
     schema: Literal["gatemark.overhead-costs/1"] = NAME
     schedule_digest: str
@@ -120,7 +120,7 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class ArmCost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A summary of the costs of one arm; null where they were not measured."""
+    """A summary of the costs of one arm; null if they were not measured."""
 
     latency_ms_p50: float | None = None
     latency_ms_p95: float | None = None
@@ -170,7 +170,7 @@ def spent(costs: Costs | None, bare: ArmFile, resampling: Resampling) -> Overhea
 
 
 def restore_defects(costs: Costs | None, snapshot_hash: str) -> Iterator[Defect]:
-    """Yield a defect if a recorded pass did not start from, or come back to, the snapshot."""
+    """Yield a defect if a recorded pass did not start from, or return to, the snapshot."""
     for number, one in enumerate(() if costs is None else costs.passes, start=1):
         for word, found in (("before", one.before), ("restored after", one.restored)):
             if found != snapshot_hash:
@@ -216,7 +216,7 @@ def _latency(before: Floats | None, after: Floats | None, resampling: Resampling
 def _side_by_side(
     timing: Timing, before: Floats | None, after: Floats | None, level: float
 ) -> Measurement:
-    """Return the latency of arms that took turns; without turns there is a value, no interval."""
+    """Return the latency of arms that took turns; without turns there is no interval."""
     if timing.reason is None:
         found, interval, reason = side_by_side_overhead(timing.bare_ms, timing.guarded_ms, level)
         n = sum(timing.windows)
@@ -285,9 +285,9 @@ def read_costs(path: str) -> Costs:
     data = Path(path).read_bytes()
     try:
         costs = msgspec.json.decode(data, type=Costs)
-    except (msgspec.MsgspecError, RecursionError, InvalidValueError) as error:
+    except (msgspec.MsgspecError, RecursionError, InvalidValueError, UnicodeError) as error:
         raise BadInputError(f"{path}: {error}") from error
-    # Every key brings one colon, so equal counts leave no room for a repeated key.
+    # Every key adds one colon, so equal counts rule out a repeated key.
     if b"\\" in data or data.count(b":") != msgspec.json.encode(costs).count(b":"):
         _, problems = parse_strictly(data, max_depth=MAX_COSTS_DEPTH)
         if problems:

@@ -86,7 +86,7 @@ class Noise(_Closed, frozen=True):
 
 
 class GuardOverhead(_Closed, frozen=True):
-    """The measured cost. Perplexity fields are null for accuracy, and the other way round."""
+    """The measured cost. Perplexity fields are null for accuracy, and vice versa."""
 
     metric_kind: str | None
     direction: Literal["lower_is_better", "higher_is_better"] | None
@@ -133,7 +133,7 @@ class Axis(_Closed, frozen=True):
 
 
 class Axes(_Closed, frozen=True):
-    """The axes; ``install`` is in milliseconds, and only there when it was measured or gated."""
+    """The axes; ``install`` is in milliseconds, and present only if it was measured or gated."""
 
     quality: Axis
     latency: Axis
@@ -142,7 +142,7 @@ class Axes(_Closed, frozen=True):
 
 
 class GuardPart(_Closed, frozen=True):
-    """One guard alone: the relative rise of time, and the shift in nats or drop of accuracy."""
+    """One guard alone: the relative increase in time, and the shift in nats or drop of accuracy."""
 
     name: str
     windows: int
@@ -178,7 +178,7 @@ class CostsPart(_Closed, frozen=True):
 
 
 class MetaPart(_Closed, frozen=True):
-    """Both arms; seeds and device are null where the arms differ."""
+    """Both arms; seeds and device are null if the arms differ."""
 
     seeds: dict[str, int | None] | None
     device: str | None
@@ -308,7 +308,7 @@ def summary_document(
     numbers = {number.name: number for number in report.measurements}
     findings = {finding.rule: finding for finding in verdict.findings}
     quality = findings.get("overhead.quality")
-    # Only an unmeasured overhead may pass softly, never a measured one.
+    # Only an unmeasured overhead may soft-pass, never a measured one.
     is_soft = (
         quality is not None
         and quality.verdict == "soft_pass"
@@ -346,7 +346,7 @@ def summary_document(
 
 
 def _leave_out_unused(fields: dict[str, dict[str, object]]) -> None:
-    """Drop keys that came later and say nothing, so that older reports stay as they were."""
+    """Drop unused keys of later versions, so that older reports stay as they were."""
     for name in ("remedies", "guards"):
         if not fields[name]:
             del fields[name]

@@ -109,7 +109,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class OverheadExamState(msgspec.Struct):
-    """Rows by shard, because their order matters, and the header that one state carries."""
+    """Rows by shard, because their order matters, and the header, which one state has."""
 
     shard: int
     rows: dict[int, list[WindowPair]] = {}
@@ -404,7 +404,7 @@ def _worst(rows: Sequence[WindowPair], quality: Quality) -> tuple[WorstWindow, .
 
 
 def _score(overhead: Measurement) -> Measurement:
-    """Return one minus the overhead, inside [0, 1]; an improvement earns nothing above 1."""
+    """Return one minus the overhead, inside [0, 1]; an improvement adds nothing above 1."""
     if overhead.name != OVERHEAD or overhead.value is None:
         return unmeasured(
             "score",
@@ -422,10 +422,10 @@ def examine_overhead(
     *,
     on_progress: Progress | None = None,
 ) -> ExamOutcome:
-    """Run the exam over ``bare`` and ``guarded``, and the other roles where given.
+    """Run the exam over ``bare`` and ``guarded``, and the other roles if given.
 
-    ``noise`` is a second bare run, ``repeat`` a second guarded one, ``costs`` has recorded time
-    and memory. Without an arm nothing is measured.
+    ``noise`` is a second bare run, ``repeat`` a second guarded one, ``costs`` has recorded time and
+    memory. Without an arm nothing is measured.
     """
     unknown = sorted(set(paths) - set(FILES))
     if unknown:
@@ -470,7 +470,7 @@ def _account(
 ) -> Evidence:
     accepted = sum(len(arm.ids) + (arm.meta is not None) for arm in arms.values())
     rejected = sum(arm.hole_count for arm in arms.values())
-    # A refused line and an extra copy are counted as such, not once more as missing.
+    # A refused line or a duplicate is counted as such, not also as missing.
     lost = rejected + pairing.duplicate_count
     missing = pairing.expected_count - pairing.paired_count
     files = [

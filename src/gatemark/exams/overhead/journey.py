@@ -17,7 +17,7 @@ from gatemark.exams.score import ReportFile, score_verb
 
 
 class OverheadParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The profile, and what is changed in it."""
+    """The profile, and changes to it."""
 
     budget: Annotated[
         float | None,

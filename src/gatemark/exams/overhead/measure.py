@@ -1,9 +1,9 @@
 """Measure the cost of a guard from items ``(basis, weight, bare, guarded)``, one per window.
 
 With the basis ``loss`` the weight is the number of tokens and the values are mean losses in nats;
-with ``count`` the weight is the number of answers and the values count correct ones. The
-overhead is the relative rise of perplexity, or the drop of accuracy. The state holds one 33-byte
-row per distinct window.
+with ``count`` the weight is the number of answers and the values count correct ones. The overhead
+is the relative increase of perplexity, or the drop of accuracy. The state has one 33-byte row per
+distinct window.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 LEVEL: Final = 0.95
 MAX_MEAN_LOSS: Final = 700.0
-"""In nats; a larger mean has no perplexity that a float can hold."""
+"""In nats; the perplexity of a larger mean overflows."""
 GAFFKE_CELLS: Final = 100_000_000
 """Above this many drawn cells, Gaffke's bound adds nothing to BCa and is left out."""
 
@@ -40,8 +40,8 @@ GAFFKE_CELLS: Final = 100_000_000
 class PairedOverhead(msgspec.Struct, frozen=True):
     """Values of both arms and the overhead between them.
 
-    ``overhead`` is the relative rise of perplexity or time, or the drop of accuracy; positive is
-    worse. ``shifts`` are per window: nats of loss, or the drop of accuracy in that window.
+    ``overhead`` is the relative increase of perplexity or time, or the drop of accuracy; positive
+    is worse. ``shifts`` are per window: nats of loss, or the drop of accuracy in that window.
     """
 
     bare: float
@@ -63,7 +63,7 @@ def loss_overhead(
     level: float = LEVEL,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> PairedOverhead:
-    """Return the rise of perplexity from mean losses per window, in nats per token."""
+    """Return the increase of perplexity from mean losses per window, in nats per token."""
     weights, before, after = _columns(tokens, bare, guarded)
     total = math.fsum(weights)
     mean_before = _mean_loss(weights, before, total)
@@ -153,7 +153,7 @@ def time_overhead(
     level: float = LEVEL,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> PairedOverhead:
-    """Return the relative rise of the total time over all windows."""
+    """Return the relative increase of the total time over all windows."""
     before, after = _columns(bare, guarded)
     total = math.fsum(before)
     bounds, method, reason = _ratio_bounds(after - before, before, rng, level, resamples)
@@ -178,11 +178,11 @@ MIN_TIME_BLOCKS: Final = 4
 def side_by_side_overhead(
     bare: Sequence[Sequence[float]], guarded: Sequence[Sequence[float]], level: float
 ) -> tuple[float, Interval | None, str | None]:
-    """Return the relative rise of time, its interval, and why there is none.
+    """Return the relative increase of time, its interval, and the reason if there is none.
 
     Each group of windows was timed twice in each arm, in order of time; its fastest time counts,
-    because other load only adds time. Load lasts, so neighbouring groups are not independent:
-    the interval is a t interval over blocks of time. Blocks hold an even number of groups, because
+    because other load only adds time. Load persists, so neighbouring groups are not independent:
+    the interval is a t interval over blocks of time. Blocks have an even number of groups, because
     the order of the arms alternates from group to group.
     """
     before = np.array(bare, dtype=np.float64).min(axis=1)
@@ -200,7 +200,7 @@ def side_by_side_overhead(
 
 
 def _mean_loss(weights: Floats, losses: Floats, total: float) -> float:
-    """Return the weighted mean; infinity where no float can hold the sum."""
+    """Return the weighted mean; infinity if the sum overflows."""
     try:
         with np.errstate(over="ignore"):
             return math.fsum(weights * losses) / total
@@ -209,7 +209,7 @@ def _mean_loss(weights: Floats, losses: Floats, total: float) -> float:
 
 
 def _rise(shift: float) -> float:
-    """Return the relative rise of perplexity for a shift in nats, as a finite float."""
+    """Return the relative increase of perplexity for a shift in nats, as a finite float."""
     return math.expm1(min(shift, MAX_MEAN_LOSS))
 
 

@@ -1,8 +1,8 @@
 """Check that two arms measured the same windows under the same conditions.
 
-(1) Both arms exist and have the roles they were given as. (2) Each has exactly the windows of its
-plan, and all are usable. (3) Kind, plan, seeds, device and snapshot are equal. (4) Window ids,
-contents and weights are equal one by one, in the same order.
+(1) Both arms exist and have the expected roles. (2) Each has exactly the windows of its plan, and
+all are usable. (3) Kind, plan, seeds, device and snapshot are equal. (4) Window ids, contents and
+weights are equal one by one, in the same order.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
         (left, right, other, "bare", role),
         (right, left, bare, role, "bare"),
     ):
-        # A window that is there but unusable has a defect of its own.
+        # A window that is present but unusable has a defect of its own.
         unusable = {hole.window_id for hole in arm.holes}
         lonely = [name for name in present if name not in absent and name not in unusable]
         if lonely:
@@ -162,7 +162,7 @@ def _windows(bare: ArmFile, other: ArmFile, role: Role) -> list[Defect]:
 
 
 def _by_name(arm: ArmFile) -> dict[str, tuple[str, int, int | None]]:
-    """Return content, weight, and tokens beside answers, of each window."""
+    """Return content, weight and token count of each window."""
     tokens: list[int | None] = arm.token_counts or [None] * len(arm.ids)
     return dict(zip(arm.ids, zip(arm.contents, arm.weights, tokens, strict=True), strict=True))
 

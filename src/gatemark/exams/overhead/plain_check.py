@@ -68,7 +68,7 @@ def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) ->
     defects = sorted(set(pairing_defects(bare, guarded)))
     is_old = settings.get("overhead_rules", 1) < 3
     if is_old and any(row.get("loss") == 0 for row in (*bare[1], *guarded[1])):
-        # Rules 3 were the first to take a loss of 0 for a number.
+        # Rules 3 were the first to accept a loss of 0.
         defects = sorted({*defects, "arm.unusable_window"})
     kind = str(bare[0].get("metric_kind"))
     values = None if defects else _values(kind, bare[1], guarded[1])
@@ -88,12 +88,12 @@ def check(report: Json, bare: Arm, guarded: Arm, budget: float | None = None) ->
     verdict = report["verdict"]
     if values is None or settings["mode"] == "point":
         is_held = outcome == "pass"
-        # Rules 2 hold guards that change nothing, which is no matter of the value.
+        # Rules 2 hold guards that change nothing, which does not concern the value.
         has_more = has_noise or settings.get("overhead_rules", 1) > 1
         checks["flag.passed"] = stored["passed"] is is_held or (
             is_held and has_more and stored["passed"] is False
         )
-        # Other rules may still fail what passed here; none may pass what did not.
+        # Other rules may still fail what passed here; none may pass what failed.
         checks["verdict"] = verdict in CODES if is_held else verdict in {outcome, "fail"}
     is_soft = values is None and settings["on_unmeasured"] == "soft_pass" and verdict != "fail"
     checks["flag.guard_overhead_acceptable"] = report["validation"][

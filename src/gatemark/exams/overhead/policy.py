@@ -72,12 +72,12 @@ def _within(name: str, value: float | None, low: float, high: float) -> None:
 
 
 class OverheadSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The settings of a policy. A bound of null is not gated.
+    """The settings of a policy. A limit of null is not gated.
 
     Budgets are fractions: 0.01 is one percent of perplexity, time or memory, or one point of
-    accuracy. Bounds of the tail are nats of a window's loss, or its drop of accuracy, and so is
-    ``unseen_damage``: the damage to allow for in kinds of windows that are too rare to be among
-    the measured ones. ``observer_guards`` declares guards that are meant to change nothing.
+    accuracy. Limits of the tail are nats of a window's loss, or its drop of accuracy, and so is
+    ``unseen_damage``: the damage to allow for in kinds of windows that are too rare to be among the
+    measured ones. ``observer_guards`` declares guards that are meant to change nothing.
     ``min_tokens`` applies to perplexity kinds only. ``install_budget`` is the maximum time to
     switch the guards on, in milliseconds.
     """
@@ -350,7 +350,7 @@ def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
             IMPROVEMENT,
             "<=",
             settings.improvement_max,
-            # Too few windows hold the verdict even where the rule above may pass softly.
+            # Too few windows hold the verdict even if the rule above may soft-pass.
             min_n=windows,
             severity="hold",
         ),
@@ -365,7 +365,7 @@ def _rules(settings: OverheadSettings, options: OverheadOptions) -> list[Rule]:
             rules.append(Rule(rule_id, metric, "<=", bound))
     if settings.latency_budget is not None:
         bound = settings.latency_budget
-        # Time is noisy: only its interval shows that it is within the budget, or beyond it.
+        # Time is noisy: only its interval shows whether it is within the budget.
         by = "interval" if options.rules >= RULES else against
         rules.append(Rule("overhead.latency", LATENCY, "<=", bound, against=by))
     if options.rules != FIRST_RULES:

@@ -1,7 +1,7 @@
 """``gatemark.arm/1``: one arm of a guard-overhead measurement, window by window.
 
-The first line says what the arm is; every other line is one window: its mean loss in nats per
-token for perplexity kinds, or how many of its answers were correct.
+The first line describes the arm; every other line is one window: its mean loss in nats per token
+for perplexity kinds, or how many of its answers were correct.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 NAME: Final = "gatemark.arm/1"
 MAX_COUNT: Final = 2**53 - 1
-"""The largest integer that every JSON reader gives back unchanged."""
+"""The largest integer that every JSON parser reads exactly."""
 
 Text = Annotated[str, Meta(pattern=r"\S", max_length=512)]
 Seed = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
@@ -44,7 +44,7 @@ class WindowPlan(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 class ArmMeta(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """The first line of an arm file: its arm, and all that both arms must share."""
+    """The first line of an arm file: its arm, and everything that both arms must share."""
 
     record_type: Literal["arm_meta"]
     arm: Literal["bare", "guarded"]
@@ -89,14 +89,14 @@ class CountWindow(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
 
 
 def correct_is_at_most_total(window: CountWindow) -> list[Problem]:
-    """Return a problem when a window has more correct answers than answers."""
+    """Return a problem if a window has more correct answers than answers."""
     if window.correct <= window.total:
         return []
     return [Problem("$.correct", f"must be <= total {window.total}, got {window.correct}")]
 
 
 def window_form(meta: ArmMeta) -> str:
-    """Return the form of the windows that follow a first line."""
+    """Return the type of the windows that follow a first line."""
     return "window_counts" if meta.metric_kind == "accuracy" else "window_loss"
 
 

@@ -1,7 +1,7 @@
 """``gatemark overhead run``: run both arms of a target, write arm files, judge them.
 
 The same seeds give the same bytes in the arm files. Time and memory differ from run to run and are
-written to a file of their own.
+written to a separate file.
 """
 
 from __future__ import annotations

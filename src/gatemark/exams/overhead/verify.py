@@ -325,7 +325,7 @@ def _differences(stored: object, found: object, path: str) -> Iterator[tuple[str
     if isinstance(stored, dict) and isinstance(found, dict):
         for key in dict.fromkeys((*stored, *found)):
             inner = f"{path}.{key}" if path else key
-            # The name of a file does not matter, its digest does.
+            # File names do not matter, digests do.
             is_file = inner.startswith("meta.") and key == "file"
             if inner not in NOT_COMPARED and not is_file:
                 yield from _differences(stored.get(key, MISSING), found.get(key, MISSING), inner)

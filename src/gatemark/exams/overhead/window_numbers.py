@@ -26,7 +26,7 @@ SECOND_RUNS: Final[tuple[SecondRun, ...]] = ("noise", "repeat")
 
 
 class WindowPair(NamedTuple):
-    """One window on both arms, and on a second run of each where there is one."""
+    """One window on both arms, and on a second run of each if there is one."""
 
     basis: Basis
     window_id: str
@@ -38,7 +38,7 @@ class WindowPair(NamedTuple):
 
 
 def second_numbers(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
-    """Return how many windows the guards change, and what windows like none of these may cost.
+    """Return how many windows the guards change, and what unseen kinds of windows may cost.
 
     ``n`` windows without a kind of damage leave a share of up to ``1 - (1 - level) ** (1 / n)`` of
     windows that have it, at the level of the policy.
@@ -67,7 +67,7 @@ def second_numbers(rows: Sequence[WindowPair], settings: OverheadSettings) -> li
 
 
 def amounts(rows: Sequence[WindowPair], settings: OverheadSettings) -> list[Measurement]:
-    """Return the number of windows, and of the tokens that are missing to the minimum."""
+    """Return the number of windows, and how many tokens are missing to the minimum."""
     n = len(rows)
     if not n:
         reason = "no windows"
@@ -90,7 +90,7 @@ def floor_of(
     defects: Sequence[Defect],
     resampling: Resampling,
 ) -> tuple[Measurement, float | None]:
-    """Return how far a second run is off: the outer end of its interval, and its middle."""
+    """Return how far a second run is off: the outer end of its interval, and its centre."""
     name, arm = (NOISE, "bare") if role == "noise" else (REPEAT, "guarded")
     reason = f"no second {arm} run that pairs"
     if defects:
@@ -106,7 +106,7 @@ def floor_of(
         reason = f"the second {arm} run has no value"
         return unmeasured(name, reason, direction="lower_is_better"), None
     ends = [abs(found.overhead)]
-    # What repeats to the last digit has no noise; a bound for the unseen is not about noise.
+    # Exact repetition means no noise; a bound for unseen windows is not about noise.
     interval = next(iter(found.other_intervals), found.interval)
     if interval is not None and np.any(found.shifts):
         ends += [abs(interval.low), abs(interval.high)]

@@ -43,9 +43,9 @@ from gatemark.statistics.resampling.percentile_bootstrap import LEVEL, MeanInter
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
 PAIRED = "worse_by."
-"""Start of the names of paired differences: how much worse the judged variant is."""
+"""Prefix of paired differences: how much worse the judged variant is."""
 MIN_CASES = 10
-"""Fewer cases leave a gate on an interval open, because resampling covers too little there."""
+"""With fewer cases, a gate on an interval is inconclusive, because resampling is unreliable."""
 SAFE_METHOD = "percentile bootstrap over cases, exact where hardly any case differs"
 FIRST_RULES: Final = 1
 RULES: Final = 2
@@ -115,7 +115,7 @@ class RunlogExamState(msgspec.Struct):
 
 
 class RunlogExam(Exam[RunlogExamState]):
-    """Measure every variant; judge and score the named one."""
+    """Measures every variant; judges and scores the named one."""
 
     schema = "exaid.metrics"
     form = "per_case"
@@ -259,7 +259,7 @@ class RunlogExam(Exam[RunlogExamState]):
         )
 
     def _safe(self, number: Measurement, cases: Mapping[str, list[RunRow]]) -> Measurement:
-        """Return a gated metric with an interval that rare cases cannot slip under."""
+        """Return a gated metric with an interval that also allows for rare cases."""
         options, interval = self.options, number.interval
         if options.gates_on == "value" or number.name not in options.gates or interval is None:
             return number

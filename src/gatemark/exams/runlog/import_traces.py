@@ -1,7 +1,7 @@
 """``gatemark import --to traces`` and ``gatemark runlog manifest``: traces of other systems.
 
-A turn becomes a start, one delta and an end: exports have no pieces of text with times of their
-own. Where an export has no times at all, messages are one second apart, and the report says so.
+A turn becomes a start, one delta and an end, because exports do not have pieces of text with their
+own times. If an export has no times at all, messages are one second apart, and the report says so.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _STRANGERS: Final = re.compile(r"[^a-zA-Z0-9_-]+")
 
 
 class TracesImported(msgspec.Struct, frozen=True, kw_only=True):
-    """The traces that some exports turned into; ``output`` is null when nothing was written."""
+    """The result of converting exports to traces; ``output`` is null if nothing was written."""
 
     tool: str
     traces: int
@@ -124,7 +124,7 @@ def import_traces(
 
 
 def case_name(name: str) -> str:
-    """Return a case id for the name of a conversation: the same, where it may be one."""
+    """Return a case id for the name of a conversation: the same name, if it is valid."""
     plain = _STRANGERS.sub("-", name).strip("-_")
     if plain == name and plain:
         return plain

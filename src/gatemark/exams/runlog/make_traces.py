@@ -12,7 +12,6 @@ import msgspec
 from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import BadInputError
-from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.settings_file import read_settings
 from gatemark.evidence.source import inspect_source
 from gatemark.exams.runlog.records.manifest import TraceEntry
@@ -23,7 +22,7 @@ from gatemark.exams.runlog.records.names import (
     moment_text,
     trace_file_name,
 )
-from gatemark.exams.runlog.replay.case import in_batches
+from gatemark.exams.runlog.replay.case import FEW_CASES, in_batches
 from gatemark.exams.runlog.traces.dataset import (
     SUBSET_COUNT,
     SUBSET_SEED,
@@ -49,10 +48,11 @@ from gatemark.exams.runlog.traces.synthetic import (
     synthetic_settings,
     synthetic_trace,
 )
+from gatemark.workspace import Workspace
 
 
 class CaseChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which of the known cases: all, those on a list, or a seeded sample."""
+    """Which of the known cases to use: all, those on a list, or a seeded sample."""
 
     mode: Selection = "all"
     cases: tuple[str, ...] = ()
@@ -61,9 +61,9 @@ class CaseChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TracesRequest(msgspec.Struct, frozen=True):
-    """Which traces to make, and where to put them.
+    """Which traces to make, and where to write them.
 
-    ``is_overruled`` says that the settings are not those of the configuration files alone.
+    ``is_overruled`` means that options changed the settings of the configuration files.
     """
 
     output: str
@@ -151,7 +151,7 @@ class _CaseLine(msgspec.Struct, frozen=True):
 
 
 def make_traces(
-    engine: Engine,
+    workspace: Workspace,
     request: TracesRequest,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> TracesMade:
@@ -163,7 +163,9 @@ def make_traces(
     )[: request.limit]
     cases = case_list(chosen)
     origin = origin_of(request.settings, cases.hash, request.exaid_commit)
-    entries = () if request.dry_run else _write_traces(engine, request, cases, origin, on_progress)
+    entries = (
+        () if request.dry_run else _write_traces(workspace, request, cases, origin, on_progress)
+    )
     manifest = make_manifest(
         origin,
         cases,
@@ -194,7 +196,7 @@ def make_traces(
 
 
 def _write_traces(
-    engine: Engine,
+    workspace: Workspace,
     request: TracesRequest,
     cases: CaseList,
     origin: Origin,
@@ -202,6 +204,7 @@ def _write_traces(
 ) -> tuple[TraceEntry, ...]:
     job = _TraceJob(request.settings, origin, request.output, request.stub)
     entries: dict[str, TraceEntry] = {}
+    engine = workspace.engine_for(len(cases.case_ids), FEW_CASES)
     for data in engine.run(partial(_write_some, job), in_batches(cases.case_ids)):
         for entry in msgspec.msgpack.decode(data, type=list[TraceEntry]):
             entries[entry.case_id] = entry

@@ -1,7 +1,7 @@
 """Make one report per variant from per-case records: rows, metrics, means, paired differences.
 
-M3, M8 and M10 are pooled over all events of all cases; the others are means over cases. An
-interval resamples cases: 10,000 times from numpy's legacy generator, seeded again per metric.
+M3, M8 and M10 are pooled over all events of all cases; the others are means over cases. An interval
+resamples cases: 10,000 times with numpy's legacy generator, seeded again per metric.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
 
 T = TypeVar("T")
 FEW_OTHERS = 5
-"""From how many cases on that differ from the others resampling is trusted."""
+"""Minimum number of differing cases for which resampling is trusted."""
 Needs = Literal["nothing", "said", "trace"]
 
 
 class RunMetric(NamedTuple):
-    """One number per case: its name, label, better side and unit.
+    """One number per case: its name, label, better direction and unit.
 
-    ``pooled`` metrics are aggregated over all events of all cases, the others over cases.
-    ``needs`` names the side that must have concepts; without any, a 0 means nothing.
+    ``pooled`` metrics are aggregated over all events of all cases, the others over cases. ``needs``
+    names the side that must have concepts; without any, a 0 means nothing.
     """
 
     name: str
@@ -116,14 +116,14 @@ SCORES = tuple(
     for name, metric in METRICS.items()
     if metric.unit == "ratio" and metric.direction != "neutral"
 )
-"""Metrics in [0, 1] with a better side, which can become a score."""
+"""Metrics in [0, 1] with a better direction, which can become a score."""
 
 
 class RunRow(msgspec.Struct, frozen=True):
-    """One case under one variant. Lists are None when the record does not carry them.
+    """One case under one variant. Lists are None if the record does not have them.
 
     ``pools`` has the sum and the count that the case adds to each pooled metric, or None if the
-    record does not tell them; ``alike`` counts consecutive summaries as alike as each threshold.
+    record lacks them; ``alike`` counts consecutive summaries that reach each similarity threshold.
     """
 
     case_id: str
@@ -194,7 +194,7 @@ def row_of(record: PerCaseMetrics) -> RunRow:
 
 
 def _alike(record: PerCaseMetrics) -> dict[str, float]:
-    """Return how many consecutive summaries are at least as alike as each threshold."""
+    """Return how many consecutive summaries reach each similarity threshold."""
     if record.m3_jaccards is not UNSET:
         values = record.m3_jaccards
         return {
@@ -409,7 +409,7 @@ def _with_lists(row: RunRow) -> RunRow:
 
 
 class Spread(NamedTuple):
-    """A mean over cases with the ends of an interval that rare cases cannot slip under."""
+    """A mean over cases with an interval that also allows for rare cases."""
 
     mean: float
     low: float
@@ -420,11 +420,11 @@ class Spread(NamedTuple):
 def safe_interval(
     found: Spread, values: Sequence[float], lowest: float, highest: float
 ) -> Spread | None:
-    """Return an interval that also holds when hardly any case differs from the others.
+    """Return an interval that also holds if hardly any case differs from the others.
 
     Resampling cannot draw what no case showed: without a failure among the cases it has no width.
-    Where fewer than five cases differ, the share of cases that may differ is bounded exactly
-    (Clopper-Pearson), and such a case may have any value that the metric can take. None where the
+    If fewer than five cases differ, the share of cases that may differ is bounded exactly
+    (Clopper-Pearson), and such a case may have any value that the metric can take. None if the
     metric has no limits.
     """
     usual, count = Counter(values).most_common(1)[0]
@@ -565,7 +565,7 @@ def _run_parts(rows: Sequence[RunRow]) -> dict[str, object]:
 
 
 def _threshold_rates(rows: Sequence[RunRow]) -> dict[str, float | None]:
-    """Return the pooled shares of consecutive summaries that are alike."""
+    """Return the pooled shares of consecutive summaries that are similar."""
     pools = [row.pools["m3_redundancy_jaccard_mean"] for row in rows]
     total = sum(pool[1] for pool in pools if pool is not None)
     if not total or None in pools:

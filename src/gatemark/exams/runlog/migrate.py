@@ -1,9 +1,8 @@
-"""``gatemark runlog migrate``: write run logs of the source again, without their known faults.
+"""``gatemark runlog migrate``: rewrite run logs of the source without their known faults.
 
-``.trace`` is removed from ids, filters that are null are left out, older names of runs get
-underscores, and a whole run in one object becomes one record per line. Keys that Gatemark does not
-know are kept. Nothing is made up: a log that lacks what its version requires is refused, with the
-list of what it lacks.
+``.trace`` is removed from ids, null filters are left out, older run names get underscores, and a
+whole run in one object becomes one record per line. Unknown keys are kept. Nothing is invented: a
+log that lacks fields required by its version is refused, with a list of them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MULTI_RECORD: Final = "1.3.0"
 
 
 class MigratedLog(msgspec.Struct, frozen=True):
-    """One log: what was changed and where it was written, or why it was not."""
+    """One log: what was changed and where it was written, or why it was refused."""
 
     file: str
     output: str | None
@@ -118,7 +117,7 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 def _lifted(
     records: Sequence[dict[str, Any]], changes: dict[str, int]
 ) -> Iterator[Mapping[str, Any]]:
-    """Yield records one by one, also where a run is one object."""
+    """Yield records one by one, also if a run is one object."""
     first = records[0] if records else {}
     if len(records) != 1 or "record_type" in first:
         yield from records

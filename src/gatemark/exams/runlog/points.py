@@ -1,4 +1,4 @@
-"""Observations of watched metrics from run logs."""
+"""Observations for drift monitoring from run logs."""
 
 from __future__ import annotations
 

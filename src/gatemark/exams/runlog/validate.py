@@ -235,7 +235,7 @@ def _pinning_manifest(request: ValidateRequest, files: Sequence[Path]) -> RunMan
 
 
 class _Checker:
-    """Check files one by one, and keep what concerns all of them."""
+    """Checks files one by one, and collects what concerns all of them."""
 
     def __init__(self, request: ValidateRequest, manifest: RunManifest | None) -> None:
         self._mode: Mode = request.mode
@@ -254,7 +254,7 @@ class _Checker:
         self.rules = dict.fromkeys(TRACE_RULES, 0)
 
     def check(self, path: Path) -> CheckedFile:
-        """Check one file by its records, whatever it is called."""
+        """Check one file; its kind is recognised by its records, not its name."""
         kind = kind_of_file(path)
         is_trace = kind is None and case_of_trace_file(path.name) is not None
         try:

@@ -1,4 +1,4 @@
-"""Approvals, waivers, pauses and break-glass reviews; separation of duties; votes that count."""
+"""Approvals, waivers, pauses and break-glass reviews; separation of duties; valid votes."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ from gatemark.lifecycle.model.stages import CANARY, LANE
 from gatemark.lifecycle.model.state import Approval, GovernanceState, LifecycleState, Track
 
 NEVER: Final = 2**62
-"""The number of an event that is still to come."""
+"""Placeholder for the number of an event that is not written yet."""
 
 
 def authors_of(state: LifecycleState, version: str) -> frozenset[str]:
-    """Return everybody who added the content of a version, under whatever name."""
+    """Return everyone who added this content, under any version name."""
     versions = state.asset.versions
     digest = versions[version].digest
     return frozenset(known.author for known in versions.values() if known.digest == digest)
@@ -59,7 +59,7 @@ def authors_of(state: LifecycleState, version: str) -> frozenset[str]:
 def conflict_of_interest(
     state: LifecycleState, actor: str, version: str, rules: int = RULES_VERSION
 ) -> str | None:
-    """Return why somebody with an approving role cannot approve this version."""
+    """Return why somebody with an approving role may not approve this version."""
     asset = state.asset
     if actor == SYSTEM:
         return "the system cannot approve"
@@ -80,10 +80,10 @@ def conflict_of_interest(
 def lent_access(
     governance: GovernanceState, person: str, lenders: Collection[str], at: datetime, before: int
 ) -> str | None:
-    """Return how a person got access from one of the lenders in the time before an act.
+    """Return how a person got access from one of the lenders shortly before an action.
 
-    Access counts when it came by other people too: whoever makes an account that makes an account
-    holds both. ``before`` is the event of the act, which later grants do not spoil.
+    Indirect access counts too: whoever creates an account that creates an account controls both.
+    ``before`` is the event of the action; later grants do not count.
     """
     span = governance.policy.approvals.access_span
     paths: list[tuple[str, str]] = [(person, f"{person} got")]
@@ -103,7 +103,7 @@ def lent_access(
 
 
 class ApprovalTally(msgspec.Struct, frozen=True):
-    """The approvals that count for one step, and why the others do not."""
+    """The valid approvals of one step, and why the others are not valid."""
 
     approved: tuple[Approval, ...]
     rejected: tuple[Approval, ...]
@@ -173,9 +173,9 @@ def _void_reason(case: PromotionCase, vote: Approval) -> str | None:
 def _conflict(
     state: LifecycleState, actor: str, version: str, moment: DecisionMoment, *others: str
 ) -> str | None:
-    """Return why somebody cannot vouch for a version now: who they are, or whose access they use.
+    """Return why somebody may not approve a version: their roles, or where their access came from.
 
-    ``others`` are people whose act is vouched for, besides the author.
+    ``others`` are people besides the author whose action is being approved.
     """
     found = conflict_of_interest(state, actor, version, moment.rules)
     if found is not None or moment.rules < 4:
@@ -185,7 +185,7 @@ def _conflict(
 
 
 def expiry(state: LifecycleState, now: datetime) -> datetime:
-    """Until when an approval given now counts."""
+    """Return when an approval given now expires."""
     return now + timedelta(hours=state.policy.approvals.expire_hours)
 
 
@@ -237,9 +237,9 @@ def decide_approve(
 
 
 def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bool:
-    """Whether a step can be next: the canary from shadow, enabled from a canary or as a first.
+    """Whether a step can be next: canary from shadow, enabled from a canary or as the first.
 
-    The step of an advisory lane is the one to shadow.
+    For an advisory lane it is the step to shadow.
     """
     if state.asset.kind == LANE:
         return (track.stage, command.stage) == ("eligible", "shadow")
@@ -253,7 +253,7 @@ def _is_up_for_vote(state: LifecycleState, command: Approve, track: Track) -> bo
 
 @decides(Waive)
 def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) -> tuple[Fact, ...]:
-    """Decide a waiver of one gate for one version, for a limited time, with a note."""
+    """Decide a waiver of one gate for one version, for a limited time and with a note."""
     known_version(state, command.version)
     policy = state.policy
     if not policy.gates[command.gate].overridable:
@@ -264,8 +264,8 @@ def decide_waive(state: LifecycleState, command: Waive, moment: DecisionMoment) 
         )
     if moment.rules >= 3 and not can_block(policy.gates[command.gate]):
         raise RefusedError(
-            f"by the release policy the gate {command.gate} stops nothing, so that there is "
-            "nothing to waive"
+            f"under the release policy the gate {command.gate} blocks nothing, so there is nothing "
+            "to waive"
         )
     require_role(state.governance, command.actor, GateWaived.declared.roles, "override a gate")
     is_author = state.asset.versions[command.version].author == command.actor
@@ -312,7 +312,7 @@ def decide_pause(
 def decide_resume(
     state: LifecycleState, command: ResumeVersion, _moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Decide a resume; only a person can, whoever paused the version."""
+    """Decide a resume; only a person can resume, whoever paused the version."""
     known_version(state, command.version)
     require_role(state.governance, command.actor, ("operator",), "resume")
     track = state.asset.track(command.environment, command.version)
@@ -335,7 +335,7 @@ def _paused(state: LifecycleState, command: PauseVersion | ResumeVersion) -> Ver
 def decide_review(
     state: LifecycleState, command: ReviewGlass, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Decide the review of a break-glass act by a second person."""
+    """Decide the review of a use of break-glass access by a second person."""
     known_version(state, command.version)
     roles = BreakGlassReviewed.declared.roles
     require_role(state.governance, command.actor, roles, "review a break-glass act")

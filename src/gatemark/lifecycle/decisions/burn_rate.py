@@ -1,4 +1,4 @@
-"""The error budget: how fast a service burns it, over a long and a short window at once."""
+"""The error budget: how fast a service uses it up, over a long and a short window."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from gatemark.lifecycle.model.release_policy import ErrorBudget
 from gatemark.lifecycle.model.state import ServiceSpan
 
 TOLERANCE: Final = 1e-12
-"""What binary fractions may take off a rate that lies exactly on the line."""
+"""Tolerance for floating-point error when a rate is exactly at the limit."""
 
 
 class Burn(msgspec.Struct, frozen=True):
-    """How many times faster than allowed the budget burns in one window; null with a reason."""
+    """The burn rate in one window (1 is the allowed rate), or null with a reason."""
 
     minutes: int
     rate: float | None
@@ -25,7 +25,7 @@ class Burn(msgspec.Struct, frozen=True):
 
 
 class BurnVerdict(msgspec.Struct, frozen=True):
-    """Whether a budget burns too fast: yes, no, or not known."""
+    """Whether a budget burns too fast: yes, no or unknown."""
 
     is_breached: bool | None
     reason: str
@@ -33,9 +33,9 @@ class BurnVerdict(msgspec.Struct, frozen=True):
 
 
 def burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, minutes: int, now: datetime) -> Burn:
-    """The burn rate over the last minutes, from spans that lie wholly inside.
+    """Return the burn rate over the last minutes, from spans that lie completely inside.
 
-    A window is only known when spans reach over at least half of it.
+    The rate is known only if spans cover at least half of the window.
     """
     begin = now - timedelta(minutes=minutes)
     inside = [span for span in spans if span.start >= begin and span.end <= now]
@@ -50,9 +50,9 @@ def burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, minutes: int, now: d
 
 
 def judge_burn(spans: Sequence[ServiceSpan], budget: ErrorBudget, now: datetime) -> BurnVerdict:
-    """Breached when both windows of a pair burn above its factor.
+    """Return a breach if both windows of a pair burn above its factor.
 
-    A pair whose quiet half is known is in order whatever the other half would say.
+    A pair with one window known to be below its factor is not a breach, whatever the other one is.
     """
     burns: list[Burn] = []
     unknown: list[str] = []

@@ -16,7 +16,7 @@ from gatemark.lifecycle.decisions.decision import (
     moved,
     require_role,
 )
-from gatemark.lifecycle.decisions.demotion import Fall, fall_facts, may_fall
+from gatemark.lifecycle.decisions.demotion import Demotion, can_demote, demotion_facts
 from gatemark.lifecycle.events.canary import (
     ServiceReported,
     ShadowMeasured,
@@ -48,7 +48,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def decide_push(
     state: LifecycleState, command: PushWindow, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Decide on measurements; repeated ones change nothing, conflicting ones are refused."""
+    """Decide on measurements; repeated ones have no effect, conflicting ones are refused."""
     require_role(state.governance, command.actor, WindowPushed.declared.roles, "push measurements")
     rollout = _running(state, command.environment)
     rules = state.policy.canary
@@ -139,23 +139,22 @@ def next_start(rules: CanaryRules, rollout: Rollout) -> datetime:
 def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) -> tuple[Fact, ...]:
     """Decide the next thing that is due, if any; call it again until nothing is due.
 
-    (1) A break-glass act without a review in time is rolled back. (2) A breach rolls back; the
-    last version that can serve is paused instead. (3) A
-    warning, a wrong split of traffic, too long a hold or a burning error budget pauses. (4) Enough
-    clean windows take a canary to its next share. (5) The next closed window is judged. (6) A
-    watch that is over ends.
+    (1) A use of break-glass access that was not reviewed in time is rolled back. (2) A breach rolls
+    back; the last version that can serve is paused instead. (3) A warning, a wrong split of
+    traffic, too long a hold or a burning error budget pauses. (4) Enough clean windows move a
+    canary to its next share. (5) The next closed window is judged. (6) A watch that is over ends.
     """
     require_role(state.governance, command.actor, WindowJudged.declared.roles, "act on time")
     place = state.asset.place(command.environment)
     overdue = _overdue_glass(state, place, command, moment)
     if overdue is not None:
-        return fall_facts(state, overdue, moment)
+        return demotion_facts(state, overdue, moment)
     rollout = place.rollout
     if rollout is None:
         return ()
     track = state.asset.track(command.environment, rollout.version)
     if rollout.last is not None and rollout.last[1] == "breach":
-        fall = Fall(
+        demotion = Demotion(
             environment=command.environment,
             version=rollout.version,
             after="rolled_back",
@@ -164,8 +163,8 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
             windows=(rollout.last[0],),
             evidence=command.evidence,
         )
-        if moment.rules < 3 or may_fall(state, fall, moment):
-            return fall_facts(state, fall, moment)
+        if moment.rules < 3 or can_demote(state, demotion, moment):
+            return demotion_facts(state, demotion, moment)
         if track.paused is None:
             return (_pause(state, command, rollout, "warn", _LAST_LIVE),)
     if track.paused is None:
@@ -194,18 +193,18 @@ def decide_tick(state: LifecycleState, command: Tick, moment: DecisionMoment) ->
 
 def _overdue_glass(
     state: LifecycleState, place: EnvironmentState, command: Tick, moment: DecisionMoment
-) -> Fall | None:
+) -> Demotion | None:
     if place.enabled is None:
         return None
     glass = state.asset.track(command.environment, place.enabled).glass
     if glass is None or not glass.is_over(moment.now):
         return None
-    return Fall(
+    return Demotion(
         environment=command.environment,
         version=place.enabled,
         after="rolled_back",
         cause="rollback",
-        note=f"glass was broken for {glass.incident} and nobody reviewed it in time",
+        note=f"break-glass access for {glass.incident} was not reviewed in time",
         evidence=command.evidence,
     )
 
@@ -220,7 +219,7 @@ def _is_ready(state: LifecycleState, rollout: Rollout) -> bool:
 
 
 def clean_streak(state: LifecycleState, environment: str) -> tuple[int, ...] | None:
-    """Return the events of the clean windows that a canary rests on; None if there are too few."""
+    """Return the events of the clean windows behind a canary, or None if there are too few."""
     rollout = state.asset.place(environment).rollout
     if rollout is None or not _is_ready(state, rollout):
         return None
@@ -261,8 +260,8 @@ def _judge_next(
 ) -> WindowJudged | None:
     """Judge the next closed window, or a run of windows that never arrived.
 
-    Missing windows hold a canary back. They are skipped while it is paused, and during the watch,
-    which counts them at its end.
+    Missing windows delay a canary. They are skipped while it is paused, and during the watch, which
+    counts them at its end.
     """
     rollout = _running(state, command.environment)
     rules = state.policy.canary
@@ -352,7 +351,7 @@ def _close_watch(
 def decide_shadow(
     state: LifecycleState, command: PushShadow, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Decide on measurements of a shadow; a repeated span changes nothing."""
+    """Decide on measurements of a shadow; a repeated span has no effect."""
     require_role(state.governance, command.actor, ShadowMeasured.declared.roles, "push pairs")
     known_version(state, command.version)
     track = state.asset.track(command.environment, command.version)
@@ -392,7 +391,7 @@ def decide_shadow(
 def decide_report(
     state: LifecycleState, command: ReportService, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Decide on a reported span; spans must not overlap, a repeated one changes nothing."""
+    """Decide on a reported span; spans must not overlap, and a repeated one has no effect."""
     require_role(
         state.governance, command.actor, ServiceReported.declared.roles, "report a service"
     )

@@ -1,8 +1,8 @@
 """Judge one closed canary window.
 
 (1) A broken invariant is a breach. (2) A wrong split of traffic, (3) an unchecked invariant or (4)
-too few samples leave the window undecided. (5) Then the judge decides about each metric, and the
-worst verdict counts.
+too few samples leave the window undecided. (5) Then the judge decides on each metric, and the worst
+verdict counts.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class CanaryVerdict(msgspec.Struct, frozen=True):
     metrics: tuple[MetricVerdict, ...] = ()
     is_ratio_off: bool = False
     is_pooled: bool = False
-    """Whether only samples are missing: they count together with those of the next window."""
+    """Whether only samples are missing; they are pooled with those of the next window."""
 
 
 def judge_window(
@@ -46,8 +46,8 @@ def judge_window(
 ) -> CanaryVerdict:
     """Judge a window, given those before it.
 
-    ``pool`` are the windows since the last clean one: their samples count with those of this one.
-    Without it every window needs enough samples of its own.
+    ``pool`` are the windows since the last clean one; their samples are added to those of this
+    window. Without it, every window needs enough samples of its own.
     """
     broken = [
         f"invariant {name} was broken {violations} times in {checked}"
@@ -69,7 +69,7 @@ def judge_window(
     )
     reasons = [f"{v.metric}: {v.reason}" for v in verdicts if v.state in ("warn", "breach")]
     states = {verdict.state for verdict in verdicts}
-    # Harm that the judge is sure of counts even where something else is still open.
+    # Certain harm counts even if something else is still undecided.
     if "breach" in states:
         return CanaryVerdict("breach", tuple(reasons), verdicts)
     if "warn" in states:
@@ -133,7 +133,7 @@ def _plain(moments: SampleMoments) -> ArmMoments:
 def _sequential(
     rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
-    """All windows of the rollout so far; its error rates hold for the rollout as a whole."""
+    """Judge all windows of the rollout so far; the error rates hold for the whole rollout."""
     count = len(rules.metrics)
     breach, warn = rules.breach_alpha / count, rules.warn_alpha / count
     harm = harm_so_far(
@@ -174,7 +174,7 @@ def _levels(breach: float, warn: float) -> tuple[tuple[MetricState, float], ...]
 def _mann_whitney(
     rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
-    """The values of this window alone, by ranks; every window is a new look."""
+    """Compare the values of this window alone by ranks; every window is a new test."""
     from gatemark.statistics.rank_shift import MIN_VALUES, rank_shift  # noqa: PLC0415 - numpy
 
     arms = windows[-1].values.get(name, {})
@@ -202,7 +202,7 @@ def _mann_whitney(
 def _sigma(
     rules: CanaryRules, name: str, rule: MetricRule, windows: Sequence[CanaryWindow]
 ) -> MetricVerdict:
-    """The source's rule: this window's canary mean against the baseline arm's window means."""
+    """Compare the canary's mean in this window with the baseline arm's window means."""
     pairs = _pairs(name, windows)
     means = [pair.baseline.sum / pair.baseline.n for pair in pairs if pair.baseline.n]
     if len(means) < rules.sigma_min_windows:

@@ -1,4 +1,4 @@
-"""What a cited result must be: present, passed, of this candidate and exam, and fresh."""
+"""Requirements on a cited result: present, passed, of this candidate and exam, and fresh."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def short(result_id: str) -> str:
 
 
 def bound_results(track: Track, result_ids: Iterable[str]) -> tuple[str, ...]:
-    """Return the results that a step rests on: those cited before and now, sorted."""
+    """Return the results behind a step: those cited before and now, sorted."""
     return tuple(sorted({*track.result_ids, *result_ids}))
 
 
@@ -35,7 +35,7 @@ def citation_problems(
     *,
     verdict: Outcome = "pass",
 ) -> list[str]:
-    """Yield what is wrong with each citation: missing, not passed, or about another candidate."""
+    """Return the problems of each citation: missing, not passed, or about another candidate."""
     problems = []
     for result_id in result_ids:
         cited = evidence.get(result_id)
@@ -66,7 +66,7 @@ def full_pack_of(
 
 
 class PromotionCase(msgspec.Struct, frozen=True):
-    """One request to step up, and everything that decides it."""
+    """A request to promote a version, and everything that decides it."""
 
     state: LifecycleState
     environment: str
@@ -75,7 +75,7 @@ class PromotionCase(msgspec.Struct, frozen=True):
     evidence: Mapping[str, Cited]
     now: datetime
     actor: str
-    """Whoever takes the step."""
+    """The person who takes the step."""
     rules: int = RULES_VERSION
 
     @property
@@ -108,8 +108,8 @@ def lane_problem(state: LifecycleState, full: Cited | None) -> str | None:
     if state.asset.kind != LANE or full is None or lane in full.candidate_lanes:
         return None
     return (
-        f"by result {short(full.id)} the lane {lane} is no candidate for discussion; see what "
-        f"stands against it: gatemark advisory packet {lane} --result {short(full.id)}"
+        f"by result {short(full.id)} the lane {lane} is not a candidate for discussion; see "
+        f"why: gatemark advisory packet {lane} --result {short(full.id)}"
     )
 
 
@@ -143,12 +143,12 @@ def _full_pack_problems(case: PromotionCase) -> list[str]:
 
 
 def _freshness_problems(case: PromotionCase, full: Cited) -> list[str]:
-    """Return why a result is too old, too new, or of an unknown age."""
+    """Return why a result is too old, too new, or of unknown age."""
     policy, made_at = case.state.policy, full.made_at(case.rules)
     if made_at is None:
         return [
-            f"result {short(full.id)} does not say when its answers were given, so that they may "
-            "be old; run the pack on its target, or state it: gatemark run --answered-at TIME"
+            f"result {short(full.id)} does not say when its answers were given, so they may be "
+            "old; run the pack on its target, or state it: gatemark run --answered-at TIME"
         ]
     problems = []
     if made_at > case.now + timedelta(seconds=policy.clock_skew_seconds):
@@ -162,15 +162,15 @@ def _freshness_problems(case: PromotionCase, full: Cited) -> list[str]:
     fell_at = case.track.fell_at
     if fell_at is not None and made_at <= fell_at:
         problems.append(
-            f"result {short(full.id)} is older than the fall at {fell_at:%Y-%m-%d %H:%M:%SZ}; "
-            "only a fresh full-pack result leads back"
+            f"result {short(full.id)} is older than the demotion at {fell_at:%Y-%m-%d %H:%M:%SZ}; "
+            "only a new full-pack result can promote it again"
         )
     return problems
 
 
 def _no_full_pack(case: PromotionCase, exam: ExamRef) -> str:
-    """Say that no cited result is of the full pack, and how the nearest one differs."""
-    message = f"no cited result sat the full pack {exam.pack} v{exam.version} as it stands now"
+    """Return a message that no result is of the full pack, and how the nearest one differs."""
+    message = f"no cited result ran the full pack {exam.pack} v{exam.version} as it is now"
     found = [
         (words, result_id)
         for result_id in case.result_ids
@@ -196,7 +196,7 @@ def _shadow_problems(case: PromotionCase) -> list[str]:
     live = asset.place(case.environment).enabled
     since = case.track.since
     if live is None or since is None:
-        return ["no version is enabled that a canary could be compared with"]
+        return ["no version is enabled to compare a canary with"]
     problems = []
     dwelt = (case.now - since).total_seconds() / 3600
     if dwelt < policy.shadow_min_hours:
@@ -219,7 +219,7 @@ def _shadow_problems(case: PromotionCase) -> list[str]:
 
 
 def _pair_problems(pairs: Sequence[ShadowPairs], rules: ShadowRules, live: str) -> list[str]:
-    """Return what the measurements beside the live version do not show."""
+    """Return what the paired measurements with the live version fail to show."""
     n = sum(one.n for one in pairs)
     if n < rules.min_pairs:
         return [

@@ -1,9 +1,9 @@
-"""The one function that decides: ``decide(state, command, now)`` returns facts, or refuses.
+"""``decide(state, command, now)`` returns the facts of a command, or refuses it.
 
-Every decision is checked by the version of the rules that made it. A change of what is allowed, of
-what follows from a command, or of what a policy means is a new version. The function of the old
-version stays for as long as its decisions can be decided again. Where it had to go, ``decide`` of
-its rule book is None, and its decisions are recorded, not decided again.
+Every decision is verified by the version of the rules that made it. A change of what is allowed, of
+what follows from a command, or of what a policy means is a new version. The function of an old
+version stays while its decisions can be decided again. If it had to be removed, ``decide`` of its
+rule book is None, and its decisions are only recorded.
 """
 
 from __future__ import annotations
@@ -24,22 +24,23 @@ from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.model.state import LifecycleState
 
 FAMILIES: Final[tuple[ModuleType, ...]] = (approvals, canary, demotion, promotion, registering)
-"""The modules that decide; importing one declares which commands it decides."""
+"""The modules that decide; importing one registers the commands it decides."""
 TAKES_AWAY: Final = (Demote, RollBack, PauseVersion)
-"""Commands that neither a clock nor a lock may stop."""
+"""Commands that work with a wrong clock and without the lock."""
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """What a command comes to: facts to write down, and when they happened."""
+    """The facts that a command leads to, and their time."""
 
     facts: tuple[Fact, ...]
     at: datetime
 
 
 def decide(state: LifecycleState, command: Command, now: datetime) -> Decided:
-    """Return the new facts of a command and their moment; no facts when nothing changes.
+    """Return the new facts of a command and their time; no facts if nothing changes.
 
-    Refuse with a reason. (1) Settle the clock, (2) check the lock; the rest is the command's own.
+    Raises RefusedError with the reason. (1) Check the clock, (2) check the lock; the rest depends
+    on the command.
     """
     takes_away = isinstance(command, TAKES_AWAY)
     moment = settle_clock(state, now, must_act=takes_away)
@@ -49,7 +50,7 @@ def decide(state: LifecycleState, command: Command, now: datetime) -> Decided:
 
 
 def rule_on(state: LifecycleState, command: Command, moment: DecisionMoment) -> tuple[Fact, ...]:
-    """Decide a command once its moment is settled."""
+    """Decide a command at a given time and by given rules."""
     return DECISIONS[type(command)](state, command, moment)
 
 
@@ -69,7 +70,7 @@ Decide = Callable[[LifecycleState, Command, DecisionMoment], tuple[Fact, ...]]
 
 
 class RuleBook(NamedTuple):
-    """One version of the rules: since which release, and how it decides."""
+    """One version of the rules: the release that introduced it, and its deciding function."""
 
     since: str
     decide: Decide | None
@@ -95,14 +96,15 @@ Rules 2: an approval to enable a canary counts only if it was given after the cl
 step rests on, and a watch that got no measurements pauses its version before it ends.
 
 Rules 3: a result is as old as its oldest answer, however often it is judged again. One that does
-not say when its answers were given supports no step up. A breach after enabling pauses the last
-version that can serve, and a gate that cannot block is not waived. Samples of canary windows count
-together until there are enough. A policy with ``shadow`` asks for measurements beside what is live.
+not say when its answers were given supports no promotion. A breach after enabling pauses the last
+version that can serve, and a gate that cannot block is not waived. Samples of canary windows are
+pooled until there are enough. A policy with ``shadow`` requires paired measurements with
+the live version.
 
 Rules 4: nobody is admin and author, evaluator or operator, and no admin approves. A vote does not
 count when its giver got a role, a link or a password from the author, or from whoever promotes,
-within the time of the policy. A policy with ``one_person`` lifts this where nobody else has a role.
+within the time of the policy. A policy with ``one_person`` lifts this if nobody else has a role.
 
-Rules 5: a new store starts with the default policy of 0.2.0, and a policy may say something else
+Rules 5: a new store starts with the default policy of 0.2.0, and a policy may have exceptions
 for some assets.
 """

@@ -1,4 +1,4 @@
-"""What decisions share: which command one decides, its moment, roles, and the fact of a move."""
+"""What decisions share: the registry of deciding functions, the clock, roles, and moves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 
 
 class DecisionMoment(msgspec.Struct, frozen=True):
-    """When a decision is taken, how far the clock was behind, and the version of the rules."""
+    """The time of a decision, how far the clock was behind, and the version of the rules."""
 
     now: datetime
     behind_ms: int = 0
@@ -33,7 +33,7 @@ D = TypeVar("D", bound=Decision)
 
 
 def decides(command: type[Command]) -> Callable[[D], D]:
-    """Declare the function that decides a command."""
+    """Register the function that decides a command."""
 
     def register(decision: D) -> D:
         DECISIONS[command] = decision
@@ -45,8 +45,9 @@ def decides(command: type[Command]) -> Callable[[D], D]:
 def settle_clock(state: LifecycleState, now: datetime, *, must_act: bool) -> DecisionMoment:
     """Return the time of a decision: the clock's, or that of the last event if it is later.
 
-    A clock that is far behind could make an expired approval valid again, so it allows no step up.
-    What takes authority away (``must_act``) goes on, and records how far behind the clock was.
+    A clock that is far behind could make an expired approval valid again, so no promotion is
+    allowed. Commands that remove authority (``must_act``) go on, and record how far behind the
+    clock was.
     """
     if now.utcoffset() != timedelta(0):
         raise InvalidValueError(f"now must be UTC, got {now.isoformat()}")
@@ -73,7 +74,7 @@ def roles_of(governance: GovernanceState, actor: str) -> tuple[Role, ...]:
 def require_role(
     governance: GovernanceState, actor: str, allowed: Iterable[Role], what: str
 ) -> None:
-    """Refuse an actor who holds none of the allowed roles."""
+    """Refuse an actor who has none of the allowed roles."""
     wanted = tuple(allowed)
     held = roles_of(governance, actor)
     if not set(wanted) & set(held):
@@ -100,7 +101,7 @@ def known_version(state: LifecycleState, version: str) -> None:
 
 
 def illegal(state: LifecycleState, version: str, before: Stage, after: Stage) -> RefusedError:
-    """Return the refusal of a move that is not in the table."""
+    """Return the error for a move that is not in the table of legal moves."""
     return RefusedError(
         f"{state.asset.name}@{version}: cannot go from {before} to {after}; "
         f"{legal_words(before, state.asset.kind)}"

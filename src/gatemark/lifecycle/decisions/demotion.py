@@ -1,4 +1,4 @@
-"""Demotion and rollback: they need one person or none, and no approvals."""
+"""Demotion and rollback: they need at most one person and no approvals."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LastLiveError(RefusedError):
     """The version is the last one that can serve, and the command must leave one."""
 
 
-class Fall(msgspec.Struct, frozen=True):
-    """A version that is demoted, and why."""
+class Demotion(msgspec.Struct, frozen=True):
+    """The version to demote, where to, and why."""
 
     environment: str
     version: str
@@ -46,7 +46,7 @@ class Fall(msgspec.Struct, frozen=True):
 def decide_demote(
     state: LifecycleState, command: Demote, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Demote a version to shadow or to demoted; doing it twice changes nothing."""
+    """Demote a version to shadow or demoted; repeating it has no effect."""
     place = state.asset.place(command.environment)
     version = command.version or place.enabled
     if version is None:
@@ -61,7 +61,7 @@ def decide_demote(
     if row is None:
         raise illegal(state, version, track.stage, command.to)
     require_role(state.governance, command.actor, row.roles, "demote")
-    fall = Fall(
+    demotion = Demotion(
         environment=command.environment,
         version=version,
         after=command.to,
@@ -71,14 +71,14 @@ def decide_demote(
         evidence=command.evidence,
         needs_fallback=command.needs_fallback,
     )
-    return fall_facts(state, fall, moment)
+    return demotion_facts(state, demotion, moment)
 
 
 @decides(RollBack)
 def decide_roll_back(
     state: LifecycleState, command: RollBack, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Leave the canary or the enabled version; doing it twice changes nothing."""
+    """Leave the canary or the enabled version; repeating it has no effect."""
     place = state.asset.place(command.environment)
     for named in (command.version, command.to):
         if named is not None:
@@ -97,7 +97,7 @@ def decide_roll_back(
         raise RefusedError(
             f"{state.asset.name}@{version} is a canary; a rollback from it takes no --to"
         )
-    fall = Fall(
+    demotion = Demotion(
         environment=command.environment,
         version=version,
         after="rolled_back",
@@ -108,11 +108,11 @@ def decide_roll_back(
         to=command.to,
         needs_fallback=command.needs_fallback,
     )
-    return fall_facts(state, fall, moment)
+    return demotion_facts(state, demotion, moment)
 
 
 def _is_done(state: LifecycleState, place: EnvironmentState, command: RollBack) -> bool:
-    """Whether a rollback has nothing to change."""
+    """Whether the rollback was already done."""
     if command.version is not None:
         return state.asset.track(command.environment, command.version).stage in FALLEN
     if command.to is not None:
@@ -120,43 +120,45 @@ def _is_done(state: LifecycleState, place: EnvironmentState, command: RollBack) 
     return place.has_fallen
 
 
-def may_fall(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> bool:
-    """Whether something serves after a fall, or the release policy wants nothing to."""
-    if state.asset.place(fall.environment).enabled != fall.version:
+def can_demote(state: LifecycleState, demotion: Demotion, moment: DecisionMoment) -> bool:
+    """Whether a version serves after the demotion, or the release policy allows that none does."""
+    if state.asset.place(demotion.environment).enabled != demotion.version:
         return True
     if state.policy.fallback == "none":
         return True
-    return _restorable(state, fall, moment) is not None
+    return _restorable(state, demotion, moment) is not None
 
 
-def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tuple[Fact, ...]:
+def demotion_facts(
+    state: LifecycleState, demotion: Demotion, moment: DecisionMoment
+) -> tuple[Fact, ...]:
     """Demote a version; if it was live, an earlier one with valid evidence takes over.
 
     A canary beside it loses its baseline and goes back to shadow. If no earlier version can take
     over, nothing is live: that is the safe outcome.
     """
-    place = state.asset.place(fall.environment)
+    place = state.asset.place(demotion.environment)
     facts: list[Fact] = [
         moved(
             state,
-            fall.environment,
-            fall.version,
-            fall.after,
-            cause=fall.cause,
+            demotion.environment,
+            demotion.version,
+            demotion.after,
+            cause=demotion.cause,
             moment=moment,
-            note=fall.note,
-            signals=fall.signals,
-            windows=fall.windows,
+            note=demotion.note,
+            signals=demotion.signals,
+            windows=demotion.windows,
         )
     ]
-    if place.enabled != fall.version:
+    if place.enabled != demotion.version:
         return tuple(facts)
     if place.canary is not None:
-        note = f"its baseline {fall.version} is no longer live"
+        note = f"its baseline {demotion.version} is no longer live"
         facts.append(
             moved(
                 state,
-                fall.environment,
+                demotion.environment,
                 place.canary,
                 "shadow",
                 cause="demote",
@@ -164,18 +166,18 @@ def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tup
                 note=note,
             )
         )
-    restored = _restorable(state, fall, moment)
-    if restored is None and fall.needs_fallback:
+    restored = _restorable(state, demotion, moment)
+    if restored is None and demotion.needs_fallback:
         raise LastLiveError(
-            f"{state.asset.name}@{fall.version} is live and no earlier version can take over, so "
-            "that nothing would serve; ask for that with --stop (on the page: stop)"
+            f"{state.asset.name}@{demotion.version} is live and no earlier version can take over, "
+            "so nothing would serve; ask for that with --stop (on the page: stop)"
         )
     if restored is not None:
-        note = f"takes over from {fall.version}"
+        note = f"takes over from {demotion.version}"
         facts.append(
             moved(
                 state,
-                fall.environment,
+                demotion.environment,
                 restored,
                 "enabled",
                 cause="rollback",
@@ -186,37 +188,38 @@ def fall_facts(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> tup
     return tuple(facts)
 
 
-def _restorable(state: LifecycleState, fall: Fall, moment: DecisionMoment) -> str | None:
-    place, policy = state.asset.place(fall.environment), state.policy
-    earlier = [name for name in reversed(place.lineage) if name != fall.version]
-    if fall.to is not None:
-        if fall.to not in earlier[: policy.rollback_window]:
+def _restorable(state: LifecycleState, demotion: Demotion, moment: DecisionMoment) -> str | None:
+    place, policy = state.asset.place(demotion.environment), state.policy
+    earlier = [name for name in reversed(place.lineage) if name != demotion.version]
+    if demotion.to is not None:
+        if demotion.to not in earlier[: policy.rollback_window]:
             reachable = ", ".join(earlier[: policy.rollback_window]) or "none"
             raise RefusedError(
-                f"{state.asset.name}@{fall.to} cannot be rolled back to (reachable: {reachable})"
+                f"{state.asset.name}@{demotion.to} cannot be rolled back to "
+                f"(reachable: {reachable})"
             )
-        problems = _return_problems(state, fall, fall.to, moment)
+        problems = _return_problems(state, demotion, demotion.to, moment)
         if problems:
             raise RefusedError(
-                f"{state.asset.name}@{fall.to} cannot be rolled back to", tuple(problems)
+                f"{state.asset.name}@{demotion.to} cannot be rolled back to", tuple(problems)
             )
-        return fall.to
+        return demotion.to
     if policy.fallback == "none":
         return None
     for version in earlier[: policy.rollback_window]:
-        if not _return_problems(state, fall, version, moment):
+        if not _return_problems(state, demotion, version, moment):
             return version
     return None
 
 
 def _return_problems(
-    state: LifecycleState, fall: Fall, version: str, moment: DecisionMoment
+    state: LifecycleState, demotion: Demotion, version: str, moment: DecisionMoment
 ) -> list[str]:
-    """Return what is wrong with the results that an earlier version was enabled by."""
-    track = state.asset.track(fall.environment, version)
+    """Return the problems of the results that an earlier version was enabled by."""
+    track = state.asset.track(demotion.environment, version)
     if track.glass is not None and track.glass.is_over(moment.now):
         return [f"it was enabled by break-glass ({track.glass.incident}) and not reviewed in time"]
     if not track.result_ids:
         return ["a result must be cited"]
     digest = state.asset.versions[version].digest
-    return citation_problems(track.result_ids, fall.evidence, digest)
+    return citation_problems(track.result_ids, demotion.evidence, digest)

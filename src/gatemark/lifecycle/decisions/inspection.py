@@ -1,6 +1,6 @@
-"""Check recorded decisions: decide each act again by the rules it names, and compare.
+"""Verify recorded decisions: decide each action again by the rules it names, and compare.
 
-The inspector replays the events. For each act it derives the command that must have been given,
+The inspector replays the events. For each action it derives the command that must have been given,
 decides it again by the same rules, and compares the facts. An event that was written around the
 rules is refused here as it would have been then, with the same message.
 """
@@ -27,14 +27,14 @@ from gatemark.lifecycle.model.nouns import Cited
 from gatemark.lifecycle.model.state import Asset, GovernanceState, LifecycleState
 
 SKEW: Final = timedelta(seconds=10)
-"""How far the ledger may have moved an event on from when it was decided."""
+"""Maximum time between a decision and its event in the ledger."""
 
 Evidence = Callable[[Asset], Mapping[str, Cited]]
-"""What is known now of the results about an asset."""
+"""Returns what is known now of the results about an asset."""
 
 
 class EventFinding(NamedTuple):
-    """What is wrong with the event of that number."""
+    """An event number, and what is wrong with that event."""
 
     seq: int
     message: str
@@ -42,7 +42,7 @@ class EventFinding(NamedTuple):
 
 
 class Inspector:
-    """Takes the events of the lifecycle in order; reports what the rules do not explain."""
+    """Reads lifecycle events in order and reports those that the rules do not explain."""
 
     def __init__(self, evidence: Evidence, rule_books: Mapping[int, RuleBook] = RULE_BOOKS) -> None:
         self._evidence = evidence
@@ -58,7 +58,7 @@ class Inspector:
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Acts by rules that are gone, and spans in which one person could do everything."""
+        """Actions by removed rules, and events since which one person could do everything."""
         alone = tuple(
             f"event {seq}: from here on in one-person mode, so that nobody else had to approve"
             for seq in self._one_person_since
@@ -71,7 +71,7 @@ class Inspector:
 
     @property
     def unjudged(self) -> tuple[str, ...]:
-        """Acts by rules that only a newer build has."""
+        """Actions by rules that only a newer build has."""
         newer = () if self._newer is None else (self._newer,)
         return newer + tuple(
             f"{_events(numbers)}: decided by rules {version}, which this build does not know: "
@@ -81,11 +81,11 @@ class Inspector:
         )
 
     def step(self, line: LifecycleEvent) -> list[EventFinding]:
-        """What is wrong with the act that ended before this event."""
+        """Read an event; return the findings of the action that ended before it."""
         if self._newer is not None:
             return []
         if not line.fact.declared.is_decided:
-            # No command leads to it, such as a drift signal; it only has to be known.
+            # Not caused by a command (such as a drift signal), so there is nothing to decide again.
             found = self.settle() if self._act else []
             advance(self._state(line.fact.subject), line)
             return found
@@ -100,7 +100,7 @@ class Inspector:
         return LifecycleState(self._governance, asset)
 
     def settle(self) -> list[EventFinding]:
-        """What is wrong with the events that are not checked yet."""
+        """Return the findings of the events that are not checked yet."""
         lines, self._act = self._act, []
         found: list[EventFinding] = []
         while lines:
@@ -108,7 +108,7 @@ class Inspector:
         return found
 
     def finish(self) -> list[EventFinding]:
-        """What is wrong with the last act; one that breaks off has lost what comes next."""
+        """Return the findings of the last action; an incomplete one is missing its next event."""
         last = self._act[-1].seq if self._act else 0
         return [
             EventFinding(last + 1, f"missing: event {finding.seq} is not the end of its act")
@@ -118,7 +118,7 @@ class Inspector:
         ]
 
     def _explain(self, lines: Sequence[LifecycleEvent], found: list[EventFinding]) -> int:
-        """Check the act that the first of these events begins; return how many events it has."""
+        """Check the action that the first of these events begins; return how many events it has."""
         first = lines[0]
         if self._newer is not None:
             return len(lines)
@@ -131,17 +131,17 @@ class Inspector:
             if decide is None:
                 advance(state, first)
                 return 1
-            count, problem = self._decide_anew(decide, state, lines, asked_for(lines))
+            count, problem = self._decide_again(decide, state, lines, possible_commands(lines))
             if problem is not None:
                 found.append(problem)
             for line in lines[:count]:
                 found.extend(self._wrong_names(state.governance, line, first))
                 advance(state, line)
-                # As the document says it: a later build may read a missing member differently.
+                # As the document says it: a later build may read a missing field differently.
                 if isinstance(line.fact, PolicyAdopted) and line.fact.policy.get("one_person"):
                     self._one_person_since.append(line.seq)
         except NewerFormatError as error:
-            # Whatever follows may rest on it.
+            # Later decisions may depend on it.
             self._newer = f"event {first.seq}: {error}; decisions from here on are not judged"
             return len(lines)
         except (IntegrityError, msgspec.ValidationError, ValueError, KeyError) as error:
@@ -152,7 +152,7 @@ class Inspector:
         return count
 
     def _rules_of(self, line: LifecycleEvent) -> Decide | None:
-        """The rules that decided an act; None when they are not here, so it is only recorded."""
+        """Return the rules that decided an action, or None if this build does not have them."""
         book = self._rule_books.get(line.rules)
         if book is not None and book.decide is not None:
             return book.decide
@@ -164,7 +164,7 @@ class Inspector:
     def _wrong_names(
         self, governance: GovernanceState, line: LifecycleEvent, first: LifecycleEvent
     ) -> Iterator[EventFinding]:
-        """What an event says it was decided by, against what was in force."""
+        """Yield how the policy and rules that an event names differ from those in force."""
         by = line.decided_by
         if by is None:
             if self._is_named:
@@ -180,21 +180,21 @@ class Inspector:
             yield EventFinding(line.seq, "names other rules than the rest of its act")
         in_force = governance.policy_digest
         if isinstance(line.fact, PolicyAdopted) and not governance.revision:
-            # The first policy of a store is its own reason.
+            # The first policy of a store is decided by itself.
             in_force = line.fact.policy_digest
         if by.policy_digest != in_force:
             yield EventFinding(
                 line.seq, f"names policy {by.policy_digest}, but {in_force} was in force"
             )
 
-    def _decide_anew(
+    def _decide_again(
         self,
         decide: Decide,
         state: LifecycleState,
         lines: Sequence[LifecycleEvent],
         asked: PossibleCommands,
     ) -> tuple[int, EventFinding | None]:
-        """How many events the act has, and what is wrong with it by every reading."""
+        """Return the number of events of the action, and its problem if no command explains it."""
         main = lines[asked.main]
         problem: EventFinding | None = None
         if not asked.commands:
@@ -219,9 +219,9 @@ class Inspector:
 
 
 class PossibleCommands(NamedTuple):
-    """Commands that may have led to an act, and which of its events is the main one.
+    """Commands that may have led to an action, and which of its events is the main one.
 
-    ``breaks_off`` says that no event does, although these lead up to one.
+    ``breaks_off`` means that the main event is missing, although these events lead up to it.
     """
 
     commands: tuple[Command, ...]
@@ -229,10 +229,10 @@ class PossibleCommands(NamedTuple):
     breaks_off: bool = False
 
 
-def asked_for(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
-    """What was asked for when the first of these events came to be.
+def possible_commands(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
+    """Return the commands that may have led to the first of these events.
 
-    ``lines`` are events of one actor at one moment, and may be those of several acts.
+    ``lines`` are events of one actor at one time; they may belong to several actions.
     """
     fact = lines[0].fact
     if isinstance(fact, VersionMoved | GateOverridden | BreakGlassUsed):
@@ -241,7 +241,7 @@ def asked_for(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
 
 
 def _move(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
-    """The step that these events lead up to; a fall is its own first event."""
+    """Return the command behind a move; a demotion is its own first event."""
     first, actor = lines[0].fact, lines[0].actor
     glass = first if isinstance(first, BreakGlassUsed) else None
     for number, line in enumerate(lines):
@@ -253,7 +253,7 @@ def _move(lines: Sequence[LifecycleEvent]) -> PossibleCommands:
         if isinstance(first, GateOverridden) and fact.cause != "promote":
             continue
         return PossibleCommands(_step(fact, glass, actor, lines[number + 1 :]), number)
-    # An override, a break-glass act or a superseded version, and then nothing.
+    # An override, a break-glass event or a superseded version, without the move itself.
     return PossibleCommands((), breaks_off=True)
 
 
@@ -273,7 +273,7 @@ def _step(
             result_ids=fact.result_ids,
             incident=incident if fact.cause == "break_glass" else None,
         )
-        # The break-glass event comes before the step; a step alone has no command that leads to it.
+        # The break-glass event comes before the move; such a move alone has no command.
         return () if fact.cause == "break_glass" and glass is None else (step,)
     if fact.cause == "ramp":
         return (tick,)
@@ -326,18 +326,18 @@ def _events(numbers: Sequence[int]) -> str:
 
 
 def _moments(state: LifecycleState, at: datetime) -> Iterator[datetime]:
-    """When an event may have been decided: at its time, or before the ledger moved it on."""
+    """Yield when an event may have been decided: at its time, or before the ledger delayed it."""
     yield at
     known = [one for one in (state.governance.last_at, state.asset.last_at) if one is not None]
     last = max(known, default=at)
-    # Never before that: an approval that had expired by then must stay expired.
+    # Never before the last event: an approval that had expired by then must stay expired.
     yield from {max(at - SKEW, last)} - {at}
 
 
 def _first_difference(
     facts: Sequence[Fact], lines: Sequence[LifecycleEvent]
 ) -> EventFinding | None:
-    """Where events say something else than the rules would have."""
+    """Return the first event that differs from what the rules decide."""
     if not facts:
         return EventFinding(lines[0].seq, "the rules would have changed nothing here")
     for number, fact in enumerate(facts):

@@ -1,7 +1,7 @@
-"""A step up: the steps of a promotion, numbered as on the documentation page.
+"""Decide a promotion, in the steps that the documentation page lists.
 
-(1) the clock, (2) the lock, (3) the table of moves, (4) the actor's role, (5) what stands in the
-way, (6) evidence and release gates, (7) the facts, after which at most one version is enabled.
+(1) the clock, (2) the lock, (3) the table of moves, (4) the actor's role, (5) obstacles, (6)
+evidence and release gates, (7) the facts, after which at most one version is enabled.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gatemark.lifecycle.model.state import LifecycleState
 def decide_promote(
     state: LifecycleState, command: Promote, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Decide a step up, or into retirement, after steps (1) clock and (2) lock."""
+    """Decide a promotion or retirement, after steps (1) clock and (2) lock."""
     known_version(state, command.version)
     track = state.asset.track(command.environment, command.version)
     # (3) The table of moves.
@@ -48,7 +48,7 @@ def decide_promote(
     require_role(state.governance, command.actor, row.roles, f"take a version to {command.to}")
     if command.incident is not None:
         return _break_glass(state, command, row, moment)
-    # (5) What stands in the way.
+    # (5) Obstacles.
     obstacle = _obstacle(state, command, row)
     if obstacle is not None:
         raise RefusedError(f"{_cannot(state, command, row)}: {obstacle}")
@@ -68,7 +68,7 @@ def _cannot(state: LifecycleState, command: Promote, row: Move) -> str:
 
 
 def _obstacle(state: LifecycleState, command: Promote, row: Move) -> str | None:
-    """What stands in the way besides evidence and people."""
+    """Return what blocks the step besides evidence and people."""
     place = state.asset.place(command.environment)
     track = state.asset.track(command.environment, command.version)
     if row.after == "retired":
@@ -81,7 +81,7 @@ def _obstacle(state: LifecycleState, command: Promote, row: Move) -> str | None:
     if row.after == "canary_1":
         if place.canary is not None:
             return f"{place.canary} is already a canary"
-        # A watch that has nothing to compare with makes room; it could judge invariants only.
+        # A watch without a baseline can only judge invariants, so it does not block a canary.
         if place.rollout is not None and place.rollout.baseline is not None:
             until = f"{place.rollout.watch_until:%Y-%m-%d %H:%M:%SZ}"
             return f"the watch over {place.rollout.version} runs until {until}"
@@ -156,7 +156,7 @@ def _step_facts(
 
 
 def _salt(state: LifecycleState, command: Promote) -> str:
-    """Return the salt that assigns keys in one rollout; a new rollout has a new one."""
+    """Return the salt that assigns keys to arms; every rollout has a new one."""
     seed = {
         "asset": state.asset.name,
         "environment": command.environment,
@@ -169,7 +169,7 @@ def _salt(state: LifecycleState, command: Promote) -> str:
 def _enable_facts(
     state: LifecycleState, command: Promote, step: VersionMoved, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """The facts that enable a version: the old one is superseded, and the watch begins."""
+    """Return the facts that enable a version: the old one is superseded, and the watch begins."""
     place = state.asset.place(command.environment)
     policy = state.policy
     facts: list[Fact] = []
@@ -210,7 +210,7 @@ def _enable_facts(
 def _break_glass(
     state: LifecycleState, command: Promote, row: Move, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Break-glass: enable a version that once passed without approvals, for a limited time."""
+    """Decide break-glass access: enable a version that once passed, for a limited time."""
     policy = state.policy
     if not command.note.strip() or not (command.incident or "").strip():
         raise RefusedError("break-glass needs an incident and a note that says why")

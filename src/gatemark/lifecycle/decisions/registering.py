@@ -1,4 +1,4 @@
-"""Deciding on roles, the release policy, versions and the full pack of an asset."""
+"""Decide on roles, the release policy, versions and the full pack of an asset."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from gatemark.lifecycle.model.state import GovernanceState, LifecycleState
 _APART_FROM_ADMIN: Final[frozenset[Role]] = frozenset(
     {*APPROVING, "author", "evaluator", "operator"}
 )
-"""Roles that take part in a release; whoever gives them out holds none of them."""
+"""Roles that take part in a release; an admin, who grants roles, has none of them."""
 
 
 @decides(GrantRoles)
 def decide_grant(
     state: LifecycleState, command: GrantRoles, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Only an admin grants roles; the first admin is whoever comes first, and is on record."""
+    """Decide a grant of roles: only by an admin, except that the first person becomes admin."""
     governance = state.governance
     if command.person == SYSTEM or "system" in command.roles:
         raise RefusedError("the role of the system cannot be granted to a person")
@@ -52,7 +52,7 @@ def decide_grant(
 
 
 def _check_duties(governance: GovernanceState, command: GrantRoles, moment: DecisionMoment) -> None:
-    """Refuse roles that one person must not hold together."""
+    """Refuse roles that one person must not have together."""
     if moment.rules >= 4 and governance.policy.one_person:
         others = set(governance.looks.values()) - {command.person}
         if command.roles and others:
@@ -73,14 +73,14 @@ def _check_duties(governance: GovernanceState, command: GrantRoles, moment: Deci
     both = [role for role in command.roles if role in _APART_FROM_ADMIN]
     if both:
         raise RefusedError(
-            f"admin is apart from {', '.join(both)}: whoever grants roles takes no part in a "
-            "release; grant admin to another person, or, where you work alone, adopt a release "
-            "policy with one_person: true first (gatemark policy adopt FILE)"
+            f"admin cannot be combined with {', '.join(both)}: whoever grants roles takes no part "
+            "in a release; grant admin to another person, or, where you work alone, adopt a "
+            "release policy with one_person: true first (gatemark policy adopt FILE)"
         )
 
 
 def _check_name(governance: GovernanceState, person: str) -> None:
-    """Two names that look alike would be two votes of one person, or one of somebody else."""
+    """Refuse a name that looks like another: two such names could be two votes of one person."""
     problem = name_problem(person)
     if problem is not None:
         raise InvalidValueError(problem)
@@ -93,12 +93,12 @@ def _check_name(governance: GovernanceState, person: str) -> None:
 def decide_adopt(
     state: LifecycleState, command: AdoptPolicy, moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """Only an admin, who cannot approve, changes what approvals are for.
+    """Decide on a release policy: only an admin, who cannot approve, may adopt one.
 
-    One-person mode is for a store that one person has to themselves: an admin could otherwise use
-    it to do without the approvals of others.
+    One-person mode is only for a store in which nobody else has a role: an admin could otherwise
+    use it to bypass approvals.
 
-    The system may only say which default a new store starts with, before anything else happens.
+    The system may only record the default policy of a new store, as its first event.
     """
     governance = state.governance
     document = plain(command.policy) if command.document is None else command.document
@@ -125,7 +125,7 @@ def decide_adopt(
 def decide_add(
     state: LifecycleState, command: AddVersion, _moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """A version is added once; the same again is nothing new, another under its name is refused."""
+    """Decide a new version; the same one again has no effect, another with its name is refused."""
     require_role(state.governance, command.actor, VersionAdded.declared.roles, "add a version")
     asset = state.asset
     if asset.kind is not None and (asset.kind, asset.risk) != (command.kind, command.risk):
@@ -177,7 +177,7 @@ def decide_add(
 def decide_exam(
     state: LifecycleState, command: SetExam, _moment: DecisionMoment
 ) -> tuple[Fact, ...]:
-    """The pack owner says what the full pack is; whoever does cannot approve by it."""
+    """Decide what the full pack is; the pack owner who sets it cannot approve by it."""
     require_role(state.governance, command.actor, ExamSet.declared.roles, "set the full pack")
     if not state.asset.versions:
         raise RefusedError(f"there is no asset {state.asset.name}")

@@ -1,4 +1,4 @@
-"""The release gate matrix: eight gates before a stage, each with three outcomes."""
+"""The release gate matrix: eight gates before a stage, each with its state and reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gatemark.lifecycle.model.state import GateWaiver
 
 CLASS_RANK: Final[dict[ChangeClass, int]] = {"none": 0, "patch": 1, "minor": 2, "major": 3}
 SCHEMA_KINDS: Final[frozenset[AssetKind]] = frozenset({"ontology", "tool"})
-"""Kinds whose change is a change of a schema; without one it cannot be judged."""
+"""Kinds whose changes are schema changes; without a schema they cannot be judged."""
 
 _GATES_OF_PEOPLE: Final[frozenset[Gate]] = frozenset({"sign_off", "security_review"})
 DRIFT_FAILS: Final = frozenset({"BREACH"})
@@ -27,7 +27,7 @@ DRIFT_UNKNOWN: Final = frozenset({"INSUFFICIENT_BASELINE"})
 
 
 class GateAnswer(msgspec.Struct, frozen=True):
-    """What one gate found, before the policy says whether that blocks."""
+    """The answer of one gate, before the policy decides whether it blocks."""
 
     state: GateState
     reason: str
@@ -35,7 +35,7 @@ class GateAnswer(msgspec.Struct, frozen=True):
 
 
 class GateMatrix(msgspec.Struct, frozen=True):
-    """All gates of one step, the votes that count, and the waivers that were used."""
+    """All gates of one step, the valid votes, and the waivers that were used."""
 
     findings: tuple[GateFinding, ...]
     votes: ApprovalTally
@@ -43,7 +43,7 @@ class GateMatrix(msgspec.Struct, frozen=True):
 
     @property
     def blockers(self) -> tuple[str, ...]:
-        """Why the step cannot be taken."""
+        """Reasons why the step is blocked."""
         return tuple(f"{f.gate}: {f.reason}" for f in self.findings if f.blocks)
 
 
@@ -82,7 +82,7 @@ def examine_gates(case: PromotionCase, stage: Stage, need: Evidence) -> GateMatr
 
 
 def _guards_lane(case: PromotionCase, gate: Gate, stage: Stage) -> bool:
-    """Whether a gate of people stands before the last stage of a lane, whatever the policy says."""
+    """Whether people must approve the last stage of a lane, whatever the policy says."""
     return case.state.asset.kind == LANE and stage == "shadow" and gate in _GATES_OF_PEOPLE
 
 
@@ -115,8 +115,8 @@ def _schema(case: PromotionCase) -> GateAnswer:
     if schema.bump is None:
         return GateAnswer(
             "unjudged",
-            f"{version.parent} to {version.name} is no semantic step, so that it says nothing "
-            f"about a {schema.change} change",
+            f"{version.parent} to {version.name} is not a semantic version step, so it does "
+            f"not announce a {schema.change} change",
         )
     if CLASS_RANK[schema.bump] < CLASS_RANK[schema.change]:
         why = f" ({schema.reasons[0]})" if schema.reasons else ""
@@ -134,7 +134,7 @@ def _eval(case: PromotionCase, need: Evidence) -> GateAnswer:
         return GateAnswer("fail", "; ".join(problems))
     full = case.full_pack
     if full is None:
-        return GateAnswer("unjudged", "no cited result sat the full pack")
+        return GateAnswer("unjudged", "no cited result ran the full pack")
     excused = list(full.excused)
     excused.extend(
         rule for suite in full.suites if suite.kind != "replay" for rule in suite.excused
@@ -151,7 +151,7 @@ def _suites(case: PromotionCase, kind: str) -> GateAnswer:
     if case.state.asset.kind == LANE:
         return GateAnswer("not_applicable", "an advisory lane is judged by its advisory suite")
     if full is None:
-        return GateAnswer("unjudged", "no cited result sat the full pack")
+        return GateAnswer("unjudged", "no cited result ran the full pack")
     suites = [suite for suite in full.suites if suite.kind == kind]
     if not suites:
         return GateAnswer("unjudged", f"the full pack has no {kind} suite")

@@ -1,8 +1,8 @@
-"""How large a change of a schema is, and whether a version number allows it.
+"""Classify a schema change as major, minor or patch, and compare it with the version number.
 
-Additive and optional, or required with a default, is minor. Required without a default, narrower,
-removed, renamed or marked otherwise is major. Words for people are a patch. A keyword nobody here
-knows counts as major when it changes, because its meaning is unknown.
+A new optional field, or a required one with a default, is minor. A field that is required without a
+default, narrowed, removed, renamed or marked differently is major. Descriptions are a patch. A
+change of an unknown keyword is major, because its meaning is unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SEMANTIC: Final = re.compile(
 
 
 class SchemaDifference(msgspec.Struct, frozen=True):
-    """How far apart two schemas are, the most serious reasons first."""
+    """How two schemas differ, most serious reasons first."""
 
     change: ChangeClass
     reasons: tuple[str, ...]
@@ -47,7 +47,7 @@ class _Found(msgspec.Struct):
 
 
 class _Spot(msgspec.Struct, frozen=True):
-    """A place in both schemas, and where to put what is found there."""
+    """A location in both schemas, and the list that findings are added to."""
 
     path: str
     depth: int
@@ -73,7 +73,7 @@ class _Spot(msgspec.Struct, frozen=True):
 
 
 def bump(before: str, after: str) -> ChangeClass | None:
-    """Return what a step between two version numbers announces; None when it is not semantic.
+    """Return what a step between two version numbers announces, or None if they are not semantic.
 
     Below 1.0.0 the second number takes the place of the first, and the third that of the second.
     """
@@ -93,7 +93,7 @@ def bump(before: str, after: str) -> ChangeClass | None:
 
 
 def compare_schemas(before: object, after: object) -> SchemaDifference:
-    """Classify everything that differs between two JSON Schemas."""
+    """Classify every difference between two JSON Schemas."""
     found = _Found()
     _compare(before, after, _Spot("$", 0, found))
     ordered = sorted(found.reasons, key=lambda reason: -CLASS_RANK[reason[0]])
@@ -111,7 +111,7 @@ def _same(left: object, right: object) -> bool:
 def _compare(before: object, after: object, spot: _Spot) -> None:
     if not isinstance(before, Mapping) or not isinstance(after, Mapping):
         if not _same(before, after):
-            # True allows everything, so that going there is a widening.
+            # True allows everything, so a change to it widens the schema.
             spot.add("minor" if after is True else "major", "the schema was replaced")
         return
     for key in sorted({*before, *after} - {"properties", "required"}):
@@ -134,7 +134,7 @@ def _keyword(
     elif key in ("$defs", "definitions", "patternProperties"):
         _named(before.get(key, {}), after.get(key, {}), spot)
     elif key in ("items", "additionalProperties", "contains", "propertyNames"):
-        # Leaving these out means that everything is allowed.
+        # If one of these is missing, everything is allowed.
         _compare(before.get(key, True), after.get(key, True), spot)
     elif key == "type":
         _types(then, now, spot)

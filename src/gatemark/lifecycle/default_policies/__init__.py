@@ -1,8 +1,8 @@
 """The default release policies of all releases, as data.
 
-A store says which policy is in force by an event, the default one included. Stores of 0.1.0 have
-no such event: there the policy of ``0.1.0.json`` is in force until another one is adopted. A file
-in here is never changed. A release with other defaults adds a file and a new version of the rules.
+An event records the policy in force, even the default. Stores of 0.1.0 have no such event: there
+the policy of ``0.1.0.json`` is in force until another one is adopted. Never change a file here. A
+release with other defaults adds a file and a new version of the rules.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ FIRST: Final = "0.1.0"
 NEWEST: Final = "0.2.0"
 """The default that a new store starts with."""
 _RELEASES: Final = {"0.1.0": 1, "0.2.0": 5}
-"""Releases with a default of their own, and the version of the rules since which it is one."""
+"""Releases with a default of their own, and the first version of the rules it applies to."""
 
 
 @cache
 def default_document(release: str) -> dict[str, object]:
-    """The default policy of a release, word for word."""
+    """Return the default policy of a release, as written."""
     data = files(__package__).joinpath(f"{release}.json").read_bytes()
     document: dict[str, object] = msgspec.json.decode(data)
     return document
@@ -33,11 +33,11 @@ def default_document(release: str) -> dict[str, object]:
 
 @cache
 def default_digest(release: str) -> str:
-    """The digest of a release's default policy."""
+    """Return the digest of a release's default policy."""
     return digest(default_document(release))
 
 
 def is_default(policy_digest: str, rules: int) -> bool:
-    """Whether some release had this policy as its default, by a version of the rules."""
+    """Whether some release had this policy as its default under these rules."""
     known = [release for release, since in _RELEASES.items() if rules >= since]
     return policy_digest in map(default_digest, known)

@@ -1,4 +1,4 @@
-"""The events of the lifecycle, one class per kind: payload, effect on the state, and sentence.
+"""The lifecycle events, one class per kind: payload, effect on the state, and sentence.
 
 ``fact`` has what they share. Importing this package declares all of them to the ledger.
 """

@@ -1,4 +1,4 @@
-"""Events in which people vouch for a step: approvals, waivers, and break-glass access."""
+"""Events in which people approve a step: approvals, waivers and break-glass access."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _VERBS: Final = {"approve": "approved", "reject": "rejected", "abstain": "abstai
     is_statement=True,
 )
 class ApprovalGiven(VersionFact, frozen=True, kw_only=True):
-    """A person says yes or no to one exact step.
+    """A person approves or rejects one exact step.
 
-    It covers this candidate, these results, this policy and this stage, and nothing else.
+    It is valid only for this candidate, these results, this policy and this stage.
     """
 
     stage: Stage
@@ -73,7 +73,7 @@ class ApprovalGiven(VersionFact, frozen=True, kw_only=True):
     tone="flag",
 )
 class GateWaived(VersionFact, frozen=True, kw_only=True):
-    """A gate that the policy lets people override is excused for one version, for a time."""
+    """A person waives a gate for one version for a limited time, as the policy allows."""
 
     candidate_digest: Digest
     gate: Gate
@@ -109,9 +109,9 @@ class GateWaived(VersionFact, frozen=True, kw_only=True):
     tone="flag",
 )
 class GateOverridden(VersionFact, frozen=True, kw_only=True):
-    """A version moved although a gate stood against it, by a waiver; it stays visible.
+    """A version moved past a gate by a waiver; this stays visible.
 
-    The state changes by the move beside it.
+    The state is changed by the move that follows.
     """
 
     stage: Stage
@@ -133,7 +133,7 @@ class GateOverridden(VersionFact, frozen=True, kw_only=True):
     tone="down",
 )
 class BreakGlassUsed(VersionFact, frozen=True, kw_only=True):
-    """Somebody acts without the usual approvals because of an incident; it stays visible."""
+    """Somebody acts without the usual approvals because of an incident; this stays visible."""
 
     incident: Pin
     note: Note
@@ -141,7 +141,7 @@ class BreakGlassUsed(VersionFact, frozen=True, kw_only=True):
     review_due: datetime
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Mark the version until it is reviewed, or comes up the usual way."""
+        """Mark the version until it is reviewed or promoted in the usual way."""
         asset.ensure_track(self.environment, self.version).glass = Glass(
             seq=event.seq,
             actor=event.actor,
@@ -170,7 +170,7 @@ class BreakGlassReviewed(VersionFact, frozen=True, kw_only=True):
     note: Note = ""
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Note who reviewed it, and when."""
+        """Record who reviewed it, and when."""
         track = asset.ensure_track(self.environment, self.version)
         if track.glass is not None:
             track.glass = msgspec.structs.replace(

@@ -27,7 +27,7 @@ from gatemark.lifecycle.model.state import Asset, CanaryWindow, ServiceSpan
 
 REPORTERS: Final[tuple[Role, ...]] = ("evaluator", "operator", "system")
 SERVICE_MEMORY: Final = timedelta(days=1)
-"""How much of a service's reports stays in the state; the slowest burn window is shorter."""
+"""How long reports of a service stay in the state; the longest burn window is shorter."""
 
 
 @event(
@@ -38,7 +38,7 @@ SERVICE_MEMORY: Final = timedelta(days=1)
     is_measurement=True,
 )
 class WindowPushed(VersionFact, frozen=True, kw_only=True):
-    """Measurements of one canary window, whole or in parts."""
+    """Measurements of one canary window, complete or in parts."""
 
     start: datetime
     end: datetime
@@ -79,7 +79,7 @@ class WindowPushed(VersionFact, frozen=True, kw_only=True):
     ),
 )
 class WindowJudged(VersionFact, frozen=True, kw_only=True):
-    """The verdict over one window, or over a run of windows that never arrived."""
+    """The verdict on one window, or on a run of windows that never arrived."""
 
     start: datetime
     end: datetime
@@ -93,7 +93,7 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
     is_pooled: bool | None = None
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Count the window, and drop its single values."""
+        """Count the window and drop its single values."""
         rollout = asset.ensure_place(self.environment).rollout
         if rollout is None or rollout.version != self.version:
             return
@@ -109,7 +109,7 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
             rollout.held_count = 0
             rollout.clean_count += 1
         else:
-            # A window that only has too few samples is judged together with the next one.
+            # A window that only lacks samples is judged together with the next one.
             rollout.streak = rollout.streak if self.is_pooled else []
             rollout.other_count += max(1, self.missing_count)
             if self.state == "inconclusive":
@@ -133,7 +133,7 @@ class WindowJudged(VersionFact, frozen=True, kw_only=True):
     compared=("environment", "version"),
 )
 class WatchClosed(VersionFact, frozen=True, kw_only=True):
-    """The watch after enabling ends; the version no longer shares with the one before."""
+    """The watch after enabling ends; the version now gets all traffic."""
 
     clean_count: int
     other_count: int
@@ -159,7 +159,7 @@ class WatchClosed(VersionFact, frozen=True, kw_only=True):
     is_measurement=True,
 )
 class ShadowMeasured(VersionFact, frozen=True, kw_only=True):
-    """Paired measurements of a shadow and the version that is live."""
+    """Paired measurements of a shadow and the live version."""
 
     live: VersionName
     pairs: ShadowPairs
@@ -183,7 +183,7 @@ class ShadowMeasured(VersionFact, frozen=True, kw_only=True):
     is_measurement=True,
 )
 class ServiceReported(AssetFact, frozen=True, kw_only=True):
-    """Good and bad events of a service in a span of time, for its error budget."""
+    """Good and total events of a service in a time span, for its error budget."""
 
     environment: AssetName
     start: datetime
@@ -199,7 +199,7 @@ class ServiceReported(AssetFact, frozen=True, kw_only=True):
 
     @property
     def span(self) -> ServiceSpan:
-        """The report as the state holds it."""
+        """The report as the state stores it."""
         return ServiceSpan(self.start, self.end, self.good, self.total)
 
     def apply(self, asset: Asset, _event: LifecycleEvent) -> None:

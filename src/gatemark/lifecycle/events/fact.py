@@ -1,9 +1,9 @@
-"""What all events of the lifecycle share: how one is declared, and how state follows from them.
+"""What all lifecycle events share: how a kind is declared, and how events change the state.
 
-A kind of event is one class with the decorator ``event``. The class is the payload. ``apply`` says
-what it changes in the state, ``sentence`` what histories and pages print. Who acted, and when, is
-on the ledger event itself. The fold, histories, the formats page and ``ledger verify`` find a
-declared kind by themselves.
+A kind of event is one class with the decorator ``event``. The class is the payload. ``apply``
+changes the state, and ``sentence`` is what histories and pages print. The actor and time are on the
+ledger event itself. The state, histories, the formats page and ``ledger verify`` pick up a declared
+kind automatically.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ WORKSPACE_SUBJECT: Final = "*"
 
 @dataclass(frozen=True, kw_only=True)
 class FactKind(EventKind):
-    """A kind of event that the state of the lifecycle follows from.
+    """A kind of event that changes the lifecycle state.
 
-    ``command`` is the one that leads to it, where its fields are those of the event. When ``ledger
-    verify`` decides again, ``compared`` fields must be as the rules say (all but the note when
-    empty), and ``deadlines`` at most as late. A ``measurement`` has no line in histories.
+    ``command`` is the one that leads to it, if its fields are those of the event. When ``ledger
+    verify`` decides again, ``compared`` fields must be equal (if empty: all but the note), and
+    ``deadlines`` may not be later. A ``measurement`` has no line in histories.
     """
 
     fact: type[Fact]
@@ -45,18 +45,18 @@ class FactKind(EventKind):
 
 
 class Fact(Noun, frozen=True, kw_only=True):
-    """What an event of the lifecycle says."""
+    """The content of a lifecycle event."""
 
     declared: ClassVar[FactKind]
 
     @property
     def subject(self) -> str:
-        """The subject that the event is filed under in the ledger."""
+        """The ledger subject that the event is stored under."""
         raise NotImplementedError
 
     @property
     def label(self) -> str:
-        """What the sentence is about."""
+        """The subject of the sentence."""
         raise NotImplementedError
 
     @property
@@ -66,7 +66,7 @@ class Fact(Noun, frozen=True, kw_only=True):
 
     @property
     def tone(self) -> Tone:
-        """How a history marks it."""
+        """How a history highlights the event."""
         return self.declared.tone
 
     @property
@@ -75,11 +75,11 @@ class Fact(Noun, frozen=True, kw_only=True):
         return not self.declared.is_measurement
 
     def advance(self, state: LifecycleState, event: LifecycleEvent) -> None:
-        """Change the state as this event says."""
+        """Apply this event to the state."""
         raise NotImplementedError
 
     def commands(self, actor: str) -> tuple[Command, ...]:
-        """The commands that this event may have come from, when it is the first of its act."""
+        """Return the commands that may have led to this event, if it is the first of its action."""
         command = self.declared.command
         if command is None:
             return ()
@@ -88,7 +88,7 @@ class Fact(Noun, frozen=True, kw_only=True):
 
     @property
     def compared(self) -> dict[str, object]:
-        """What must be the same when the rules decide again, by name."""
+        """The fields that must be equal when the rules decide again, by name."""
         kind = self.declared
         fields = kind.compared or tuple(
             name for name in self.__struct_fields__ if name not in {"note", *kind.deadlines}
@@ -97,7 +97,7 @@ class Fact(Noun, frozen=True, kw_only=True):
 
 
 class GovernanceFact(Fact, frozen=True, kw_only=True):
-    """What concerns every asset."""
+    """A fact that concerns every asset."""
 
     @property
     def subject(self) -> str:
@@ -109,11 +109,11 @@ class GovernanceFact(Fact, frozen=True, kw_only=True):
         state.governance.last_at = event.at
 
     def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
-        """What this event changes in the governance."""
+        """Apply this event to the governance state."""
 
 
 class AssetFact(Fact, frozen=True, kw_only=True):
-    """What concerns one asset."""
+    """A fact about one asset."""
 
     asset: AssetName
 
@@ -129,16 +129,16 @@ class AssetFact(Fact, frozen=True, kw_only=True):
         if self.asset != state.asset.name:
             raise IntegrityError(f"event {event.seq} is about {self.asset}, not {state.asset.name}")
         state.asset.revision = event.seq
-        # Times do not fall along the ledger, except where a clock that was ahead was set back.
+        # Times never decrease along the ledger, unless a clock that ran ahead was set back.
         state.asset.last_at = event.at
         self.apply(state.asset, event)
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """What this event changes in the asset; nothing, unless a kind says otherwise."""
+        """Apply this event to the asset; by default, nothing changes."""
 
 
 class VersionFact(AssetFact, frozen=True, kw_only=True):
-    """What concerns one version in one environment."""
+    """A fact about one version in one environment."""
 
     environment: AssetName
     version: VersionName
@@ -164,7 +164,7 @@ class LifecycleEvent(msgspec.Struct, frozen=True):
 
     @property
     def through(self) -> str:
-        """How it was made, in words; empty where the ledger does not say."""
+        """The channel it came through as text, or empty if the ledger does not say."""
         channel = None if self.decided_by is None else self.decided_by.channel
         return "" if channel is None else channel.words
 
@@ -185,7 +185,7 @@ def event(
     is_statement: bool = False,
     is_decided: bool = True,
 ) -> Callable[[type[F]], type[F]]:
-    """Declare a class as the payload of a kind of event; the arguments are those of its kind."""
+    """Declare a class as the payload of a kind of event; see ``FactKind`` for the arguments."""
 
     def register(fact: type[F]) -> type[F]:
         fact.declared = declare(
@@ -210,20 +210,20 @@ def event(
 
 
 def fact_kinds() -> Iterator[FactKind]:
-    """Every kind of event that the lifecycle reads."""
+    """Return every kind of event that the lifecycle reads."""
     return (kind for kind in event_kinds().values() if isinstance(kind, FactKind))
 
 
 def find_fact_kind(name: str) -> FactKind | None:
-    """The kind of that name; None when the lifecycle does not read it."""
+    """Return the kind with that name, or None if the lifecycle does not read it."""
     kind = find_kind(name)
     return kind if isinstance(kind, FactKind) else None
 
 
 def fold(name: str, events: Iterable[LifecycleEvent]) -> LifecycleState:
-    """Return the state of an asset after some events, in the order of the ledger.
+    """Return the state of an asset after some events, in ledger order.
 
-    It trusts the events. Whether a step was legal was decided before it was written, and
+    The events are trusted. Whether a step was legal was decided before it was written, and
     ``gatemark ledger verify`` checks that again.
     """
     state = LifecycleState(governance=GovernanceState(), asset=Asset(name=name))

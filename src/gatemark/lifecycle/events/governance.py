@@ -1,4 +1,4 @@
-"""Events that concern every asset: who holds which roles, and the release policy in force."""
+"""Events that concern every asset: roles, and the release policy in force."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatemark.lifecycle.model.state import AccessGrant, GovernanceState
 
 @event("roles_granted", "the roles of a person change", roles=("admin",))
 class RolesGranted(GovernanceFact, frozen=True, kw_only=True):
-    """From now on a person holds exactly these roles; an empty list takes all away."""
+    """From now on a person has exactly these roles; an empty list removes all roles."""
 
     actor: Actor
     roles: tuple[Role, ...]
@@ -25,7 +25,7 @@ class RolesGranted(GovernanceFact, frozen=True, kw_only=True):
             raise InvalidValueError(f"roles of {self.actor} come twice: {', '.join(self.roles)}")
 
     def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
-        """Replace the roles of the person, and note who gave the new ones."""
+        """Replace the roles of the person, and record who granted the new ones."""
         new = [role for role in self.roles if role not in governance.roles.get(self.actor, ())]
         if new:
             _note_access(governance, event, self.actor, f"the role {', '.join(new)}")
@@ -36,7 +36,7 @@ class RolesGranted(GovernanceFact, frozen=True, kw_only=True):
             governance.roles.pop(self.actor, None)
 
     def commands(self, actor: str) -> tuple[Command, ...]:
-        """The person of the command is the actor in the payload."""
+        """Return the grant; the payload's ``actor`` is the person who gets the roles."""
         return (GrantRoles(actor=actor, person=self.actor, roles=self.roles, note=self.note),)
 
     @property
@@ -58,13 +58,13 @@ def _note_access(
 
 @event("access_given", "somebody gives a person a way to sign in", roles=(), is_decided=False)
 class AccessGiven(GovernanceFact, frozen=True, kw_only=True):
-    """Somebody gave a person a way into their account: a link, with which a password is set."""
+    """Somebody gave a person access to their account: a link for setting a password."""
 
     person: Actor
     what: Literal["link"] = "link"
 
     def apply(self, governance: GovernanceState, event: LifecycleEvent) -> None:
-        """Note who could have used the account since."""
+        """Record who could have used the account since."""
         _note_access(governance, event, self.person, f"a {self.what} to set the password")
 
     @property
@@ -83,7 +83,7 @@ class AccessGiven(GovernanceFact, frozen=True, kw_only=True):
     compared=("policy_digest",),
 )
 class PolicyAdopted(GovernanceFact, frozen=True, kw_only=True):
-    """A release policy takes effect, whole and word for word."""
+    """A release policy takes effect; the complete document is stored."""
 
     policy: dict[str, Any]
     policy_digest: Digest
@@ -97,7 +97,7 @@ class PolicyAdopted(GovernanceFact, frozen=True, kw_only=True):
         governance.policy_seq = event.seq
 
     def commands(self, actor: str) -> tuple[Command, ...]:
-        """The policy is read from its document."""
+        """Return the adoption; the policy is read from its document."""
         policy = recorded_policy(self.policy)
         return (AdoptPolicy(actor=actor, policy=policy, document=self.policy, note=self.note),)
 

@@ -24,7 +24,7 @@ from gatemark.lifecycle.model.state import Asset, EnvironmentState, Pause, Rollo
 
 _MOVERS: Final[tuple[Role, ...]] = tuple(dict.fromkeys(role for row in MOVES for role in row.roles))
 _ENDS: Final[frozenset[Stage]] = frozenset({"retired", "demoted", "rolled_back", "shadow"})
-"""Stages that take a version out of the line of those that can be enabled again."""
+"""Stages that end a version's chance to be enabled again."""
 
 
 @event(
@@ -38,7 +38,7 @@ _ENDS: Final[frozenset[Stage]] = frozenset({"retired", "demoted", "rolled_back",
     is_statement=True,
 )
 class VersionMoved(VersionFact, frozen=True, kw_only=True):
-    """A version changes its stage, and everything that this rests on.
+    """A version moves to another stage, with everything behind that move.
 
     ``approvals``, ``windows`` and ``signals`` are sequence numbers of ledger events.
     """
@@ -74,13 +74,13 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
         track.paused = None
         if self.after == "shadow":
             track.shadowed = []
-        # A version that drift or a person took out of traffic has fallen, even to shadow.
+        # A version that drift or a person took out of traffic is demoted, even if to shadow.
         is_taken_out = self.cause == "demote" and (self.before == "enabled" or bool(self.signals))
         if self.after in FALLEN or is_taken_out:
             track.fell_at = event.at
         elif self.after == "eligible":
             track.fell_at = None
-        # Only the usual way up ends a break-glass act; a rollback brings it back along.
+        # Only a usual promotion ends break-glass access; a rollback restores it.
         if self.after == "evaluating" or (self.after == "enabled" and self.cause == "promote"):
             track.glass = None
 
@@ -113,7 +113,7 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
 
     def _move_enabled(self, place: EnvironmentState) -> None:
         if "enabled" in (self.before, self.after):
-            # What drifted was the version that was live before.
+            # The drift concerned the version that was live before.
             place.drift = {}
         if self.after in _ENDS and self.version in place.lineage:
             place.lineage = [name for name in place.lineage if name != self.version]
@@ -150,13 +150,13 @@ class VersionMoved(VersionFact, frozen=True, kw_only=True):
     compared=("environment", "version", "reason"),
 )
 class VersionPaused(VersionFact, frozen=True, kw_only=True):
-    """A version stops where it is, for a typed reason; None as reason lets it go on."""
+    """A version is paused for a typed reason, or resumed if the reason is None."""
 
     reason: PauseReason | None
     note: Note = ""
 
     def apply(self, asset: Asset, event: LifecycleEvent) -> None:
-        """Pause or resume; a resumed canary starts counting clean windows from zero."""
+        """Pause or resume; a resumed canary counts clean windows from zero."""
         track = asset.ensure_track(self.environment, self.version)
         if self.reason is not None:
             track.paused = Pause(self.reason, event.actor, event.at, self.note)
@@ -167,7 +167,7 @@ class VersionPaused(VersionFact, frozen=True, kw_only=True):
             rollout.held_count, rollout.streak, rollout.last = 0, [], None
 
     def commands(self, actor: str) -> tuple[Command, ...]:
-        """The system pauses by itself or when it is asked to; only people resume."""
+        """Return the possible commands: the system may pause a version; only people resume it."""
         if self.reason is None:
             resume = ResumeVersion(
                 actor=actor,

@@ -1,4 +1,4 @@
-"""Events that set an asset up: its versions, and the full pack that counts for it."""
+"""Events that set up an asset: its versions, and its full pack."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gatemark.lifecycle.model.state import Asset, AssetVersion
 
 @event(ASSET_REGISTERED, "a version of an asset is added", roles=("author",), command=AddVersion)
 class VersionAdded(AssetFact, frozen=True, kw_only=True):
-    """A version is drafted. The first one also settles the kind and the risk of its asset."""
+    """A version is drafted. The first one also sets the kind and the risk of its asset."""
 
     kind: AssetKind
     version: VersionName
@@ -62,9 +62,9 @@ class VersionAdded(AssetFact, frozen=True, kw_only=True):
 
 @event(EXAM_SET, "the full pack of an asset is set", roles=("pack_owner",), command=SetExam)
 class ExamSet(AssetFact, frozen=True, kw_only=True):
-    """The full pack of an asset changes; whoever sets it is its last editor.
+    """The full pack of an asset is set; whoever sets it is its last editor.
 
-    ``file`` is the pack file as it was named, for schedules that run it.
+    ``file`` is the path of the pack file, for schedules that run it.
     """
 
     exam: ExamRef

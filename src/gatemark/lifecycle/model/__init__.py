@@ -1,1 +1,1 @@
-"""What the events of the lifecycle say, and the state they add up to."""
+"""The types of the lifecycle: its state, release policy and legal moves."""

@@ -1,4 +1,4 @@
-"""Nouns of the lifecycle: stages, roles, pins, gates and the numbers of a canary."""
+"""Basic types of the lifecycle: stages, roles, pins, gates and canary measurements."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ Cites = Annotated[tuple[Digest, ...], Meta(max_length=32)]
 
 
 class Noun(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of the types of the lifecycle."""
+    """Base class of the types of the lifecycle."""
 
 
 @original_fields("model prompt tools retrieval ontology policy routing")
 class Pins(Noun, frozen=True, kw_only=True):
-    """Everything a version was examined with; a rollback restores all of it."""
+    """Everything that a version was examined with; a rollback restores all of it."""
 
     model: Pin | None = None
     prompt: Pin | None = None
@@ -103,12 +103,12 @@ class Pins(Noun, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str:
-        """The digest of the whole set; also a key for caches that must not outlive it."""
+        """The digest of all pins; use it as a cache key to invalidate caches on a rollback."""
         return digest(self)
 
 
 class VersionRef(Noun, frozen=True, kw_only=True):
-    """One version of one asset, as people write it: ``ASSET@VERSION``."""
+    """A version of an asset, written ``ASSET@VERSION``."""
 
     asset: AssetName
     version: VersionName
@@ -132,10 +132,10 @@ def parse_version_ref(text: str) -> VersionRef:
 
 
 class SchemaChange(Noun, frozen=True, kw_only=True):
-    """How the schema of a version differs from that of its parent, and what the number says.
+    """How the schema of a version differs from that of its parent.
 
-    ``bump`` is null when a number is not semantic or there is no parent to count from;
-    ``change`` is null when there was nothing to compare with.
+    ``bump`` is what the version number announces; null if the number is not semantic or there is no
+    parent. ``change`` is null if there was nothing to compare with.
     """
 
     digest: Digest
@@ -149,9 +149,9 @@ class SchemaChange(Noun, frozen=True, kw_only=True):
 class ExamRef(Noun, frozen=True, kw_only=True):
     """The full pack of record: what a result must have run to count as the full pack.
 
-    Data of replay suites is recent by nature and stays out. ``definition`` names the pack's own
-    words, who answers left out, and how it scores: a pack that only shares name, rules and data
-    with the one of record is another exam.
+    Data of replay suites is left out, because it changes over time. ``definition`` is a digest of
+    the pack without its targets, and of how it scores: a pack that only has the same name, rules
+    and data is another exam.
     """
 
     pack: str
@@ -167,7 +167,7 @@ class ExamRef(Noun, frozen=True, kw_only=True):
 
 
 class CitedSuite(msgspec.Struct, frozen=True):
-    """How one suite of a result came out; ``excused`` are its waived or softly passed rules."""
+    """The outcome of one suite of a result; ``excused`` are its waived or soft-passed rules."""
 
     suite: str
     kind: str
@@ -175,13 +175,13 @@ class CitedSuite(msgspec.Struct, frozen=True):
 
 
 class Cited(msgspec.Struct, frozen=True):
-    """What the lifecycle needs to know of a sealed result.
+    """The facts about a sealed result that the lifecycle needs.
 
-    ``sealed_at`` is the last time it was sealed: the same answers judged again give the same id.
-    ``answered_at`` is when the oldest answer was given; None when the result does not say.
-    ``excused`` are waived or softly passed rules that belong to no suite. ``candidate_lanes`` are
-    the advisory lanes that are candidates for discussion by it; only lanes ask for them.
-    ``is_of_lane`` says that its pack is for an advisory lane.
+    ``sealed_at`` is the last time it was sealed: judging the same answers again gives the same id.
+    ``answered_at`` is when the oldest answer was given, or None if the result does not say.
+    ``excused`` are waived or soft-passed rules outside suites. ``candidate_lanes`` are the advisory
+    lanes that it makes candidates for discussion; only lanes need them.
+    ``is_of_lane`` means that its pack is for an advisory lane.
     """
 
     id: str
@@ -197,7 +197,7 @@ class Cited(msgspec.Struct, frozen=True):
     is_of_lane: bool = False
 
     def made_at(self, rules: int) -> datetime | None:
-        """When the evidence came to be, by a version of the rules; None when nobody knows."""
+        """Return when the evidence was created, by a version of the rules; None if unknown."""
         return self.answered_at if rules >= 3 else self.sealed_at
 
 
@@ -230,7 +230,7 @@ class SampleMoments(Noun, frozen=True, kw_only=True):
 
 
 class ArmMetric(Noun, frozen=True, kw_only=True):
-    """One metric of one arm in one window; ``values`` only where a judge needs them."""
+    """One metric of one arm in one window; ``values`` are set only if a judge needs them."""
 
     metric: AssetName
     arm: Arm
@@ -254,7 +254,7 @@ class Traffic(Noun, frozen=True, kw_only=True):
 
 
 class ShadowPairs(Noun, frozen=True, kw_only=True):
-    """What a shadow and the live version did on the same inputs in a span of time.
+    """How a shadow and the live version answered the same inputs in a time span.
 
     ``agreed`` of ``n`` pairs had the same answer. Latency and cost are means per input.
     """
@@ -290,23 +290,23 @@ class MetricVerdict(Noun, frozen=True, kw_only=True):
 MAX_NAME: Final = 128
 _ALPHABETS: Final = frozenset({"LATIN", "CYRILLIC", "GREEK"})
 _LATIN_LOOKS: Final = str.maketrans(
-    # Cyrillic, then Greek; small letters that are drawn like Latin ones.
+    # Small Cyrillic, then Greek letters that look like Latin ones.
     "аеорсухіјѕһԁԛԝкгαονρτυικχ",
     "aeopcyxijshdqwkraovptuikx",
 )
 
 
 def name_problem(name: str) -> str | None:
-    """Return why a text cannot name a person, or None."""
+    """Return why a text is not allowed as a person's name, or None."""
     if not 1 <= len(name) <= MAX_NAME:
         return f"a name must have 1 to {MAX_NAME} characters, got {len(name)}"
     for letter in name:
         if letter.isspace() or not letter.isprintable():
             what = unicodedata.name(letter, f"U+{ord(letter):04X}")
-            return f"the name {name!r} has a character that cannot be seen ({what})"
+            return f"the name {name!r} cannot contain a space or an invisible character ({what})"
     if unicodedata.normalize("NFKC", name) != name:
         usual = unicodedata.normalize("NFKC", name)
-        return f"the name {name!r} is written in an unusual form; the usual one is {usual!r}"
+        return f"the name {name!r} is not in normal form (NFKC); write {usual!r}"
     alphabets = {unicodedata.name(letter, "").partition(" ")[0] for letter in name}
     mixed = sorted(alphabets & _ALPHABETS)
     if len(mixed) > 1:
@@ -316,5 +316,5 @@ def name_problem(name: str) -> str | None:
 
 
 def look_of(name: str) -> str:
-    """Return what a name looks like: equal for names that differ only in case or alphabet."""
+    """Return a key that is equal for names that look alike (other case or alphabet)."""
     return unicodedata.normalize("NFKC", name).casefold().translate(_LATIN_LOOKS)

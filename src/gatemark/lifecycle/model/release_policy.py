@@ -1,4 +1,4 @@
-"""The release policy: the gate matrix, approvals, canary and watch, as one file with one digest."""
+"""The release policy: gate matrix, approvals, canary and watch, in one file with one digest."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _ALWAYS: Final[dict[Gate, tuple[GatedStage, ...]]] = {
 class GateRule(Noun, frozen=True, kw_only=True):
     """One gate: which stages it guards, and what it does there.
 
-    ``on_fail`` blocks or only alerts; ``on_unjudged`` says what an unanswered question does.
+    ``on_fail`` blocks or only alerts; ``on_unjudged`` is the action if the gate cannot be judged.
     """
 
     stages: tuple[GatedStage, ...]
@@ -75,7 +75,7 @@ DEFAULT_GATES: Final[dict[Gate, GateRule]] = {
 
 @original_fields("canary_1 enabled high_risk approvers expire_hours waiver_max_days")
 class Approvals(Noun, frozen=True, kw_only=True):
-    """How many approvals are needed, by whom, and how long they are valid."""
+    """How many approvals are needed, from whom, and how long they are valid."""
 
     canary_1: Count = 1
     enabled: Count = 1
@@ -89,11 +89,11 @@ class Approvals(Noun, frozen=True, kw_only=True):
 
     @property
     def access_span(self) -> timedelta:
-        """For how long access that the author gave does not lend a vote."""
+        """How long a vote is invalid after its giver got access from the author."""
         return timedelta(hours=self.access_hours or DEFAULT_ACCESS_HOURS)
 
     def needed(self, stage: Stage, risk: str) -> int:
-        """How many approvals a step needs."""
+        """Return how many approvals a step needs."""
         usual = self.enabled if stage == "enabled" else self.canary_1
         return max(usual, self.high_risk) if risk == "high" else usual
 
@@ -102,8 +102,8 @@ class Approvals(Noun, frozen=True, kw_only=True):
 class MetricRule(Noun, frozen=True, kw_only=True):
     """One watched metric: which direction is harmful, and how much is tolerated.
 
-    Differences up to ``tolerance`` are ignored. With ``noninferior`` a window is clean only once
-    the data show that the harm is below it.
+    Differences up to ``tolerance`` are ignored. With ``noninferior``, a window is clean only if the
+    data show that the harm is below it.
     """
 
     harm: Literal["up", "down"]
@@ -125,7 +125,7 @@ def _default_metrics() -> dict[str, MetricRule]:
     "rank_level rank_tolerance"
 )
 class CanaryRules(Noun, frozen=True, kw_only=True):
-    """How a canary is watched and judged."""
+    """How a canary is measured and judged."""
 
     metrics: dict[AssetName, MetricRule] = msgspec.field(default_factory=_default_metrics)
     invariants: tuple[AssetName, ...] = ("schema", "authority", "privacy")
@@ -151,11 +151,11 @@ class CanaryRules(Noun, frozen=True, kw_only=True):
 
 
 class ShadowRules(Noun, frozen=True, kw_only=True):
-    """What a shadow must have shown before it becomes a canary.
+    """What a shadow must show before it becomes a canary.
 
-    Pairs are inputs that both the shadow and the live version answered. ``error_rise_max`` is how
-    much larger the share of errors may be; the ratios are candidate to live. A bound without
-    measurements holds the step.
+    Pairs are inputs that both the shadow and the live version answered. ``error_rise_max`` is the
+    largest allowed rise in the share of errors; the ratios are candidate to live. A limit without
+    measurements blocks the step.
     """
 
     min_pairs: Count = 50
@@ -170,9 +170,9 @@ class ShadowRules(Noun, frozen=True, kw_only=True):
     "slow_short_minutes"
 )
 class ErrorBudget(Noun, frozen=True, kw_only=True):
-    """The promise to users, and how fast its budget may burn.
+    """The service objective, and how fast its error budget may burn.
 
-    A pair of windows burns too fast when both are above its factor: the long one says that it
+    A pair of windows burns too fast if both are above its factor: the long one shows that it
     matters, the short one that it is still going on.
     """
 
@@ -186,11 +186,11 @@ class ErrorBudget(Noun, frozen=True, kw_only=True):
 
 
 class AssetRule(Noun, frozen=True, kw_only=True):
-    """What the release policy says differently for some assets.
+    """Exceptions of the release policy for some assets.
 
-    ``names`` are patterns of asset names (``*`` stands for any characters), ``kinds`` are kinds of
-    assets; an asset must fit both where both are given. ``set`` holds the members of the policy
-    that differ; inside a section, those that it does not name stay as they are.
+    ``names`` are patterns of asset names (``*`` matches any characters), ``kinds`` are kinds of
+    assets; if both are given, an asset must match both. ``set`` has the fields of the policy that
+    differ; other fields of a section keep their values.
     """
 
     names: tuple[Annotated[str, Meta(min_length=1, max_length=128)], ...] = ()
@@ -210,7 +210,7 @@ class AssetRule(Noun, frozen=True, kw_only=True):
             )
 
     def fits(self, asset: str, kind: AssetKind | None) -> bool:
-        """Whether the entry is about an asset."""
+        """Whether the entry applies to an asset."""
         is_named = not self.names or any(fnmatchcase(asset, name) for name in self.names)
         return is_named and (not self.kinds or kind in self.kinds)
 
@@ -229,7 +229,7 @@ PER_ASSET: Final = (
     "watch_hours",
     "watch_share",
 )
-"""The members of a policy that may differ from asset to asset."""
+"""The fields of a policy that may differ between assets."""
 
 
 @original_fields(
@@ -238,7 +238,7 @@ PER_ASSET: Final = (
     "break_glass_hours break_glass_review_hours clock_skew_seconds"
 )
 class ReleasePolicy(Noun, frozen=True, kw_only=True):
-    """Everything that a step up depends on, besides the evidence. Its digest is in each step."""
+    """Everything that a promotion depends on besides evidence. Every step records its digest."""
 
     gatemark_release: Literal[1] = 1
     name: AssetName = "default"
@@ -292,7 +292,7 @@ class ReleasePolicy(Noun, frozen=True, kw_only=True):
 
 
 def policy_for(policy: ReleasePolicy, asset: str, kind: AssetKind | None) -> ReleasePolicy:
-    """Return a policy as it applies to an asset: with the first entry of ``assets`` that fits."""
+    """Return a policy as it applies to an asset: with the first matching entry of ``assets``."""
     for rule in policy.assets:
         if rule.fits(asset, kind):
             return _changed(policy, rule.set)
@@ -300,7 +300,7 @@ def policy_for(policy: ReleasePolicy, asset: str, kind: AssetKind | None) -> Rel
 
 
 def merged(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
-    """Return a plain policy with other members; sections are merged by their own members."""
+    """Return a policy document with changes; sections are merged field by field."""
     found = dict(base)
     for name, value in changes.items():
         known = found.get(name)
@@ -315,24 +315,24 @@ def _changed(policy: ReleasePolicy, changes: Mapping[str, object]) -> ReleasePol
 
 
 def can_block(rule: GateRule) -> bool:
-    """Whether a gate can stop a step at all."""
+    """Whether a gate can ever block a step."""
     return bool(rule.stages) and "block" in (rule.on_fail, rule.on_unjudged)
 
 
 def waivable_gates(policy: ReleasePolicy) -> tuple[Gate, ...]:
-    """The gates that a person may waive under a policy."""
+    """Return the gates that a person may waive under a policy."""
     return tuple(g for g, rule in policy.gates.items() if rule.overridable and can_block(rule))
 
 
 def policy_from(value: object) -> ReleasePolicy:
-    """Read a policy that a user provides; raise msgspec.ValidationError if it is wrong."""
+    """Read a policy from a user; raise msgspec.ValidationError if it is invalid."""
     return msgspec.convert(value, ReleasePolicy)
 
 
 def recorded_policy(document: object) -> ReleasePolicy:
-    """Read a policy from the ledger; members that this build does not know are left out.
+    """Read a policy from the ledger; fields that this build does not know are ignored.
 
-    A version that only a newer build knows raises NewerFormatError.
+    Raises NewerFormatError for a version that only a newer build knows.
     """
     version = document.get("gatemark_release") if isinstance(document, dict) else None
     if isinstance(version, int) and version > 1:

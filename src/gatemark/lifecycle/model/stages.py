@@ -25,7 +25,7 @@ EVIDENCE_WORDS: Final[dict[Evidence, str]] = {
 
 
 class Move(msgspec.Struct, frozen=True):
-    """One legal step: from where to where, why, by whom, and on what evidence."""
+    """One legal move: from where to where, why, by whom, and on what evidence."""
 
     before: Stage
     after: Stage
@@ -105,20 +105,20 @@ MOVES: Final[tuple[Move, ...]] = (
         )
     ),
 )
-"""Every step a version can take. Repeats of (before, after) differ in their cause."""
+"""Every move a version can make. Rows with the same (before, after) differ in their cause."""
 
 FALLEN: Final[frozenset[Stage]] = frozenset({"rejected", "demoted", "rolled_back"})
-"""Stages that only a fresh result of the full pack leads out of."""
+"""Stages that a version can leave only with a fresh result of the full pack."""
 
 EVIDENCED: Final[frozenset[Stage]] = frozenset(
     {"eligible", "shadow", "canary_1", "canary_5", "canary_25", "enabled", "superseded"}
 )
-"""Stages that no version is in without results that it cites."""
+"""Stages that require cited results."""
 
 CANARY: Final[tuple[Stage, ...]] = ("canary_1", "canary_5", "canary_25")
 
 LANE: Final = "lane"
-"""The kind of an advisory lane. People discuss it; it is never routed to and decides nothing."""
+"""The kind of an advisory lane: people discuss it, it gets no traffic and decides nothing."""
 LANE_NOTE: Final = (
     "An advisory lane is a candidate for discussion. Its last stage is shadow; no stage gives it "
     "authority."
@@ -133,21 +133,21 @@ _LANE_MOVES: Final[tuple[Move, ...]] = tuple(
     for row in MOVES
     if {row.before, row.after} <= _LANE_STAGES
 )
-"""The steps of an advisory lane: people approve its packet before it goes to shadow."""
+"""The moves of an advisory lane: people approve its packet before it goes to shadow."""
 
 
 def moves_of(kind: AssetKind | None) -> tuple[Move, ...]:
-    """The steps that a version of this kind can take."""
+    """Return the moves that a version of this kind can make."""
     return _LANE_MOVES if kind == LANE else MOVES
 
 
 def lane_of(asset: str) -> str:
-    """The lane that an asset is registered for: the first dot of its name is the slash."""
+    """Return the lane of an asset: the first dot of its name stands for the slash."""
     return asset.replace(".", "/", 1)
 
 
 def move(before: Stage, after: Stage, cause: Cause, kind: AssetKind | None = None) -> Move | None:
-    """The row of the table, or None when there is none."""
+    """Return the row of the table, or None if there is none."""
     for row in moves_of(kind):
         if (row.before, row.after, row.cause) == (before, after, cause):
             return row
@@ -155,7 +155,7 @@ def move(before: Stage, after: Stage, cause: Cause, kind: AssetKind | None = Non
 
 
 def legal_words(before: Stage, kind: AssetKind | None = None) -> str:
-    """The stages that can be reached from one, and how; for refusals."""
+    """Return the stages that can be reached from one, and how; for error messages."""
     rows = [row for row in moves_of(kind) if row.before == before]
     if not rows:
         return f"nothing leads out of {before}"

@@ -1,4 +1,4 @@
-"""The state of one asset, and of the governance around it, as events make it."""
+"""The state of one asset and of the governance around it, computed from events."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AssetVersion(msgspec.Struct, frozen=True):
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """An approval with who gave it and when."""
+    """An approval: who gave it, when, and for what."""
 
     seq: int
     actor: str
@@ -81,7 +81,7 @@ class Pause(msgspec.Struct, frozen=True):
 
 
 class Glass(msgspec.Struct, frozen=True):
-    """A break-glass act: the incident, how long it counts, and who reviewed it.
+    """A use of break-glass access: the incident, how long it is valid, and who reviewed it.
 
     A late review is recorded, but does not extend the time.
     """
@@ -97,13 +97,13 @@ class Glass(msgspec.Struct, frozen=True):
     reviewed_at: datetime | None = None
 
     def is_over(self, now: datetime) -> bool:
-        """Whether its time is up without a review by a second person."""
+        """Whether it expired without a review by a second person."""
         in_time = self.reviewed_at is not None and self.reviewed_at < self.until
         return now >= self.until and not in_time
 
 
 class Track(msgspec.Struct):
-    """The stage of one version in one environment, and what that rests on."""
+    """The stage of one version in one environment, and the evidence for it."""
 
     version: str
     stage: Stage = "draft"
@@ -121,7 +121,7 @@ class Track(msgspec.Struct):
 
 
 class CanaryWindow(msgspec.Struct):
-    """What arrived for one canary window and is not judged yet."""
+    """Measurements of one canary window that is not judged yet."""
 
     start: datetime
     end: datetime
@@ -134,10 +134,10 @@ class CanaryWindow(msgspec.Struct):
 class Rollout(msgspec.Struct):
     """A version beside a baseline: a running canary, or the watch after enabling.
 
-    ``pending`` are windows that arrived and are not judged, ``history`` those that are, without
-    their single values. ``streak`` are the events of the clean windows in a row at this step;
-    ``last`` is the event of the last window, its word, and whether traffic was split wrongly.
-    Samples since ``pool_since``, the end of the last clean window, count together.
+    ``pending`` are windows that arrived but are not judged; ``history`` has judged windows without
+    their single values. ``streak`` has the events of the clean windows in a row at this step;
+    ``last`` is the event of the last window, its verdict, and whether traffic was split wrongly.
+    Samples since ``pool_since``, the end of the last clean window, are pooled.
     """
 
     version: str
@@ -169,8 +169,8 @@ class ServiceSpan(msgspec.Struct, frozen=True, order=True):
 class EnvironmentState(msgspec.Struct):
     """One environment of an asset.
 
-    ``lineage`` are the versions that were enabled one after the other and could be again, the
-    live one last. ``has_fallen`` says that nothing was promoted since the last rollback.
+    ``lineage`` lists the versions that were enabled and could be again, the live one last.
+    ``has_fallen`` means that nothing was promoted since the last rollback.
     """
 
     tracks: dict[str, Track] = {}
@@ -200,19 +200,19 @@ class Asset(msgspec.Struct):
     last_at: datetime | None = None
 
     def place(self, environment: str) -> EnvironmentState:
-        """An environment, empty when nothing happened there yet."""
+        """Return an environment; an empty one if nothing happened there yet."""
         return self.places.get(environment) or EnvironmentState()
 
     def track(self, environment: str, version: str) -> Track:
-        """The track of a version; one that never moved there is a draft."""
+        """Return the track of a version; a version that never moved there is a draft."""
         return self.place(environment).tracks.get(version) or Track(version=version)
 
     def ensure_place(self, environment: str) -> EnvironmentState:
-        """An environment to change, added when there was none."""
+        """Return an environment for changes; add it if missing."""
         return self.places.setdefault(environment, EnvironmentState())
 
     def ensure_track(self, environment: str, version: str) -> Track:
-        """The track of a version to change, added when there was none."""
+        """Return the track of a version for changes; add it if missing."""
         tracks = self.ensure_place(environment).tracks
         return tracks.setdefault(version, Track(version=version))
 
@@ -222,7 +222,7 @@ def _first_policy() -> ReleasePolicy:
 
 
 class AccessGrant(msgspec.Struct, frozen=True):
-    """One time that somebody gave a person a role, or a way into their account."""
+    """One event in which somebody gave a person a role, or access to an account."""
 
     seq: int
     at: datetime
@@ -231,13 +231,13 @@ class AccessGrant(msgspec.Struct, frozen=True):
 
 
 class GovernanceState(msgspec.Struct):
-    """Who may do what, and the release policy in force since the event ``policy_seq``.
+    """Roles, and the release policy in force since the event ``policy_seq``.
 
-    Before any such event it is the default policy of 0.1.0, whose stores have none. ``rules`` is
-    the highest version of the rules that decided anything so far.
+    Before any such event it is the default policy of 0.1.0. ``rules`` is the highest version of the
+    rules that decided anything so far.
 
-    ``looks`` are the names of everybody who ever had a role, by what a reader sees of them.
-    ``access`` is what each person was given by others, oldest first.
+    ``looks`` maps what a name looks like to the name, for everybody who ever had a role. ``access``
+    has what each person was given by others, oldest first.
     """
 
     roles: dict[str, tuple[Role, ...]] = {}
@@ -265,5 +265,5 @@ class LifecycleState(msgspec.Struct):
 
 
 def share_of(stage: Stage) -> float:
-    """The share of traffic that a canary stage gets; 0 for other stages."""
+    """Return the share of traffic of a canary stage; 0 for other stages."""
     return CANARY_SHARES.get(stage, 0.0)

@@ -1,4 +1,4 @@
-"""The history of an asset: what was live, when and why, from the events of the ledger."""
+"""The history of an asset: what was live, when and why."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MAX_LINES: Final = 1_000
 def asset_history(
     workspace: Workspace, asset: str, *, at: datetime | None = None, limit: int = MAX_LINES
 ) -> History:
-    """Everything that happened to an asset, newest first, and what is or was live at a moment."""
+    """Return the events of an asset, newest first, and what was live at a given time."""
     now = workspace.clock()
     moment = now if at is None else at
     lines = asset_lines(workspace, asset)
@@ -51,7 +51,7 @@ def asset_history(
 
 
 def asset_lines(workspace: Workspace, asset: str) -> list[LifecycleEvent]:
-    """The events about an asset in order; measurements are left where they are."""
+    """Return the events about an asset in order, without measurements."""
     store = workspace.existing_store().events
     return [
         line
@@ -62,7 +62,7 @@ def asset_lines(workspace: Workspace, asset: str) -> list[LifecycleEvent]:
 
 
 def workspace_lines(workspace: Workspace) -> list[LifecycleEvent]:
-    """The events about roles and the release policy, in order."""
+    """Return the events about roles and the release policy, in order."""
     store = workspace.existing_store().events
     return [
         line
@@ -72,13 +72,13 @@ def workspace_lines(workspace: Workspace) -> list[LifecycleEvent]:
 
 
 def approvers(lines: Sequence[LifecycleEvent], numbers: Sequence[int]) -> tuple[str, ...]:
-    """Who gave the approvals of these event numbers."""
+    """Return who gave the approvals with these event numbers."""
     wanted = set(numbers)
     return tuple(line.actor for line in lines if line.seq in wanted)
 
 
 def live_of(state: LifecycleState, lines: Sequence[LifecycleEvent]) -> tuple[Live, ...]:
-    """What serves in each environment, and the move that made it so."""
+    """Return what serves in each environment, and the move that enabled it."""
     found = []
     for environment, place in sorted(state.asset.places.items()):
         shadow = tuple(track.version for track in place.tracks.values() if track.stage == "shadow")
@@ -112,7 +112,7 @@ def live_of(state: LifecycleState, lines: Sequence[LifecycleEvent]) -> tuple[Liv
 
 
 def segments_of(lines: Sequence[LifecycleEvent]) -> tuple[StageSpan, ...]:
-    """Which version was in which stage from when to when."""
+    """Return which version was in which stage, and when."""
     opened: dict[tuple[str, str], tuple[str, datetime]] = {}
     done: list[StageSpan] = []
     for line in lines:

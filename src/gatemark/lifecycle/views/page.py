@@ -1,4 +1,4 @@
-"""The history of an asset and the reasons of a version, each as one self-contained page."""
+"""The history of an asset and the reasons for a version's stage, each as a self-contained page."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ _LINE_TONES: Final = {"up": "pass", "down": "fail", "flag": "inconclusive", "not
 
 
 def render_history(history: History) -> bytes:
-    """What was live when, and why."""
+    """Return the HTML page of an asset's history."""
     return _render("history.html", history_context(history))
 
 
 def history_context(history: History) -> dict[str, object]:
-    """What the history of an asset is filled with."""
+    """Return the template variables of an asset's history."""
     live = [one.version for one in history.live if one.version]
     return _SHARED | {
         "history": history,
@@ -55,12 +55,12 @@ def history_context(history: History) -> dict[str, object]:
 
 
 def render_why(why: Why) -> bytes:
-    """What the stage of a version rests on."""
+    """Return the HTML page on why a version is in its stage."""
     return _render("why.html", why_context(why))
 
 
 def why_context(why: Why) -> dict[str, object]:
-    """What the reasons of a version are filled with."""
+    """Return the template variables on why a version is in its stage."""
     tone = "fail" if why.problems or why.glass else _TONES.get(why.stage, "inconclusive")
     return _SHARED | {
         "why": why,

@@ -1,4 +1,4 @@
-"""Assets, histories and reasons in plain text, for a terminal."""
+"""Assets, histories and reasons as plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_PERSON = "ONE-PERSON MODE: one person may hold every role and approve their 
 
 
 def short(digest: str) -> str:
-    """The first digits of a digest, as people use them."""
+    """Return the first digits of a digest."""
     return digest.removeprefix("sha256:")[:SHOWN_DIGITS]
 
 
@@ -35,7 +35,7 @@ def _text(lines: Sequence[str]) -> str:
 
 
 def columns(rows: Sequence[tuple[str, ...]], indent: str = "") -> list[str]:
-    """Rows with their cells under each other."""
+    """Return rows with aligned columns."""
     if not rows:
         return []
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
@@ -46,7 +46,7 @@ def columns(rows: Sequence[tuple[str, ...]], indent: str = "") -> list[str]:
 
 
 def list_text(rows: Sequence[AssetRow]) -> str:
-    """One line per asset and environment."""
+    """Return one line per asset and environment."""
     if not rows:
         return ""
     cells = [
@@ -64,7 +64,7 @@ def list_text(rows: Sequence[AssetRow]) -> str:
 
 
 def asset_text(card: AssetCard) -> str:
-    """An asset and its versions."""
+    """Return an asset and its versions as text."""
     lines = [
         *([ONE_PERSON] if card.is_one_person else []),
         f"{card.asset}: {card.kind}, {card.risk} risk, revision {card.revision}",
@@ -93,7 +93,7 @@ def asset_text(card: AssetCard) -> str:
 
 
 def history_text(history: History) -> str:
-    """What was live at a moment, and the events before it, newest first."""
+    """Return what was live at a given time, and the events before it, newest first."""
     lines = [f"{history.asset}: {history.kind}, {history.risk} risk", ""]
     lines.append(f"at {words.moment(history.at)}")
     for live in history.live:
@@ -119,7 +119,7 @@ def history_text(history: History) -> str:
 
 
 def live_lines(live: Live) -> list[str]:
-    """What served in one environment, and why, line by line."""
+    """Return the lines on what served in one environment, and why."""
     lines = [f"{live.environment}: {live.version or 'nothing'} ({live.why})"]
     if live.since is not None:
         lines.append(f"  since {words.moment(live.since)}")
@@ -135,7 +135,7 @@ def live_lines(live: Live) -> list[str]:
 
 
 def why_text(why: Why) -> str:
-    """Everything a stage rests on."""
+    """Return everything behind the stage of a version."""
     since = f" since {words.moment(why.since)}" if why.since else ""
     lines = [
         f"{why.asset}@{why.version} is {why.stage} in {why.environment}{since}",
@@ -218,7 +218,7 @@ def _step(step: ClimbStep) -> list[str]:
 
 
 def lines_of(acted: CommandResult) -> list[str]:
-    """What was written, one line per event with its number."""
+    """Return what was written, one line per event with its number."""
     return [
         f"{_fact_text(fact)} (event {event.seq})"
         for fact, event in zip(acted.facts, acted.events, strict=True)
@@ -231,7 +231,7 @@ def _fact_text(fact: Fact) -> str:
 
 
 def document_of(*several: CommandResult) -> dict[str, object]:
-    """The JSON document of some carried-out commands."""
+    """Return the JSON document of the results of some commands."""
     return {
         "changed": any(acted.is_change for acted in several),
         "events": [

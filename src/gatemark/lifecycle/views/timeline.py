@@ -35,7 +35,7 @@ _ENDS: Final = frozenset({"retired", "draft"})
 
 
 class StageBar(msgspec.Struct, frozen=True):
-    """One stage of one version, in pixels; ``title`` says it in words."""
+    """One stage of one version, in pixels; ``title`` is its text."""
 
     x: float
     width: float
@@ -52,7 +52,7 @@ class VersionLane(msgspec.Struct, frozen=True):
 
 
 class TimelineMark(msgspec.Struct, frozen=True):
-    """A moment on the scale."""
+    """A labelled time on the axis."""
 
     x: float
     text: str
@@ -60,7 +60,7 @@ class TimelineMark(msgspec.Struct, frozen=True):
 
 
 class DrawnTimeline(msgspec.Struct, frozen=True):
-    """A drawn history; ``description`` is what it shows in words."""
+    """A drawn history; ``description`` is its text alternative."""
 
     width: float
     height: float
@@ -72,7 +72,7 @@ class DrawnTimeline(msgspec.Struct, frozen=True):
 
 
 def timeline(segments: Sequence[StageSpan], until: datetime) -> DrawnTimeline | None:
-    """The picture of some segments up to a moment; None when there is nothing to draw."""
+    """Return the timeline of some segments up to a time, or None if there is nothing to draw."""
     shown = [one for one in segments if one.stage not in _ENDS and one.start <= until]
     if not shown:
         return None
@@ -147,7 +147,7 @@ class RampStep(msgspec.Struct, frozen=True):
 
 
 class Ramp(msgspec.Struct, frozen=True):
-    """A drawn ramp; ``description`` says it in words."""
+    """A drawn ramp; ``description`` is its text alternative."""
 
     width: float
     height: float
@@ -157,7 +157,7 @@ class Ramp(msgspec.Struct, frozen=True):
 
 
 def ramp(stage: str, *, is_watch: bool) -> Ramp:
-    """The steps from the first share to all traffic."""
+    """Return the steps from the first share to all traffic."""
     shares = {**CANARY_SHARES, "enabled": 1.0}
     names = list(shares)
     at = len(names) - 1 if is_watch else names.index(stage) if stage in names else -1

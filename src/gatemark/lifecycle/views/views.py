@@ -1,4 +1,4 @@
-"""What pages and tables about an asset show; their fields are the keys of the JSON documents."""
+"""What pages and tables show about an asset; the field names are JSON keys."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Worth = Literal["verified", "missing", "changed"]
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """Base of the views."""
+    """Base class of the views."""
 
 
 class HistoryLine(View, frozen=True, kw_only=True):
-    """One event in words: what happened to which version, by whom and on what grounds."""
+    """One event as text: what happened to which version, by whom and why."""
 
     seq: int
     at: datetime
@@ -37,7 +37,7 @@ class HistoryLine(View, frozen=True, kw_only=True):
 
 
 class Live(View, frozen=True, kw_only=True):
-    """What served in one environment at one moment, and why."""
+    """What served in one environment at a given time, and why."""
 
     environment: str
     version: str | None
@@ -51,7 +51,7 @@ class Live(View, frozen=True, kw_only=True):
 
 
 class StageSpan(View, frozen=True, kw_only=True):
-    """A span of time that a version spent in one stage."""
+    """A time span that a version spent in one stage."""
 
     environment: str
     version: str
@@ -61,7 +61,7 @@ class StageSpan(View, frozen=True, kw_only=True):
 
 
 class History(View, frozen=True, kw_only=True):
-    """An asset from its first event on; ``at`` is the moment of ``live``."""
+    """The history of an asset; ``at`` is the time of ``live``."""
 
     asset: str
     kind: str
@@ -74,9 +74,9 @@ class History(View, frozen=True, kw_only=True):
 
 
 class Citation(View, frozen=True, kw_only=True):
-    """A result that a stage rests on, and what it is worth today.
+    """A result behind a stage, and whether it is still valid.
 
-    ``caveat`` is what one should know although it holds.
+    ``caveat`` is a note on a valid result.
     """
 
     id: str
@@ -91,7 +91,7 @@ class Citation(View, frozen=True, kw_only=True):
 
 
 class ShownVote(View, frozen=True, kw_only=True):
-    """What somebody said about a step."""
+    """One vote on a step."""
 
     seq: int
     actor: str
@@ -104,11 +104,11 @@ class ShownVote(View, frozen=True, kw_only=True):
     is_replaced: bool = False
     note: str = ""
     through: str = ""
-    """How the vote was cast and what vouches for its giver; empty where the ledger does not say."""
+    """How the vote was cast and authenticated; empty if the ledger does not say."""
 
 
 class ClimbStep(View, frozen=True, kw_only=True):
-    """One move of the climb to the current stage."""
+    """One move on the way to the current stage."""
 
     seq: int
     at: datetime
@@ -126,7 +126,7 @@ class ClimbStep(View, frozen=True, kw_only=True):
 
 
 class Why(View, frozen=True, kw_only=True):
-    """Why a version is where it is."""
+    """Why a version is in its stage."""
 
     asset: str
     version: str
@@ -153,7 +153,7 @@ class Why(View, frozen=True, kw_only=True):
 
 
 class VersionLine(View, frozen=True, kw_only=True):
-    """One version as a list shows it."""
+    """One version as a row of a list."""
 
     version: str
     stage: str
@@ -168,7 +168,7 @@ class VersionLine(View, frozen=True, kw_only=True):
 
 
 class AssetCard(View, frozen=True, kw_only=True):
-    """An asset and its versions, the newest first."""
+    """An asset and its versions, newest first."""
 
     asset: str
     kind: str
@@ -184,7 +184,7 @@ class AssetCard(View, frozen=True, kw_only=True):
 
 
 class AssetRow(View, frozen=True, kw_only=True):
-    """An asset in one environment as a list shows it."""
+    """An asset in one environment as a row of a list."""
 
     asset: str
     kind: str
@@ -196,7 +196,7 @@ class AssetRow(View, frozen=True, kw_only=True):
 
 
 def asset_card(workspace: Workspace, asset: str, environment: str = PRODUCTION) -> AssetCard:
-    """The versions of one asset."""
+    """Return the versions of one asset."""
     workspace.existing_store()
     with asset_state_cache(workspace).lock:
         state = read_state(workspace, asset)
@@ -243,7 +243,7 @@ def _line(state: LifecycleState, environment: str, name: str) -> VersionLine:
 
 
 def asset_rows(workspace: Workspace, names: Sequence[str]) -> tuple[AssetRow, ...]:
-    """One row per asset and environment it is in."""
+    """Return one row per asset and environment."""
     with asset_state_cache(workspace).lock:
         return tuple(row for name in names for row in _rows(read_state(workspace, name), name))
 

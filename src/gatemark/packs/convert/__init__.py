@@ -1,5 +1,5 @@
-"""Packs made from what users of other tools have: promptfoo configs and Inspect logs.
+"""Create packs from promptfoo configs and Inspect logs.
 
-``gatemark init --from`` writes what ``promptfoo`` or ``inspect`` makes here. What cannot be
-converted is told, never guessed.
+``gatemark init --from`` writes what ``promptfoo`` or ``inspect`` returns here. What cannot be
+converted is reported, never guessed.
 """

@@ -1,4 +1,4 @@
-"""What a conversion makes: a pack, its files, and what could not be converted."""
+"""The result of a conversion: a pack, its files, and what could not be converted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JsonMap = dict[str, Any]
 
 
 class Conversion(msgspec.Struct, frozen=True, kw_only=True):
-    """A pack as a mapping, its files by name, and notes for whoever reads it."""
+    """A pack as a mapping, its files by name, and notes for the reader."""
 
     pack: JsonMap
     files: dict[str, bytes]
@@ -61,7 +61,7 @@ def json_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def write_conversion(conversion: Conversion, folder: Path) -> tuple[Path, ...]:
-    """Write a pack and its files; an existing file is never touched."""
+    """Write a pack and its files; never overwrites a file."""
     schema = json.dumps(json_schema("gatemark.pack/1"), indent=2) + "\n"
     wanted = {
         PACK_FILE: _pack_text(conversion).encode(),

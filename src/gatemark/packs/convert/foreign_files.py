@@ -1,4 +1,4 @@
-"""Files that a config of another tool names: read within its folder and within limits."""
+"""Read files that a config of another tool names, within its folder and size limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CODE: Final = (".py", ".js", ".ts", ".mjs", ".cjs", ".rb", ".sh")
 
 
 class Unconvertible(Exception):  # noqa: N818 - not an error of the user: it is told and left out
-    """Something that has no counterpart in a pack."""
+    """Raised for something that has no counterpart in a pack."""
 
 
 class ForeignFolder:

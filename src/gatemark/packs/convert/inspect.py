@@ -1,7 +1,7 @@
-"""An Inspect log as a pack: its samples, its model, and the scorers that have a counterpart.
+"""Convert an Inspect log to a pack: its samples, its model, and scorers with a counterpart.
 
-The answers in the log are the baseline, so that the first run compares with them. Solvers and
-tools run inside Inspect and are not converted; a log that used any says so.
+The answers in the log are the baseline, so the first run compares with them. Solvers and tools run
+inside Inspect and are not converted; the notes say so if a log used any.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _SCORERS: Final[dict[str, Any]] = {
     "includes": "contains",
     "f1": "token_f1",
 }
-"""Scorers of Inspect whose meaning a scorer of Gatemark has too."""
+"""Scorers of Inspect that have an equivalent in Gatemark."""
 _PLAIN: Final = frozenset({"generate"})
-"""Solvers that ask the model with the input as it is."""
+"""Solvers that send the input to the model unchanged."""
 
 
 def convert_log(path: str) -> Conversion:

@@ -1,9 +1,9 @@
-"""A promptfoo config as a pack: prompts, providers, tests and the assertions that have a scorer.
+"""Convert a promptfoo config to a pack: prompts, providers, tests and supported assertions.
 
 (1) Prompts and providers make columns, as in promptfoo. The first column is the baseline, the
 second the candidate. (2) Tests become items whose input is the mapping of their variables, each
-with its assertions. (3) A test that has no assertion a scorer can check is left out; one that
-keeps some of its assertions has the tag ``unconverted``.
+with its assertions. (3) A test without an assertion that a scorer can check is left out; one that
+keeps only some of its assertions has the tag ``unconverted``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Test(NamedTuple):
 
 
 class _Reading:
-    """A config while it is read, and what was left out of it."""
+    """A config that is being converted, and notes on what was left out."""
 
     def __init__(self, path: str) -> None:
         config = read_settings(path)

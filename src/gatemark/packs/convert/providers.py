@@ -1,4 +1,4 @@
-"""Models as other tools name them, as targets of a pack. A key is never copied, only its name."""
+"""Convert model names of other tools to targets. A key is never copied, only its variable name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PRESETS: Final = {
     "ollama": ("ollama", "http://127.0.0.1:11434", None),
 }
 MAX_TOKENS: Final = 1024
-"""Anthropic wants a number; this is what promptfoo sends."""
+"""Anthropic requires a number; promptfoo sends this one."""
 _MODES: Final = frozenset({"chat", "messages", "completion"})
 _REPLY: Final = re.compile(r"json((?:\.\w+|\[\d+\])+)")
 

@@ -1,4 +1,4 @@
-"""Placeholders of other tools' prompts, as those of targets."""
+"""Convert placeholders of other tools' prompts to those of targets."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""``gatemark lint``: find what would stop a pack, and what would make its verdict worth little.
+"""``gatemark lint``: find errors that would stop a pack, and weaknesses of its verdict.
 
-Nothing of the pack runs: modules are parsed and not imported, targets are not called.
+Nothing of the pack runs: modules are parsed but not imported, and targets are not called.
 """
 
 from gatemark.packs.lint.journey import lint_pack

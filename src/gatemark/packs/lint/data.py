@@ -24,7 +24,7 @@ class _PlacedRow(NamedTuple):
 
 
 def data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | str]:
-    """Return what is doubtful about the data of a pack, each with its file and line.
+    """Yield warnings about the data of a pack, each with its file and line.
 
     ``base`` is the pack's folder as the user named it.
     """
@@ -55,7 +55,7 @@ def _mistakes(rows: Sequence[_PlacedRow]) -> Iterator[str]:
 
 
 def _repeated(rows: Sequence[_PlacedRow]) -> Iterator[str]:
-    """Inputs that come more than once, and those whose labels contradict each other."""
+    """Yield repeated inputs, and those whose labels contradict each other."""
     same: dict[str, list[_PlacedRow]] = {}
     for one in rows:
         same.setdefault(one.input, []).append(one)
@@ -115,7 +115,7 @@ def _has_blanks(value: object) -> bool:
 
 
 def _personal(rows: Sequence[_PlacedRow]) -> Iterator[str]:
-    """Items that seem to hold personal data; what was found is not repeated."""
+    """Yield items that seem to contain personal data, without repeating it."""
     found = [(one, kinds) for one in rows if (kinds := _kinds(one.row))]
     if found:
         one, kinds = found[0]
@@ -143,7 +143,7 @@ def _texts(value: object) -> Iterator[str]:
 
 
 def _shared(opened: OpenPack, read: Mapping[str, Sequence[_PlacedRow]]) -> Iterator[LintWarning]:
-    """Suites that ask the same inputs, which then count twice."""
+    """Yield suites that ask the same inputs, which then count twice."""
     asked = [
         (number, suite.id, {digest(row.input) for row in opened.snapshots[suite.id].rows})
         for number, suite in enumerate(opened.pack.suites)

@@ -1,4 +1,4 @@
-"""What ``gatemark lint`` does: read the pack, check what it names, then look at the data."""
+"""``gatemark lint``: read the pack, check what it names, then check the data."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def lint_pack(
 ) -> LintReport:
     """Return everything that can be said about a pack without calling its targets.
 
-    ``discordance`` is the share of items on which similar models differ, where it is known; without
-    it the last result of this pack in the workspace tells.
+    ``discordance`` is the share of items on which similar models differ, if known; otherwise the
+    last result of this pack in the workspace is used.
     """
     pack, folder = read_pack_file(path), Path(path).resolve().parent
     text = settings_text(path)
@@ -132,7 +132,7 @@ def _check_judge(pack: Pack, suite: SuiteSpec, folder: Path) -> None:
 
 
 def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
-    """Yield doubts that the pack file alone raises."""
+    """Yield warnings that the pack file alone gives rise to."""
     for name, judge in pack.judges.items():
         if judge.licence_min < DEFAULT_GATE:
             yield LintWarning(
@@ -173,7 +173,7 @@ def _pack_warnings(pack: Pack) -> Iterator[LintWarning]:
 
 
 def _same_targets(pack: Pack) -> Iterator[LintWarning]:
-    """Candidates that are the baseline, or that another candidate of the matrix is as well."""
+    """Yield candidates that are the same target as the baseline or as another candidate."""
     if pack.targets is None:
         return
     cells = pack.cells()
@@ -199,7 +199,7 @@ def _same_targets(pack: Pack) -> Iterator[LintWarning]:
 
 
 def _unqualifiable(opened: OpenPack) -> Iterator[LintWarning]:
-    """Judges that too few answers were labelled for."""
+    """Yield judges with too few labelled answers."""
     for suite in opened.pack.suites:
         if suite.judge is None:
             continue

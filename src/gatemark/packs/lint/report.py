@@ -1,4 +1,4 @@
-"""What lint found: errors that would stop a run, and warnings about what its verdict is worth."""
+"""The findings of lint: errors that would stop a run, and warnings about its verdict."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class LintReport(msgspec.Struct, frozen=True):
-    """What is wrong with a pack, what is doubtful about it, and what it would decide."""
+    """Errors and warnings about a pack, and the verdicts it is expected to give."""
 
     pack: str
     errors: tuple[str, ...]
@@ -17,7 +17,7 @@ class LintReport(msgspec.Struct, frozen=True):
 
 
 class LintWarning(NamedTuple):
-    """Something doubtful; ``path`` leads to it in the pack file, such as ``$.suites[0].min``."""
+    """A warning; ``path`` is its place in the pack file, such as ``$.suites[0].min``."""
 
     path: str
     message: str

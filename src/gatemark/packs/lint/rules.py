@@ -1,4 +1,4 @@
-"""Rules that can never be judged or never hold, and suites that can never have a score."""
+"""Find rules that can never be judged or never pass, and suites that can never have a score."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ AT_MOST_ONE = frozenset({"bench", "bench_baseline", "score", "baseline_score", C
 PROBE = "probe"
 TRIAL = "an answer that gives nothing away"
 SURE = 0.5
-"""A confidence for the made-up answers of a trial run."""
+"""Confidence of the invented answers in a trial run."""
 
 
 def unsatisfiable_rules(opened: OpenPack) -> Iterator[LintWarning]:
@@ -86,7 +86,7 @@ def _tags_nowhere(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
 
 
 def _small_slices(opened: OpenPack, suite: SuiteSpec, path: str) -> Iterator[LintWarning]:
-    """Slices that have too few items to be judged, even together."""
+    """Yield slices with too few items to be judged, even together."""
     if suite.evidence is not None or (suite.slice_min, suite.slice_regression_max) == (None, None):
         return
     least = suite.slice_min_items or DEFAULT_MIN_ITEMS
@@ -103,7 +103,7 @@ def _small_slices(opened: OpenPack, suite: SuiteSpec, path: str) -> Iterator[Lin
 
 
 def _unscorable(opened: OpenPack, suite: SuiteSpec) -> Iterator[str]:
-    """Items that no answer could be scored on."""
+    """Yield items that no answer could be scored on."""
     if suite.dataset is None or suite.judge is not None:
         return
     given = suite.scorer.name if isinstance(suite.scorer, ScorerSpec) else suite.scorer

@@ -1,4 +1,4 @@
-"""What the data of a pack can decide: margins that are too small, and predicted verdicts."""
+"""What the data of a pack can decide: margins that are too small, and expected verdicts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gatemark.targets.spec import parse_spec
 from gatemark.workspace import Workspace
 
 ASSUMED_DISCORDANCE = 0.10
-"""How often two similar models are taken to differ on an item while nothing is known."""
+"""Assumed share of items on which two similar models differ, if nothing is known."""
 LEAST_DISCORDANCE = 0.01
 SMALLEST_MARGIN = 1e-6
 
@@ -32,7 +32,7 @@ def least_items(margin: float, alpha: float) -> int | None:
 
 
 class _Tests:
-    """The tests on noise that a pack comes to: the pool, and suites on their own."""
+    """The statistical tests of a pack: the pool, and suites on their own."""
 
     def __init__(self, opened: OpenPack) -> None:
         pack = opened.pack
@@ -48,7 +48,7 @@ class _Tests:
 
 
 def margin_warnings(opened: OpenPack) -> Iterator[LintWarning]:
-    """Margins that even an identical candidate could not be shown to keep."""
+    """Yield margins that even an identical candidate could not be shown to keep."""
     pack, tests = opened.pack, _Tests(opened)
     for suite in tests.suites:
         n, bound = tests.sizes[suite.id], bound_of(pack, suite, tests.pooled)
@@ -95,7 +95,7 @@ def _scale(suite: SuiteSpec) -> float:
 
 
 class Discordance(msgspec.Struct, frozen=True):
-    """How often the arms differ on an item, by suite, and where that comes from."""
+    """How often the arms differ on an item, by suite, and the source of these figures."""
 
     rates: dict[str, float]
     origin: str
@@ -121,9 +121,10 @@ def measured_discordance(workspace: Workspace, pack: Pack) -> Discordance | None
 def predictions(
     opened: OpenPack, discordance: float | None = None, measured: Discordance | None = None
 ) -> Iterator[str]:
-    """How often an equal and a worse candidate would pass, fail or stay open.
+    """Yield how often an equal and a worse candidate would pass, fail or stay inconclusive.
 
-    ``measured`` is what an earlier result says; ``discordance`` is the user's word and counts more.
+    ``measured`` comes from an earlier result; ``discordance`` comes from the user and takes
+    precedence.
     """
     pack, tests = opened.pack, _Tests(opened)
     groups = [tests.pooled] if tests.pooled else []
@@ -202,10 +203,10 @@ def _differing_shares(
     given: float | None,
     measured: Discordance | None,
 ) -> tuple[dict[str, float], str]:
-    """How often the arms differ, and how that is known: given, measured before, or assumed.
+    """Return how often the arms differ, and whether that is given, measured or assumed.
 
-    Two models that are right on a share p of the items differ on at most 2p(1 - p) of them
-    unless their errors avoid each other.
+    Two models that are right on a share p of the items differ on at most 2p(1 - p) of them unless
+    their errors avoid each other.
     """
     if given is not None:
         return {suite.id: given for suite in members}, "given"

@@ -1,4 +1,4 @@
-"""Whether what a target names is there: files, programs, modules and functions. Nothing runs."""
+"""Check that files, programs, modules and functions of a target exist. Nothing is run."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _is_installed(top: str, folder: Path) -> bool:
 
 
 def _top_level_names(body: list[ast.stmt]) -> Iterator[str]:
-    """Return every name that a module defines, also below ``if`` and ``try``."""
+    """Yield every name that a module defines, also below ``if`` and ``try``."""
     for node in body:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():

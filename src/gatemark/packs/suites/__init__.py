@@ -1,1 +1,1 @@
-"""Exams, one kind each: which evidence, which measures, which rules."""
+"""Suite kinds: which evidence they read, which measures they compute, which rules they add."""

@@ -1,8 +1,8 @@
 """``adversarial``: attacks with checkable success; one newly broken probe blocks.
 
-A score of 1 means that the attack failed. A probe is broken when at least ``fails_at`` of its
-reruns scored below 1; a rerun without a score leaves it undecided unless it is broken already.
-What is not known of the baseline speaks for it: a probe that was not seen to break has held.
+A score of 1 means that the attack failed. A probe is broken if at least ``fails_at`` of its reruns
+scored below 1; a rerun without a score leaves it undecided unless it is already broken. Missing
+baseline data counts in its favour: a probe that was not seen to break has held.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEVEL = 0.95
 
 
 class AdversarialOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An adversarial suite has nothing to set."""
+    """An adversarial suite has no options."""
 
 
 def rules(spec: SuiteSpec, _options: AdversarialOptions) -> tuple[Rule, ...]:
@@ -137,7 +137,7 @@ def _newly_broken(lane: str, outcomes: Mapping[str, str], count: int) -> Measure
 
 
 def _attacks(evidence: ArmsEvidence) -> dict[str, str]:
-    """The class of attack that each probe names, as a field of its own or as a tag."""
+    """Return the attack class that each probe names, as a field or as a tag."""
     named = {row.id: row.extra.get("class", row.tags.get("class")) for row in evidence.rows}
     return {name: attack for name, attack in named.items() if isinstance(attack, str)}
 

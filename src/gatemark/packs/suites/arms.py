@@ -1,7 +1,7 @@
-"""Two arms on the same items: means, the drop between them, and how sure one can be.
+"""Compare two arms on the same items: means, the drop between them, and its uncertainty.
 
-A drop comes with its bounds and the number of items that would decide about it. Results that were
-judged by the rules of 0.1.0 keep the drop of those rules.
+A drop has bounds and the number of items that would decide it. Results judged by the rules of 0.1.0
+keep the drop of those rules.
 """
 
 from __future__ import annotations
@@ -97,9 +97,9 @@ def mean_score(name: str, lane: str, items: Sequence[ItemScore]) -> Measurement:
 
 
 def baseline_score(lane: str, items: Sequence[ItemScore]) -> Measurement:
-    """The baseline's mean; items without a score count as right, and with no score there is none.
+    """Return the baseline's mean; unscored items count as right; None without any score.
 
-    Expects items as ``baseline_per_item`` gathers them.
+    Expects items from ``baseline_per_item``.
     """
     if items and not any(item.scored for item in items):
         return unmeasured(
@@ -137,7 +137,7 @@ def _mean_interval(values: np.ndarray, clusters: list[str | None]) -> Interval |
 
 
 def cluster_names(clusters: list[str | None]) -> list[str] | None:
-    """Cluster labels for every item; an item of no cluster is a cluster of its own."""
+    """Return cluster labels for every item; an item without a cluster is a cluster of its own."""
     if not any(clusters):
         return None
     return [name if name is not None else f"\x00{index}" for index, name in enumerate(clusters)]
@@ -271,7 +271,7 @@ METHOD = "score"
 
 
 class PairedItems(msgspec.Struct, frozen=True):
-    """The items of one suite that both arms answered, with what tells them apart."""
+    """The items of one suite that both arms answered, with clusters and inputs."""
 
     lane: str
     weight: float
@@ -283,9 +283,9 @@ class PairedItems(msgspec.Struct, frozen=True):
 def suite_drop(
     evidence: ArmsEvidence, pairs: tuple[AnswerPair, ...], *, with_chance: bool = True
 ) -> list[Measurement]:
-    """The drop of one suite by the rules that judge it.
+    """Return the drop of one suite by the rules that judge it.
 
-    ``with_chance`` asks for the p-value that the first rules gave for all kinds but one.
+    ``with_chance`` adds the p-value that the first rules gave for all kinds but one.
     """
     spec = evidence.spec
     if evidence.rules == FIRST_RULES:
@@ -364,7 +364,7 @@ def _items_needed(
 
 
 def strata_of(suites: Sequence[PairedItems]) -> list[Stratum]:
-    """Suites as strata. Items that share a cluster or an input stand or fall together."""
+    """Return suites as strata; items with a shared cluster or input form one unit."""
     keys = [
         _keys(items.lane, pair, row)
         for items in suites

@@ -1,9 +1,8 @@
-"""``calibration``: whether stated confidence means anything, on another suite's answers.
+"""``calibration``: whether stated confidence is accurate, on another suite's answers.
 
 The score is 1 - ECE. Only answers with a confidence and a score of 0 or 1 can be judged. The rest
-are counted and hold the verdict open beyond ``errors_max``; within it the score takes the worst
-that they could have done to it, and for the baseline the best. Too few judged answers leave no
-score.
+are counted, and make the verdict inconclusive beyond ``errors_max``; below it, the score assumes
+the worst for the candidate and the best for the baseline. Too few judged answers leave no score.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ RESAMPLES = 999
 
 
 class CalibrationOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How many bins, and how many judged answers it takes to speak of calibration at all."""
+    """Number of bins, and the minimum number of judged answers."""
 
     bins: Annotated[
         Annotated[int, msgspec.Meta(ge=1, le=1000)], about("Number of bins of the confidence.")
@@ -54,7 +53,7 @@ class CalibrationItems(NamedTuple):
 
 
 def rules(spec: SuiteSpec, _options: CalibrationOptions) -> tuple[Rule, ...]:
-    """Answers must say how sure they are: leaving out the doubtful ones would flatter the rest."""
+    """Return the rule on stated confidence: leaving out doubtful answers would flatter the rest."""
     return (
         Rule(
             id=f"{spec.id}.judged",
@@ -68,7 +67,7 @@ def rules(spec: SuiteSpec, _options: CalibrationOptions) -> tuple[Rule, ...]:
 
 
 def examine(evidence: ArmsEvidence, options: CalibrationOptions) -> ArmsReport:
-    """Calibration of both arms, the reliability of the candidate, and the drop between them."""
+    """Return the calibration of both arms, the candidate's reliability, and the drop."""
     lane = evidence.spec.id
     arms = [_judged(evidence.candidate), _judged(evidence.baseline or ())]
     found = [_measured(arm, options) for arm in arms]
@@ -133,7 +132,7 @@ def _score(
 
 
 def _with_left_out(ece: float, arm: CalibrationItems, *, worst: bool) -> float:
-    """The largest or smallest ECE there can be once the answers left out are judged too.
+    """Return the largest or smallest possible ECE if the answers left out were judged too.
 
     Each of them moves the sum of the bins' gaps by at most one.
     """
@@ -181,9 +180,9 @@ def _drop(
     scores: Sequence[Measurement],
     options: CalibrationOptions,
 ) -> tuple[list[Measurement], float | None]:
-    """How much worse calibrated the candidate is, with a paired bootstrap over the items.
+    """Return how much worse the candidate is calibrated, by a paired bootstrap over the items.
 
-    Comes with the standard error of the difference where there is one.
+    Includes the standard error of the difference if there is one.
     """
     lane, alpha = evidence.spec.id, evidence.alpha
     if scores[0].value is None or scores[1].value is None:
@@ -196,17 +195,20 @@ def _drop(
         return [unmeasured("regression", reason, direction="lower_is_better", lane=lane)], None
     places = [{name: index for index, name in enumerate(arm.ids)} for arm in arms]
     rng = np.random.default_rng(SEED)
-    rows = np.array([[place[name] for place in places] for name in shared], dtype=np.int64)
+    binned = []
+    for arm, place in zip(arms, places, strict=True):
+        rows = np.array([place[name] for name in shared], dtype=np.int64)
+        confidence = arm.confidence[rows]
+        binned.append((bin_index(confidence, options.bins), confidence - arm.correct[rows]))
     drops = []
     for _ in range(RESAMPLES):
-        drawn = rows[rng.integers(0, len(rows), len(rows))]
+        drawn = rng.integers(0, len(shared), len(shared))
         candidate, baseline = (
-            _ece(arm.confidence[drawn[:, side]], arm.correct[drawn[:, side]], options.bins)
-            for side, arm in enumerate(arms)
+            _ece(index[drawn], gap[drawn], options.bins) for index, gap in binned
         )
         drops.append(candidate - baseline)
     low, high = np.quantile(drops, [alpha, 1 - alpha], method="inverted_cdf")
-    # What was left out is known only by its worst case, which no resample shows.
+    # Answers left out are known only by their worst case, which resampling does not show.
     unknown = sum(arm.left_out / (len(arm.ids) + arm.left_out) for arm in arms)
     interval = Interval(
         low=min(float(low), value),
@@ -230,10 +232,10 @@ def _drop(
     return [measured(HARM_P, chance, n=len(shared), direction="neutral", lane=lane), found], error
 
 
-def _ece(confidence: np.ndarray, correct: np.ndarray, bins: int) -> float:
-    index = bin_index(confidence, bins)
-    gaps = np.bincount(index, weights=confidence - correct, minlength=bins)
-    return float(np.abs(gaps).sum() / len(confidence))
+def _ece(index: np.ndarray, gap: np.ndarray, bins: int) -> float:
+    """Return the error of items from the bin of each and its confidence minus its correctness."""
+    gaps = np.bincount(index, weights=gap, minlength=bins)
+    return float(np.abs(gaps).sum() / len(gap))
 
 
 def _reliability(lane: str, found: Calibration | None) -> tuple[Figure, ...]:

@@ -1,4 +1,4 @@
-"""``golden``: a frozen labelled set; right answers are known and counted."""
+"""``golden``: a frozen labelled set with known right answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gatemark.statistics.significance import mcnemar
 
 
 class GoldenOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a golden suite may set: the k of pass@k and pass^k, for packs with epochs."""
+    """Options of a golden suite: the k of pass@k and pass^k, for packs with epochs."""
 
     k: Annotated[
         Annotated[int, msgspec.Meta(ge=1)] | None,
@@ -47,7 +47,7 @@ def rules(spec: SuiteSpec, options: GoldenOptions) -> tuple[Rule, ...]:
 
 
 def examine(evidence: ArmsEvidence, options: GoldenOptions) -> ArmsReport:
-    """Accuracy on both arms, the drop between them, and who lost what."""
+    """Return accuracy on both arms, the drop between them, and the items that changed."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
     baseline = baseline_per_item(evidence.baseline)
@@ -94,7 +94,7 @@ def _pass_at(lane: str, items: Sequence[ItemScore], k: int | None) -> list[Measu
 
 
 def _changes(lane: str, pairs: Sequence[AnswerPair]) -> list[Measurement]:
-    """Items won and lost, and the exact test between them when scores are right or wrong."""
+    """Return items won and lost, and the exact test between them if scores are binary."""
     if not pairs:
         return []
     lost = sum(pair.baseline.mean > pair.candidate.mean for pair in pairs)

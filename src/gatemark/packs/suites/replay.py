@@ -1,8 +1,8 @@
-"""``replay``: recent production runs again; what they said is a reference for change, not truth.
+"""``replay``: recent production inputs again; the answers in production are only a reference.
 
-The baseline answers the same runs, so that its own distance from what production said tells how
-much change is mere noise. The score is the closeness to production; what counts is how much
-further the candidate is from it than the baseline.
+The baseline answers the same inputs, so its own distance from production shows how much change is
+noise. The score is the closeness to production; what counts is how much further from it the
+candidate is than the baseline.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from gatemark.packs.suites.suite import ArmsEvidence, ArmsReport, PackSuite
 
 
 class ReplayOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A replay suite has nothing to set."""
+    """A replay suite has no options."""
 
 
 def rules(_spec: SuiteSpec, _options: ReplayOptions) -> tuple[Rule, ...]:
@@ -39,7 +39,7 @@ def rules(_spec: SuiteSpec, _options: ReplayOptions) -> tuple[Rule, ...]:
 
 
 def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
-    """Behavioural change of both arms against production, and the change beyond noise."""
+    """Return the change of both arms against production, and the change beyond noise."""
     lane = evidence.spec.id
     candidate = per_item(evidence.candidate)
     baseline = baseline_per_item(evidence.baseline)
@@ -75,9 +75,9 @@ def examine(evidence: ArmsEvidence, _options: ReplayOptions) -> ArmsReport:
 
 
 def _changes(lane: str, evidence: ArmsEvidence, pairs: Sequence[AnswerPair]) -> list[Measurement]:
-    """How often the arms differ, in verdict and in words, and the baseline from itself.
+    """Return how often the arms differ, in verdict and in words, and the baseline from itself.
 
-    Change that is no more than the last is noise.
+    Change that does not exceed the latter is noise.
     """
     now, before = first_answers(evidence.candidate), first_answers(evidence.baseline or ())
     verdicts = [pair.candidate.mean == 1.0 for pair in pairs]

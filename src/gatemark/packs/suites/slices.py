@@ -1,8 +1,7 @@
 """Slices of a suite: the items that share a tag, each judged as a lane of its own.
 
-Slices with fewer items than ``slice_min_items`` are judged together as ``(other)``. Where even
-these are too few, nothing can be said, and a rule on slices holds the verdict open. Items without
-the tag are the slice ``(none)``.
+Slices with fewer items than ``slice_min_items`` are judged together as ``(other)``. If even these
+are too few, a rule on slices is inconclusive. Items without the tag are the slice ``(none)``.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DEFAULT_MIN_ITEMS: Final = 20
 SCORE: Final = "slice_score"
 DROP: Final = "slice_regression"
 _NEAR: Final = 2 * LINE_TOLERANCE
-"""What the gate takes to be on a bound must not hide that another slice is too small."""
+"""The gate's tolerance at a limit must not hide that another slice is too small."""
 
 Items = Mapping[str, ItemScore]
 
@@ -65,7 +64,7 @@ def slices_of(tag: str, tags: Mapping[str, Mapping[str, str]], least: int) -> li
 def slice_numbers(
     evidence: ArmsEvidence, candidate: Items, pairs: Sequence[AnswerPair]
 ) -> list[Measurement]:
-    """Score and drop of every slice, and the worst of each over all slices of the suite."""
+    """Return score and drop of every slice, and the worst of each over all slices of the suite."""
     if not evidence.spec.slices or evidence.rules == FIRST_RULES:
         return []
     slices = _slices(evidence, candidate)
@@ -75,8 +74,8 @@ def slice_numbers(
         return found
     drops = {one.name: _drop(evidence, one, pairs) for one in slices}
     judged = [one for one in drops.values() if not isinstance(one, str)]
-    # Several slices could fail, and the one with the least p-value decides. Holm asks it to be
-    # below alpha divided by their number.
+    # Several slices could fail, and the one with the smallest p-value decides. Holm's method
+    # requires it to be below alpha divided by their number.
     alpha = evidence.alpha / max(1, len(judged))
     numbers = [_drop_number(evidence, one, drops[one.name], alpha) for one in slices]
     return [*found, *numbers, _worst_drop(evidence, slices, numbers)]
@@ -199,7 +198,7 @@ def _worst_drop(
     if low is None or (missing is not None and (bound is None or low <= bound + _NEAR)):
         reason = missing or "no items were answered"
         return unmeasured(WORST_SLICE_DROP, reason, direction="lower_is_better", lane=lane)
-    # Named is the slice that fails, or else the one that is furthest from passing.
+    # Names the slice that fails, or else the one that is furthest from passing.
     fails = bound is not None and low > bound + _NEAR
     interval, number, one = max(
         known, key=lambda found: (found[0].low if fails else found[0].high, found[2].name)

@@ -19,8 +19,8 @@ from gatemark.packs.pack import RULES, RegressionMode, SuiteSpec
 class ArmsEvidence(msgspec.Struct, frozen=True):
     """The answers of both arms to one suite's items, and what they are judged against.
 
-    ``baseline`` is None when the pack says that there is none. ``margin`` is how far this suite
-    may drop, and ``rules`` the version of the rules that judge it.
+    ``baseline`` is None if the pack has none. ``margin`` is how far this suite may drop, and
+    ``rules`` the version of the rules that judge it.
     """
 
     spec: SuiteSpec
@@ -33,11 +33,11 @@ class ArmsEvidence(msgspec.Struct, frozen=True):
 
 
 class ArmsReport(msgspec.Struct, frozen=True):
-    """What a suite found about two arms.
+    """The findings of a suite about two arms.
 
-    ``score`` and ``baseline_score`` are oriented numbers in [0, 1]; ``delta_error`` is the
-    standard error of their difference, None when it is not known. ``pairs`` are the items that
-    both arms answered, for suites that are compared item by item.
+    ``score`` and ``baseline_score`` are in [0, 1], higher is better; ``delta_error`` is the
+    standard error of their difference, or None if unknown. ``pairs`` are the items that both arms
+    answered, for suites that are compared item by item.
     """
 
     score: Measurement
@@ -49,11 +49,11 @@ class ArmsReport(msgspec.Struct, frozen=True):
 
 
 class PackSuite(Suite, frozen=True):
-    """A suite that looks at the answers of two arms.
+    """A suite kind that examines the answers of two arms.
 
-    ``rules`` sees only the pack, so that no rule can bend to the evidence; ``scorer`` is the
-    scorer used when the pack names none, and ``default_regression`` the mode. ``is_paired`` says
-    that its drop is a mean over items, which the pooled test can take in.
+    ``rules`` sees only the pack, so that no rule can depend on the evidence; ``scorer`` is used if
+    the pack names none, and ``default_regression`` is the mode. ``is_paired`` means that its drop
+    is a mean over items, which the pooled test can include.
     """
 
     rules: Callable[[SuiteSpec, Any], tuple[Rule, ...]]

@@ -1,8 +1,8 @@
-"""A model as judge: pinned prompts, strict reading of replies, votes, and its qualification.
+"""A model as judge: pinned prompts, strict parsing of replies, votes, and its qualification.
 
-Nothing here calls a model. ``ask`` is handed in, its replies are recorded, and the ``judge`` scorer
+Nothing here calls a model. ``ask`` is passed in, its replies are recorded, and the ``judge`` scorer
 reads recorded replies, so that a result can be judged again without paying for it again. The
-qualification is in ``judge.qualification``, which needs numpy, and is loaded only when asked for.
+qualification is in ``judge.qualification``, which needs numpy and is imported only when used.
 """
 
 from gatemark.scorers.judge.grading import (

@@ -1,4 +1,4 @@
-"""Grading one answer by a rubric: prompts, votes, and the score they make."""
+"""Grade one answer by a rubric: prompts, votes, and the resulting score."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ GRADE {{nonce}}: LABEL
 
 
 class Grade(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One step of a rubric: its label, what it is worth, and what it means."""
+    """One grade of a rubric: its label, its value, and its meaning."""
 
     label: Annotated[str, about("The word that the judge writes.")]
     value: Annotated[float, about("Score of the grade, in [0, 1].")]
@@ -79,8 +79,8 @@ CORRECTNESS: Final = (
 class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A judge: which model, which rubric, which template, how many votes.
 
-    ``majority`` takes the grade that more than half of all votes gave, unread ones included in
-    the half; ``mean`` averages the grades' values and needs every vote readable.
+    ``majority`` takes the grade that more than half of all votes gave, counting unreadable votes;
+    ``mean`` averages the grades' values and needs every vote to be readable.
     """
 
     model: Annotated[str, about("Name of the judge's model, for the record.")] = "unnamed"
@@ -106,7 +106,7 @@ class JudgeOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def prompt_digest(self) -> str:
-        """The digest of the template as it is filled."""
+        """The digest of the template."""
         return template_digest(self.template, JUDGED)
 
     def prompt(self, item: Scorable, nonce: str) -> str:

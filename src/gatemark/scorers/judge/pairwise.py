@@ -1,7 +1,7 @@
-"""Two answers side by side, shown in both orders: a win counts only when both orders agree.
+"""Compare two answers in both orders: a win counts only if both orders agree.
 
-Judges favour a position. An answer that wins merely where it stands first has not won, so every
-round asks twice, and a round whose two halves disagree is a tie.
+Judges favour a position. An answer that wins only when shown first has not won, so every round asks
+twice, and a round whose two halves disagree is a tie.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _WORTH: Final[dict[Choice, float]] = {"candidate": 1.0, "tie": 0.5, "baseline": 
 
 
 class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A comparing judge: which model, which template, how many rounds of two orders each."""
+    """Options of a comparing judge: model, template, and the number of rounds in both orders."""
 
     model: str = "unnamed"
     template: str = TEMPLATE
@@ -76,7 +76,7 @@ class PairwiseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def prompt_digest(self) -> str:
-        """The digest of the template as it is filled."""
+        """The digest of the template."""
         return template_digest(self.template, JUDGED)
 
     def identity(self) -> dict[str, str]:
@@ -110,7 +110,7 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PairwiseOutcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the rounds say together, or why they say nothing."""
+    """The outcome of all rounds, or why there is none."""
 
     choice: Choice | None
     reason: str | None
@@ -162,10 +162,10 @@ async def ask_for_preference(
 def read_rounds(
     options: PairwiseOptions, candidate: Scorable, baseline: Scorable, rounds: Sequence[Round]
 ) -> PairwiseOutcome:
-    """The choice of more than half of all rounds; without one, a tie.
+    """Return the choice of more than half of all rounds, or a tie.
 
-    A round that cannot be read counts for nobody, and where it could have tipped the balance
-    there is a reason in place of a choice.
+    A round that cannot be read counts for neither side; if it could have changed the choice, there
+    is a reason instead.
     """
     choices: list[Choice] = []
     unread: list[str] = []

@@ -1,9 +1,9 @@
 """Prompts for a judge: a pinned template, and judged text that cannot pose as instructions.
 
-Every inserted text stands between two marks that carry a nonce. The nonce is drawn after the text
-was written, so the text cannot close its own mark; text that holds the nonce anyway is refused.
-The reply's grade line carries the nonce too, so a judge that merely repeats what it read is not
-taken at its word.
+Every inserted text stands between two markers that contain a nonce. The nonce is drawn after the
+text was written, so the text cannot close its own marker; text that contains the nonce anyway is
+refused. The reply's grade line contains the nonce too, so a judge that merely repeats what it read
+gives no valid grade.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
 from gatemark.scorers.scorer import truncate
 
 Ask = Callable[[str], Awaitable[str]]
-"""Sends one prompt to the judge and gives its reply as text."""
+"""Sends one prompt to the judge and returns its reply as text."""
 
 MAX_REPLY_LENGTH: Final = 100_000
 
@@ -31,7 +31,7 @@ class JudgeReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One recorded reply of a judge, or why there is none.
 
     ``prompt`` is the digest of the prompt it answers, so that a reply cannot be moved to another
-    item or another answer; ``nonce`` is what that prompt was marked with.
+    item or another answer; ``nonce`` is the marker of that prompt.
     """
 
     nonce: str
@@ -77,7 +77,7 @@ def check_template(template: str, slots: frozenset[str]) -> None:
 def rendered(
     template: str, *, judged: Mapping[str, str], plain: Mapping[str, str], nonce: str
 ) -> str:
-    """Return the prompt: judged texts between marks, others unchanged, in one pass."""
+    """Return the prompt: judged texts between markers, others unchanged, in one pass."""
     check_nonce(nonce)
     for name, text in judged.items():
         if nonce in text:

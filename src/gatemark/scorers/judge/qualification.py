@@ -1,4 +1,4 @@
-"""Whether a judge may gate: its agreement with people on the same items, judged by lower bounds."""
+"""Whether a judge may gate: its agreement with people on the same items, by lower bounds."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from gatemark.statistics.contingency import (
 
 DEFAULT_GATE: Final = 0.6
 MIN_ITEMS: Final = 50
-"""Below this, intervals of kappa do not cover what they say."""
+"""With fewer items, intervals of kappa do not reach their nominal coverage."""
 MIN_USES: Final = 10
-"""Uses of the second most frequent label, over both raters, below which kappa knows too little."""
+"""Minimum uses of the second most frequent label, over both raters, for a reliable kappa."""
 LEVEL: Final = 0.95
 BOOTSTRAP_SEED: Final = 20_261_102
 NO_GRADE: Final = "(no grade)"
@@ -42,12 +42,12 @@ def judge_agreement(
     min_items: int = MIN_ITEMS,
     seed: int = BOOTSTRAP_SEED,
 ) -> JudgeQualification:
-    """The qualification of the judge whose identity has the digest ``judge``.
+    """Return the qualification of the judge whose identity has the digest ``judge``.
 
-    Labels are by item id. Every item that a person labelled counts: where the judge gave no
-    label, that is a disagreement. It is licensed when the lower bounds of both kappa and AC1
-    reach ``gate``. A set in which almost every item has one label licenses nobody, however high
-    the agreement: a judge that always says the same would pass it.
+    Labels are by item id. Every item that a person labelled counts: if the judge gave no label,
+    that is a disagreement. The judge is qualified if the lower bounds of both kappa and AC1 reach
+    ``gate``. A set in which almost every item has one label qualifies no judge, however high the
+    agreement: a judge that always says the same would pass it.
     """
     if not is_digest(judge):
         raise InvalidValueError(f"judge must be the digest of its identity, got {judge!r}")

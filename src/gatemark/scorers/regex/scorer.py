@@ -1,4 +1,4 @@
-"""The regex scorer itself."""
+"""The regex scorer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gatemark.scorers.scorer import (
 
 
 class RegexOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may set; without ``pattern`` the target is the pattern."""
+    """Options of the scorer; without ``pattern`` the target is the pattern."""
 
     pattern: Annotated[str | None, about("Regular expression. Default: the target.")] = None
     match: Annotated[

@@ -1,8 +1,8 @@
-"""Calibration error from counts per bin, with the exact mean and spread of a calibrated twin.
+"""Calibration error from counts per bin, with exact mean and spread under perfect calibration.
 
-A window keeps per bin only items, summed confidence and correct items; these add up over windows.
-The twin answers right exactly as often as its bins promise, so its hits per bin are binomial and
-its mean error has a closed form; nothing is drawn.
+A window stores per bin only items, summed confidence and correct items; these add up over windows.
+Under perfect calibration, correct items per bin are binomial and the mean error has a closed form;
+nothing is drawn at random.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 
 
 class BinnedEce(NamedTuple):
-    """ECE of each row of bins, and mean and standard deviation of its calibrated twin's ECE."""
+    """ECE of each row of bins, and mean and standard deviation of the ECE under calibration."""
 
     ece: Floats
     twin_mean: Floats
@@ -25,7 +25,7 @@ class BinnedEce(NamedTuple):
 
     @property
     def excess(self) -> Floats:
-        """What the error is beyond that of a twin without any."""
+        """The error beyond the mean error under perfect calibration."""
         return self.ece - self.twin_mean
 
 
@@ -43,14 +43,14 @@ def binned_ece_each(items: Floats, confidence_sum: Floats, correct: Floats) -> B
 
 
 def binomial_mean_deviation(items: Floats, expected: Floats) -> Floats:
-    """E|X - np| for X binomial over ``items`` with mean ``expected``, by De Moivre's formula.
+    """Return E|X - np| for X binomial over ``items`` with mean ``expected`` (De Moivre).
 
     2 (m + 1) C(n, m + 1) p^(m + 1) (1 - p)^(n - m) with m the whole part of np.
     """
     n = np.asarray(items, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.clip(np.where(n > 0, expected / np.maximum(n, 1), 0.0), 0.0, 1.0)
-        # Just below n, so that the formula has its next success to speak of.
+        # Just below n, so that the formula has a next success.
         m = np.minimum(np.floor(n * p), n - 1)
         logarithm = (
             scipy.special.gammaln(n + 1)

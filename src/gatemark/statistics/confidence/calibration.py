@@ -1,4 +1,4 @@
-"""Does a confidence of 0.8 come true 80 % of the time? Binned, isotonic and Brier answers.
+"""Calibration of confidences: binned error, isotonic regression and Brier score.
 
 Everything is computed from groups of equal confidence: how many items, how many correct. Groups
 from parts of the data add up to the groups of the whole, and sums are exactly rounded, so no answer
@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 
 
 def pool_adjacent_violators(successes: Sequence[int], trials: Sequence[int]) -> Floats:
-    """The best nondecreasing rates for groups in order, one per group.
+    """Return the best nondecreasing rates for groups in order, one per group.
 
     Blocks are compared by cross-multiplied integers, so rounding never decides a pooling.
     """
@@ -46,13 +46,13 @@ Counts = NDArray[np.int64]
 DEFAULT_BINS = 15
 DEFAULT_TWINS = 200
 MIN_BIN_ITEMS = 10
-# Keeps a confidence that sits on an edge in the bin it closes, whatever its last bit says.
+# Keeps a confidence on an edge in the bin below it, whatever its last bit is.
 EDGE_TOLERANCE = 1e-9
 CHUNK_CELLS = 2**20
 
 
 class Groups(NamedTuple):
-    """Distinct confidences in rising order, with items and correct items of each."""
+    """Distinct confidences in ascending order, with items and correct items of each."""
 
     confidence: Floats
     items: Counts
@@ -60,7 +60,7 @@ class Groups(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many items there are in all."""
+        """Total number of items."""
         return int(self.items.sum())
 
 
@@ -93,8 +93,8 @@ class Calibration(msgspec.Struct, frozen=True):
     """All calibration numbers of one set of items.
 
     ``ece_excess`` is the ECE minus ``twin_ece``, the mean ECE of simulated outcomes that are
-    calibrated perfectly at the same confidences; ``twin_p_value`` tells how often such a twin
-    looks at least as bad.
+    perfectly calibrated at the same confidences; ``twin_p_value`` is how often such a twin looks at
+    least as bad.
     """
 
     n: int
@@ -111,7 +111,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
 
 def grouped(confidence: ArrayLike, correct: ArrayLike, counts: ArrayLike | None = None) -> Groups:
-    """Group items by equal confidence; ``counts`` says how often each row occurs, once if absent.
+    """Group items by equal confidence; ``counts`` is how often each row occurs (default: once).
 
     The groups are all that any number in this module needs: add them up to merge parts.
     """
@@ -177,7 +177,7 @@ def measure_calibration(
 
 
 def binned(groups: Groups, bins: int = DEFAULT_BINS) -> tuple[Bin, ...]:
-    """Count, mean confidence and accuracy of each bin, empty bins included."""
+    """Return count, mean confidence and accuracy of each bin, including empty bins."""
     places = bin_index(groups.confidence, bins)
     weighted = groups.items * groups.confidence
     table = []
@@ -206,7 +206,7 @@ def brier_split(groups: Groups, fitted: Floats | None = None) -> Brier:
     score = _brier(groups, groups.confidence)
     recalibrated = _brier(groups, fitted)
     constant = base_rate * (1 - base_rate)
-    # The fit is never worse than either; a negative part could only be rounding.
+    # The fit is never worse than either, so a negative part can only be rounding.
     return Brier(
         score=score,
         mcb=max(0.0, score - recalibrated),
@@ -222,7 +222,7 @@ def simulated_twin_eces(
     bins: int = DEFAULT_BINS,
     twins: int = DEFAULT_TWINS,
 ) -> Floats:
-    """ECE of ``twins`` simulated outcomes that come true exactly as often as promised."""
+    """Return the ECE of ``twins`` simulated outcomes that are perfectly calibrated."""
     places = bin_index(groups.confidence, bins)
     promised = np.bincount(places, weights=groups.items * groups.confidence, minlength=bins)
     hits = np.zeros((twins, bins))
@@ -241,7 +241,7 @@ def _add_twin_hits(
     chosen: NDArray[np.intp],
     rng: np.random.Generator,
 ) -> None:
-    """Draw the chosen groups, all lone items or all larger groups, and add them to their bins."""
+    """Draw the chosen groups (all single items or all larger groups) and add them to their bins."""
     rate, items = groups.confidence[chosen], groups.items[chosen]
     are_lone = bool(items[0] == 1)
     used, starts = np.unique(places[chosen], return_index=True)

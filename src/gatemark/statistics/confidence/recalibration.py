@@ -1,4 +1,4 @@
-"""Mending confidences: temperature or isotonic, kept only if it helps on items it did not see."""
+"""Recalibrate confidences by temperature or isotonic regression, if it helps on held-out items."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gatemark.statistics.resampling.bootstrap import DEFAULT_RESAMPLES, BcaInter
 Floats = NDArray[np.float64]
 Kind = Literal["temperature", "isotonic"]
 
-# A confidence of exactly 0 or 1 has no finite log-odds; it is read as this close to it.
+# A confidence of exactly 0 or 1 has no finite log-odds; this much is added or removed.
 CLIP = 1e-6
 TEMPERATURE_RANGE = (0.05, 20.0)
 MIN_ITEMS: dict[Kind, int] = {"temperature": 100, "isotonic": 1000}
@@ -34,7 +34,7 @@ class TemperatureMap(msgspec.Struct, frozen=True, tag="temperature"):
 
 
 class IsotonicMap(msgspec.Struct, frozen=True, tag="isotonic"):
-    """Rising steps, joined by straight lines; flat beyond both ends."""
+    """A nondecreasing piecewise linear map; constant beyond both ends."""
 
     confidence: tuple[float, ...]
     rate: tuple[float, ...]
@@ -45,10 +45,10 @@ class IsotonicMap(msgspec.Struct, frozen=True, tag="isotonic"):
 
 
 class Refit(msgspec.Struct, frozen=True):
-    """A mended map and whether it earned its place.
+    """A recalibration map and whether it is accepted.
 
-    ``gain`` bounds the fall of the Brier score on held-out items; it is null when there were too
-    few items to try.
+    ``gain`` bounds the improvement of the Brier score on held-out items; null if there were too few
+    items to try.
     """
 
     kind: Kind
@@ -96,7 +96,7 @@ def judge_refit(
     level: float = 0.95,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> Refit:
-    """Fit on a random part; accept if the Brier score on the rest falls beyond doubt."""
+    """Fit on a random part; accept if the Brier score on the rest clearly improves."""
     c, y = np.asarray(confidence, dtype=np.float64), np.asarray(correct, dtype=np.float64)
     if c.ndim != 1 or c.shape != y.shape:
         raise InvalidValueError("a refit needs one outcome per confidence")

@@ -1,7 +1,7 @@
-"""What two sets of scores for the same items say: interval, p-value and detectable effect.
+"""Compare two sets of scores for the same items: interval, p-value and detectable effect.
 
-Right or wrong answers get the exact McNemar test and the interval that agrees with it, graded
-scores BCa and sign flips, clustered items a cluster-robust t with BCa over clusters beside it.
+Binary answers get the exact McNemar test and the interval that agrees with it, graded scores BCa
+and sign flips, clustered items a cluster-robust t with BCa over clusters.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from gatemark.statistics.significance import (
 )
 
 ALPHA = 0.05
-# Above this many drawn cells (about ten seconds) a mean is normal anyway and t takes over.
+# Above this many drawn cells (about ten seconds), the mean is close to normal and t is used.
 MAX_DRAWN_CELLS = 2_000_000_000
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Candidate minus baseline; p-value and mde are null where nothing shows any spread.
+    """Candidate minus baseline; p-value and mde are null if nothing varies.
 
-    Intervals have level 1 - alpha; ``mde`` is what a two-sided test at alpha shows with power 0.8.
-    ``mid_p_value`` exists only for independent items that are right or wrong.
+    Intervals have level 1 - alpha; ``mde`` is the effect that a two-sided test at alpha detects
+    with power 0.8. ``mid_p_value`` exists only for independent binary items.
     """
 
     delta: float
@@ -45,10 +45,10 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 def compare_counts(lost: int, gained: int, n: int, *, alpha: float = ALPHA) -> Comparison:
-    """Right or wrong answers to n independent items."""
+    """Compare binary answers to n independent items."""
     test = mcnemar(lost, gained)
     lower, upper = drop_bounds(lost, gained, n, one_sided_alpha=alpha / 2)
-    # With nothing discordant the rate is unknown, not zero: one more item of each kind is assumed.
+    # With no discordant items the rate is unknown, not zero: one more of each kind is assumed.
     rate = (lost + gained) / n if lost + gained else 1 / (n + 2)
     return Comparison(
         delta=(gained - lost) / n,
@@ -68,7 +68,7 @@ def compare_deltas(
     alpha: float = ALPHA,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> Comparison:
-    """Graded scores of independent items."""
+    """Compare graded scores of independent items."""
     estimate = mean_estimate(deltas)
     student = _student(estimate, alpha, "t")
     if estimate.n * resamples > MAX_DRAWN_CELLS:
@@ -102,7 +102,7 @@ def compare_clusters(
     alpha: float = ALPHA,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> Comparison:
-    """Scores of any kind when items of one cluster may succeed or fail together."""
+    """Compare scores of any kind if items of one cluster may succeed or fail together."""
     estimate = mean_estimate(deltas, clusters)
     others: tuple[Interval, ...] = ()
     caveats: tuple[str, ...] = ()

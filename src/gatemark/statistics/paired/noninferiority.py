@@ -2,15 +2,14 @@
 
 The drop is baseline minus candidate. Pass: its upper bound is within the margin. Fail: it is above
 the margin and its lower bound is above zero. Anything else needs more items or a person. The point
-rule, which looks at the drop alone, is always reported beside it.
+rule, which compares only the drop itself, is always reported too.
 
-Bounds hold their level whatever the truth, not only for large n: melded exact bounds for right or
-wrong answers (:mod:`mcnemar`), and Gaffke bounds for graded scores in [0, 1]
-(:mod:`bounded_mean`). In simulations at alpha 0.05 and n = 30, t bounds let graded candidates that
-were worse by the whole margin pass 14 % of the time, BCa 11 %, and both 40 % when a rare item
-collapsed; Tango's score bound lets 6.8 % pass on rare losses at n = 133. Equal models
-fail at most at the rate alpha, because fail needs a lower bound above zero, which for right or
-wrong answers is the exact McNemar test.
+Bounds hold their level whatever the truth, not only for large n: melded exact bounds for binary
+answers (:mod:`mcnemar`), and Gaffke bounds for graded scores in [0, 1] (:mod:`bounded_mean`). In
+simulations at alpha 0.05 and n = 30, t bounds let graded candidates that were worse by the whole
+margin pass 14 % of the time, BCa 11 %, and both 40 % when a rare item collapsed; Tango's score
+bound lets 6.8 % pass on rare losses at n = 133. Equal models fail at most at the rate alpha,
+because fail needs a lower bound above zero, which for binary answers is the exact McNemar test.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ POINT_TOLERANCE = 1e-12
 
 
 class NonInferiority(msgspec.Struct, frozen=True):
-    """One suite's regression, judged with its noise (``outcome``) and without (``point``)."""
+    """The regression of one suite, judged with its noise (``outcome``) and without (``point``)."""
 
     outcome: Outcome
     point: Outcome
@@ -48,7 +47,7 @@ class NonInferiority(msgspec.Struct, frozen=True):
 def non_inferiority_of_counts(
     lost: int, gained: int, n: int, *, margin: float, alpha: float = 0.05
 ) -> NonInferiority:
-    """Judge right-or-wrong answers to the same n items."""
+    """Judge binary answers to the same n items."""
     _refuse_bad_design(margin, alpha)
     if n == 0:
         return _nothing(margin, alpha, "melded exact")
@@ -88,8 +87,8 @@ def non_inferiority_by_score(
 ) -> NonInferiority:
     """Judge a drop by its score bounds (:mod:`clustered_means`), as packs do.
 
-    Which items may be judged so must not depend on which bound is tighter: taking the better of two
-    bounds holds the level of neither.
+    The choice of the method must not depend on which bound is tighter: the better of two bounds
+    holds the level of neither.
     """
     _refuse_bad_design(margin, alpha)
     low, high = found.bounds(alpha)

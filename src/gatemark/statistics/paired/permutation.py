@@ -14,17 +14,17 @@ from gatemark.statistics.significance import mcnemar
 
 
 def signed_rank_p_value(differences: Sequence[float]) -> float | None:
-    """The two-sided p-value that differences are as often and as far up as down.
+    """Return the two-sided p-value of the signed-rank test for differences around zero.
 
-    Pairs without a difference say nothing and are left out; None when that leaves none.
+    Pairs without a difference are left out; None if none is left.
     """
     moved = [difference for difference in differences if difference != 0]
     if not moved:
         return None
-    # Loading all of scipy's distributions costs more than most commands take.
+    # Importing all of scipy's distributions takes longer than most commands.
     from scipy.stats import wilcoxon  # noqa: PLC0415
 
-    # The exact distribution where ranks are not tied, and the normal one elsewhere.
+    # The exact distribution if ranks are not tied, otherwise the normal one.
     ranks_are_tied = len({abs(difference) for difference in moved}) < len(moved)
     method = "asymptotic" if ranks_are_tied or len(moved) > 50 else "exact"
     return float(wilcoxon(moved, method=method).pvalue)
@@ -35,13 +35,13 @@ Floats = NDArray[np.float64]
 EXACT_LIMIT = 16
 GROUP = 12
 _DRAWS_PER_WORD = 4
-"""A raw word has 64 bits; 16 of them choose among the subsets of a group."""
-# A flipped sum that differs from the observed one by rounding alone is a tie.
+"""A random word has 64 bits; 16 of them choose among the subsets of a group."""
+# A flipped sum that differs from the observed one only by rounding is a tie.
 TIE_TOLERANCE = 1e-12
 
 
 class SignFlip(msgspec.Struct, frozen=True):
-    """A two-sided p-value; ``resamples`` is 0 when nothing had to be drawn."""
+    """A two-sided p-value; ``resamples`` is 0 if it is exact."""
 
     p_value: float
     changed: int
@@ -51,11 +51,11 @@ class SignFlip(msgspec.Struct, frozen=True):
 
 
 def sign_flip(deltas: ArrayLike, rng: np.random.Generator, *, resamples: int = 9_999) -> SignFlip:
-    """Two-sided p for a mean delta of zero.
+    """Return the two-sided p-value for a mean delta of zero.
 
     Deltas of zero stay zero under any flip and are set aside. Deltas of one size make it the exact
-    sign test; up to 16 others are enumerated; above that, signs are drawn and the p-value is
-    (1 + hits) / (1 + resamples).
+    sign test; up to 16 others are enumerated; above that, signs are drawn and the p-value is (1 +
+    hits) / (1 + resamples).
     """
     d = np.asarray(deltas, dtype=np.float64)
     if d.ndim != 1 or not bool(np.isfinite(d).all()):
@@ -89,7 +89,7 @@ def _subset_sums(values: Floats) -> Floats:
 
 
 def _drawn_subset_sums(values: Floats, rng: np.random.Generator, resamples: int) -> Floats:
-    """Sums of random subsets. Twelve values at once are one look-up in their 4,096 subset sums."""
+    """Return sums of random subsets; twelve values at once are one lookup in 4,096 subset sums."""
     group_count = -(-values.size // GROUP)
     padded = np.zeros((group_count, 2, GROUP // 2))
     padded.flat[: values.size] = values
@@ -102,6 +102,6 @@ def _drawn_subset_sums(values: Floats, rng: np.random.Generator, resamples: int)
         words = rng.bit_generator.random_raw(-(-resamples // _DRAWS_PER_WORD))
         drawn = np.asarray(words, dtype="<u8").view("<u2")[:resamples]
         np.bitwise_and(drawn, np.uint16(2**GROUP - 1), out=places)
-        # Places are always in range; without the mode, numpy would copy before it writes to out.
+        # Indices are always in range; without the mode, numpy would copy before it writes to out.
         sums += np.add.outer(high, low).ravel().take(places, out=picked, mode="clip")
     return sums

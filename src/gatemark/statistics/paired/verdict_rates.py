@@ -1,7 +1,7 @@
-"""How often a pack would pass, fail or stay open, by simulation with a fixed seed.
+"""Simulate how often a pack would pass, fail or stay inconclusive, with a fixed seed.
 
-Items are right or wrong. ``discordance`` is the share of items on which the arms differ; a
-candidate that is truly worse by ``drop`` loses that much more than it gains.
+Items are binary. ``discordance`` is the share of items on which the arms differ; a candidate that
+is truly worse by ``drop`` loses that much more than it gains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LINE = 1e-12
 
 
 class SuiteDesign(msgspec.Struct, frozen=True):
-    """A suite before it ran: its weight, its items and how far it may drop by itself."""
+    """A suite before it ran: its weight, its items and its own margin."""
 
     weight: float
     items: int
@@ -73,10 +73,10 @@ def verdict_rates(
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> VerdictRates:
-    """The verdicts of a pooled test at the margin with a guard for each suite.
+    """Return the verdicts of a pooled test at the margin with a limit for each suite.
 
-    ``drop`` is the true drop, of every suite alike or one by one. With one suite there is no
-    pool: it is judged at the margin.
+    ``drop`` is the true drop, the same for every suite or one per suite. A single suite is judged
+    at the margin, without a pool.
     """
     found = adaptive_rates(
         suites, looks=1, margin=margin, drop=drop, alpha=alpha, draws=draws, seed=seed
@@ -168,7 +168,7 @@ def _shares(suite: SuiteDesign, drop: float) -> list[float]:
 
 
 def _moments(weight: float, counts: NDArray[np.float64], n: int) -> _Moments:
-    """Moments of ``weight`` times the mean drop of n items."""
+    """Return the moments of ``weight`` times the mean drop of n items."""
     shares = counts / n
     mean, square = shares[:, 0] - shares[:, 1], shares[:, 0] + shares[:, 1]
     correction = n / (n - 1) if n > 1 else 1.0

@@ -29,19 +29,19 @@ BLOCK: Final = 8_192
 ROWS_AT_ONCE: Final = 8
 STREAMS: Final = 4
 _DRAWS_PER_WORD: Final = 4
-"""A raw word has 64 bits, and 16 of them name a unit of a block."""
+"""A random word has 64 bits, and 16 of them choose a unit of a block."""
 
 
 def means_by_blocks(values: Floats, rng: np.random.Generator, resamples: int) -> Floats:
-    """``resamples`` means over as many units as there are, drawn with replacement."""
+    """Return ``resamples`` means over as many units as there are, drawn with replacement."""
     return _sums_by_blocks(values, rng, resamples) / values.size
 
 
 def ratios_by_blocks(
     above: Floats, below: Floats, rng: np.random.Generator, resamples: int
 ) -> Floats:
-    """``resamples`` values of sum(above) / sum(below) over units drawn with replacement."""
-    # One look-up serves numerator and denominator when they are the parts of one number.
+    """Return ``resamples`` values of sum(above) / sum(below) over units drawn with replacement."""
+    # One lookup serves numerator and denominator if they are the parts of one number.
     units = np.empty(above.size, dtype=np.complex128)
     units.real, units.imag = above, below
     sums = _sums_by_blocks(units, rng, resamples)
@@ -51,7 +51,7 @@ def ratios_by_blocks(
 def _sums_by_blocks(
     units: NDArray[Unit], rng: np.random.Generator, resamples: int
 ) -> NDArray[Unit]:
-    """Draw by streams with their own rows, so that the number of processors changes no digit."""
+    """Draw in streams with their own rows, so that the number of processors changes no digit."""
     sums = np.zeros(resamples, dtype=units.dtype)
     with ThreadPoolExecutor(STREAMS) as threads:
         jobs = [
@@ -97,7 +97,7 @@ def _sums_of_short_block(
     units: NDArray[Unit], drawn: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[Unit]:
     """Draw from the last block, which can have any size; a row may draw nothing from it."""
-    # A zero at the end of every row keeps rows without draws apart.
+    # A zero at the end of every row separates rows without draws.
     values = np.zeros(int(drawn.sum()) + drawn.size, dtype=units.dtype)
     ends = np.cumsum(drawn + 1)
     is_drawn = np.ones(values.size, dtype=np.bool_)
@@ -112,11 +112,11 @@ CHUNK_CELLS = 2**17
 DEFAULT_RESAMPLES = 9_999
 RELATIVE_NOISE = 1e-12
 MANY_UNITS = 2**15
-"""From here on units are resampled block by block."""
+"""With at least this many units, resampling is done block by block."""
 
 
 class BcaInterval(msgspec.Struct, frozen=True):
-    """An interval and how it came about.
+    """An interval and how it was computed.
 
     ``method`` is ``bca`` unless the data do not allow it; ``reason`` then says why. ``units`` is
     what was resampled: items, or clusters of items.
@@ -141,7 +141,7 @@ def bca_mean(
     resamples: int = DEFAULT_RESAMPLES,
     chunk_cells: int = CHUNK_CELLS,
 ) -> BcaInterval:
-    """BCa interval of the mean of ``values``; scipy's digits below ``MANY_UNITS`` values."""
+    """Return the BCa interval of the mean; scipy's digits below ``MANY_UNITS`` values."""
     x = finite_column(values, "values")
     _refuse_bad_design(level, resamples)
     estimate = float(x.mean())
@@ -168,10 +168,10 @@ def bca_ratio(
     resamples: int = DEFAULT_RESAMPLES,
     chunk_cells: int = CHUNK_CELLS,
 ) -> BcaInterval:
-    """BCa interval of sum(numerators) / sum(denominators), resampling the pairs.
+    """Return the BCa interval of sum(numerators) / sum(denominators), resampling the pairs.
 
-    A token-weighted mean loss has losses times tokens above and tokens below. The digits are
-    scipy's for fewer than ``MANY_UNITS`` pairs.
+    For a token-weighted mean loss, numerators are losses times tokens and denominators tokens. The
+    digits are scipy's for fewer than ``MANY_UNITS`` pairs.
     """
     above = finite_column(numerators, "numerators")
     below = finite_column(denominators, "denominators")
@@ -208,7 +208,7 @@ def bca_clusters(
     level: float = 0.95,
     resamples: int = DEFAULT_RESAMPLES,
 ) -> BcaInterval:
-    """BCa interval of the mean of ``values`` when whole clusters are what repeats."""
+    """Return the BCa interval of the mean of ``values``, resampling whole clusters."""
     sums, sizes = cluster_totals(values, clusters)
     return bca_ratio(sums, sizes, rng, level=level, resamples=resamples)
 
@@ -227,11 +227,11 @@ def _rows_at_once(n: int, chunk_cells: int) -> int:
 
 
 def _picker(n: int, chunk_cells: int) -> Callable[[Floats, NDArray[np.int64]], Floats]:
-    """Looks drawn values up, always into the same memory: fresh pages cost more than the work."""
+    """Return a lookup of drawn values that reuses its memory, which is faster than new pages."""
     buffer = np.empty((_rows_at_once(n, chunk_cells), n))
 
     def pick(values: Floats, drawn: NDArray[np.int64]) -> Floats:
-        # Draws are always in range; without the mode, numpy would copy before it writes to out.
+        # Indices are always in range; without the mode, numpy would copy before it writes to out.
         return values.take(drawn, out=buffer[: len(drawn)], mode="clip")
 
     return pick

@@ -1,9 +1,9 @@
 """Bounds for the mean of values that are known to stay inside a range.
 
-The bound of Gaffke, found again by Learned-Miller and Thomas (arXiv 1905.06208): add one imagined
-item at the worst end of the range, weight all items by random Dirichlet weights, and take the
-quantile. On yes/no values it is the Clopper-Pearson bound. A t bound trusts the spread it happened
-to see; this one also allows for the rare bad item that n items were too few to show.
+Gaffke's bound, rediscovered by Learned-Miller and Thomas (arXiv 1905.06208): add one imagined item
+at the worst end of the range, weight all items by random Dirichlet weights, and take the quantile.
+On binary values it is the Clopper-Pearson bound. A t bound trusts the observed spread; this one
+also allows for a rare bad item that n items were too few to show.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from gatemark.core.errors import InvalidValueError
 Floats = NDArray[np.float64]
 
 NEAR_THE_MEAN = 0.01
-"""Standard errors within which the formula, a small difference of large terms, has its limit."""
+"""Within this many standard errors the formula is numerically unstable, and its limit is used."""
 _SOLVER_STEPS = 200
 
 
 def share_below_zero(weights: Floats) -> float:
-    """P(sum of weight * Exp(1) <= 0)."""
+    """Return P(sum of weight * Exp(1) <= 0)."""
     low, high = float(weights.min()), float(weights.max())
     if low >= 0:
         return 0.0 if high > 0 else 1.0
@@ -48,9 +48,9 @@ def _density(z: float) -> float:
 
 
 def _saddlepoint(weights: Floats, low: float, high: float) -> float:
-    """Where the tilted mean is zero; it grows all the way from ``low`` to ``high``.
+    """Return where the tilted mean is zero; it increases from ``low`` to ``high``.
 
-    Newton steps, and halving whenever one would leave the interval.
+    Uses Newton steps, and bisection if one would leave the interval.
     """
     tilt = 0.0
     for _ in range(_SOLVER_STEPS):
@@ -74,10 +74,10 @@ CHUNK_CELLS = 2**17
 DEFAULT_DRAWS = 9_999
 EDGE_TOLERANCE = 1e-9
 MANY_VALUES = 2**15
-"""From here on the quantile is computed instead of drawn: sooner, and without the noise."""
+"""With at least this many values the quantile is computed instead of drawn: faster, and exact."""
 _STEPS = 200
 _TOLERANCE = 1e-9
-"""Of a standard error."""
+"""As a share of a standard error."""
 
 
 def bounded_mean_bounds(
@@ -90,11 +90,11 @@ def bounded_mean_bounds(
     sizes: ArrayLike | None = None,
     draws: int = DEFAULT_DRAWS,
 ) -> tuple[float, float]:
-    """Lower and upper bound of the mean, each one-sided at alpha.
+    """Return the lower and upper bound of the mean, each one-sided at alpha.
 
     With ``sizes``, ``values`` are means of clusters of those sizes and the bounds are for the mean
-    over items; the imagined cluster then has the average size. For clusters of unequal size this
-    is an approximation.
+    over items; the imagined cluster then has the average size. For clusters of unequal size this is
+    an approximation.
     """
     x = np.asarray(values, dtype=np.float64)
     weights = np.ones_like(x) if sizes is None else np.asarray(sizes, dtype=np.float64)
@@ -118,7 +118,7 @@ def _drawn(
     above = below * np.append(x, 0.0)
     lower_means, upper_means = np.empty(draws), np.empty(draws)
     rows_at_once = max(1, CHUNK_CELLS // below.size)
-    # Two blocks of memory for all draws: fresh pages cost more than the work.
+    # Two blocks of memory for all draws: new pages cost more than the computation.
     exponentials, weighted = np.empty((2, rows_at_once, below.size))
     for start in range(0, draws, rows_at_once):
         rows = slice(start, min(start + rows_at_once, draws))
@@ -160,7 +160,7 @@ def _where(
     inside: tuple[float, float],
     normal: tuple[float, float],
 ) -> float:
-    """Return where a growing share is reached; on the normal scale it is nearly linear."""
+    """Return where an increasing share is reached; on the normal scale it is nearly linear."""
     low, high = inside
     mean, slope = normal
     wanted = float(scipy.special.ndtri(share))

@@ -1,7 +1,7 @@
-"""Percentile bootstrap of means and pooled rates, drawn as numpy's legacy generator draws it.
+"""Percentile bootstrap of means and pooled rates, with the stream of numpy's legacy generator.
 
 The stream is that of ``RandomState(seed).choice(values, n)`` called once per resample, so that
-intervals published by tools which do exactly that come out with the same bits.
+intervals published by tools which do exactly that are reproduced bit for bit.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ def percentile_ratio(
     resamples: int,
     chunk_cells: int = CHUNK_CELLS,
 ) -> MeanInterval | None:
-    """A pooled rate, the sum of parts over the sum of wholes, when whole cases are what repeats.
+    """Return a pooled rate, sum of parts over sum of wholes, resampling whole cases.
 
-    A case without anything in its whole takes no part.
+    A case whose whole is zero is left out.
     """
     kept = [(part, whole) for part, whole in zip(parts, wholes, strict=True) if whole > 0]
     if not kept:
@@ -76,7 +76,7 @@ def _drawn(n: int, *, seed: int, resamples: int, chunk_cells: int) -> Iterator[N
     """Yield the rows of each resample, several resamples at a time."""
     if resamples < 1:
         raise InvalidValueError(f"a bootstrap needs >= 1 resample, got {resamples}")
-    # The old generator on purpose: its stream is what published intervals were drawn from.
+    # The old generator on purpose: published intervals were drawn from its stream.
     state = np.random.RandomState(seed)
     at_once = max(1, chunk_cells // n)
     for start in range(0, resamples, at_once):

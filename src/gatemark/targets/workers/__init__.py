@@ -1,6 +1,5 @@
-"""Processes that run ``python:`` targets away from the judge.
+"""Processes that run ``python:`` targets outside the judge.
 
-``worker.py`` is the program of such a process and ``worker_loop`` what it does; ``worker_wire`` is
-what both sides write to each other. For the judge, ``targets/python_worker.py`` starts and watches
-the process.
+``worker.py`` is the program of such a process and ``worker_loop`` what it does; ``worker_wire``
+defines their messages. ``targets/python_worker.py`` starts and watches the process for the judge.
 """

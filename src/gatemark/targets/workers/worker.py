@@ -1,7 +1,7 @@
 """The process in which a ``python:`` target runs. Started by path, never imported by the judge.
 
-It first puts the protocol on descriptors of its own, so that nothing the target prints can reach
-it, then reads its settings, gives up what it may not touch, and only then loads foreign code.
+It first moves the protocol to its own file descriptors, so that nothing the target prints can reach
+it, then reads its settings, gives up its permissions, and only then loads foreign code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def main() -> int:
     settings = json.loads(_first_line(source))
     sys.path[:] = settings.pop("path")
     sys.argv[:] = [settings["reference"]]
-    # The judge's modules can be found only now.
+    # The judge's modules can be imported only now.
     from gatemark.targets.isolation import die_with_parent, restrict  # noqa: PLC0415
     from gatemark.targets.workers.worker_loop import serve  # noqa: PLC0415
 

@@ -1,7 +1,7 @@
-"""What a worker process does: load the function, answer calls, write the answers back.
+"""The loop of a worker process: load the function, answer calls, write the answers back.
 
-A plain function with one call at a time is called in place, and fast answers leave together: one
-write for each would cost more than the calls. Otherwise calls run side by side, up to
+A plain function with one call at a time is called in place, and fast answers are sent together,
+because one write for each would cost more than the calls. Otherwise calls run concurrently, up to
 ``concurrency`` of them, in threads or on the event loop.
 """
 
@@ -11,7 +11,6 @@ import asyncio
 import os
 import sys
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +42,7 @@ def serve(
     fields: list[str],
     max_reply_bytes: int,
 ) -> int:
-    """Answer calls until the judge closes the pipe; returns the exit code."""
+    """Answer calls until the judge closes the pipe; return the exit code."""
     known = set(sys.modules)
     try:
         target = PythonTarget(
@@ -81,7 +80,7 @@ class _Answering:
             written_at = time.perf_counter()
             for line in lines:
                 held.append(await self._answer(decode_ask(line)))
-                # An answer that took its time must not wait for the next one.
+                # A slow answer must not wait for the next one.
                 now = time.perf_counter()
                 if now - written_at > _HELD_BACK_S or len(held) >= _HELD_BACK_COUNT:
                     _write(self._sink, b"".join(held))
@@ -144,27 +143,27 @@ def packages_of(modules: set[str]) -> dict[str, str]:
         file = getattr(sys.modules.get(top), "__file__", None)
         if file is None or not {"site-packages", "dist-packages"} & set(Path(file).parts):
             continue
-        name = _distribution_of(top, Path(file))
-        if name is None:
-            found[top] = "unknown"
-            continue
-        found[name] = version(name)
+        name, found_version = _distribution_of(top, Path(file))
+        found[name] = found_version
     return found
 
 
-def _distribution_of(top: str, file: Path) -> str | None:
-    """Return the installed package that a top-level module came with.
+def _distribution_of(top: str, file: Path) -> tuple[str, str]:
+    """Return the name and version of the installed package that a top-level module came with.
 
     Most have its name. For the rest the lists of installed files are searched, which is slower.
     """
+    # Most targets use no installed package, and this takes a fifth of the start of a process.
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415
+
     try:
-        version(top)
+        return top, version(top)
     except PackageNotFoundError:
         site = file.parent.parent if file.name.startswith("__init__.") else file.parent
         wanted = (f"\n{top}/", f"\n{top}.")
         for record in sorted(site.glob("*.dist-info/RECORD")):
             text = "\n" + record.read_text(encoding="utf-8", errors="replace")
             if any(start in text for start in wanted):
-                return record.parent.name.partition("-")[0]
-        return None
-    return top
+                name = record.parent.name.partition("-")[0]
+                return name, version(name)
+        return top, "unknown"

@@ -1,4 +1,4 @@
-"""The lines between the judge and a worker process: JSON, one value a line, checked on arrival.
+"""The messages between the judge and a worker process: one JSON value per line, validated.
 
 The judge writes a line of settings, then one ``Ask`` per call. The worker writes one ``Ready`` or
 ``Failed``, then one ``Answered`` per call, in any order.
@@ -14,7 +14,7 @@ from gatemark.targets.port import Call, Reply
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
-    """A call under the number by which its answer is known."""
+    """A call, and the number of its answer."""
 
     number: int
     call: Call
@@ -28,7 +28,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The function cannot be loaded, and whose fault that is."""
+    """The function cannot be loaded, and whether the target or the judge is at fault."""
 
     kind: Literal["usage", "bad_input"]
     message: str
@@ -37,7 +37,8 @@ class Failed(msgspec.Struct, frozen=True, tag="failed"):
 class Failure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why a call has no reply. A target's own code cannot claim any other kind.
 
-    ``unavailable`` gains it nothing: an item that could not be asked holds the verdict open.
+    Claiming ``unavailable`` does not help it: an item that could not be asked makes the verdict
+    inconclusive.
     """
 
     kind: Literal["crash", "bad_reply", "unavailable"]

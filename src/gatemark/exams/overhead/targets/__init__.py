@@ -1,1 +1,1 @@
-"""Measuring guard overhead: the runner, the targets that ship, and a checker that stands alone."""
+"""Measure guard overhead: the runner, the built-in targets, and PyTorch models."""

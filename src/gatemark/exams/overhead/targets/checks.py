@@ -1,4 +1,4 @@
-"""Check what a target says and gives, and name its windows."""
+"""Check the facts and outcomes of a target, and name its windows."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _is_count(value: object) -> TypeGuard[int]:
 
 
 class NamedWindow(msgspec.Struct, frozen=True):
-    """A window with the id and hash of the arm files."""
+    """A window with its id and hash in the arm files."""
 
     window_id: str
     content_hash: str
@@ -112,7 +112,7 @@ class NamedWindow(msgspec.Struct, frozen=True):
 
 
 def name_windows(target: OverheadTarget) -> tuple[NamedWindow, ...]:
-    """Name windows by content, place and plan, so that no two plans share a name."""
+    """Name windows by content, position and plan, so that no two plans share a name."""
     with target_code("windows()"):
         windows = tuple(target.windows())
     if not windows:

@@ -1,4 +1,4 @@
-"""The peak of the resident memory of this process, which Linux lets a process reset."""
+"""The peak resident memory of this process, which can be reset on Linux."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 RESET_PEAK: Final = "5"
-"""What to write to ``clear_refs`` so that the peak starts again from the present size."""
+"""Written to ``clear_refs`` to reset the peak to the current size."""
 
 
 class ProcessPeak:
@@ -19,7 +19,7 @@ class ProcessPeak:
         self._folder = folder
 
     def reset(self) -> str | None:
-        """Start again from the present size; return the reason if that is not possible."""
+        """Reset the peak to the current size; return the reason if that is not possible."""
         try:
             (self._folder / "clear_refs").write_text(RESET_PEAK, encoding="ascii")
         except OSError as error:

@@ -83,9 +83,9 @@ Preset = Literal["harmless", "harmful"]
 class GuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The limit of each guard; null leaves a guard out.
 
-    ``clip`` bounds the hidden pre-activations. ``spectral_cap`` bounds the largest singular value
+    ``clip`` limits the hidden pre-activations. ``spectral_cap`` limits the largest singular value
     of the output weights, as a share of the trained one. ``variance`` is how far, as a share, the
-    spread of a window's hidden state may stray from the calibrated one before it is scaled back.
+    spread of a window's hidden state may differ from the calibrated one before it is scaled back.
     """
 
     clip: Annotated[float, Meta(gt=0)] | None = None
@@ -233,7 +233,7 @@ def _losses(logits: Floats, wanted: Tokens) -> Floats:
 
 
 def _train(settings: NumpyModelSettings, rng: np.random.Generator) -> Weights:
-    """Train by Adam with a falling rate, on small batches."""
+    """Train by Adam with a decreasing rate, on small batches."""
     words = len(VOCABULARY)
     tokens = make_tokens(settings.train_tokens, rng)
     contexts, wanted = _contexts(tokens), tokens[CONTEXT:]

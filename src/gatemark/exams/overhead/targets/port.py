@@ -46,8 +46,8 @@ class PassSeeds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OverheadTarget(Protocol):
     """A model with one toggle for its whole guard chain.
 
-    ``fingerprint`` is a hash over everything that ``restore`` must bring back. ``toggle`` may
-    change weights or install hooks; switching off need not undo what only ``restore`` can.
+    ``fingerprint`` is a hash of everything that ``restore`` must bring back. ``toggle`` may change
+    weights or install hooks; switching off need not undo what only ``restore`` can.
     """
 
     kind: MetricKind
@@ -104,7 +104,7 @@ class Batched(Protocol):
 
 @runtime_checkable
 class SingleGuards(Protocol):
-    """A target that can switch on one guard of its chain, to find the one that costs most."""
+    """A target that can switch on a single guard of its chain, to find the one that costs most."""
 
     def toggle_one(self, guard: str) -> None:
         """Switch on this guard alone; the guards are off when this is called."""

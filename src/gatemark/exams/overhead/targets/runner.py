@@ -68,11 +68,11 @@ PassOutcome = Loss | AccuracyCounts
 Values = dict[str, dict[int, PassOutcome]]
 """Outcomes by arm and place of the window."""
 GUARD_ARM: Final = "guard "
-"""Begins the name of an arm with one guard alone."""
+"""Prefix of the name of an arm with one guard alone."""
 
 
 class PassRun(msgspec.Struct, frozen=True):
-    """One pass: an outcome and a time per window, and the hashes of the state around it.
+    """One pass: an outcome and a time per window, and the hashes of the state before and after.
 
     ``peak_rss`` is the peak of the process in bytes, or the reason why it is unknown.
     """
@@ -87,7 +87,7 @@ class PassRun(msgspec.Struct, frozen=True):
 
 
 class ArmMemory(msgspec.Struct, frozen=True):
-    """The peak of an arm in bytes, or a reason; where it was read; and the peak of the process."""
+    """The peak of an arm in bytes or a reason, where it was read, and the peak of the process."""
 
     peak: int | str
     source: MemorySource | None
@@ -97,7 +97,7 @@ class ArmMemory(msgspec.Struct, frozen=True):
 class GuardRun(msgspec.Struct, frozen=True):
     """One guard alone against none, on the same windows: fastest times, and the shift in value.
 
-    ``shift`` is in nats per token, or the drop of accuracy; None where a value is not finite.
+    ``shift`` is in nats per token, or the drop of accuracy; None if a value is not finite.
     """
 
     name: str
@@ -108,7 +108,7 @@ class GuardRun(msgspec.Struct, frozen=True):
 
 
 class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
-    """All passes, and what they cost. ``timing`` is a reason where arms could not be timed so."""
+    """All passes and their costs. ``timing`` is a reason if arms could not take turns."""
 
     kind: str
     device: str
@@ -126,7 +126,7 @@ class OverheadRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Restoring:
-    """Keep one target and bring its state back from a snapshot."""
+    """Keeps one target and restores its state from a snapshot."""
 
     is_cheap = True
     verb = "restore()"
@@ -145,7 +145,7 @@ class Restoring:
 
 
 class Reloading:
-    """Build the target again whenever its state must come back; it needs no ``restore``."""
+    """Builds the target again whenever its state must be reset; needs no ``restore``."""
 
     is_cheap = False
     verb = "building the target again"
@@ -230,7 +230,7 @@ def run_arms(
 
 
 class _Runner:
-    """A target, the way its state comes back, and the hash that it must then have."""
+    """A target, how its state is reset, and the hash that it must then have."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class _Runner:
         """Evaluate every window once with the guards off or on; ``done`` windows came before."""
         before = self._restore(f"the {arm} arm")
         if arm == "guarded" and not self._touched:
-            # The first call pays for what later ones find ready.
+            # The first call is slower, because later ones find caches filled.
             self._prepare(arm)
             self._evaluate(arm, self._windows[: self._batch_size])
             before = self._restore("warming up")
@@ -379,8 +379,8 @@ class _Runner:
     def _try_switching(self) -> float | str:
         """Return how long a switch takes, and find out whether the toggle alone undoes the guards.
 
-        Where it does not, every switch needs a restore; a target that is built again for each
-        pass has none, so its arms cannot take turns.
+        If it does not, every switch needs a restore; a target that is built again for each pass has
+        none, so its arms cannot take turns.
         """
         self._needs_restore = False
         self._restore("timing")
@@ -399,7 +399,7 @@ class _Runner:
         return (self._clock() - started) * 1000 / 2
 
     def _switch(self, arm: str) -> None:
-        """Switch to an arm in the middle of timing; the hash of the state is not taken."""
+        """Switch to an arm during timing; the hash of the state is not computed."""
         self._is_fresh = False
         if self._needs_restore:
             self._state.bring_back(is_touched=True)
@@ -423,7 +423,7 @@ class _Runner:
             return checked_memory(target.peak_memory())
 
     def _traced_peak(self, arm: ArmName) -> int:
-        """Return what Python's allocator held at most over a few windows."""
+        """Return the peak of Python's allocator over a few windows."""
         self._restore(f"the memory pass of the {arm} arm")
         self._prepare(arm)
         tracemalloc.start()
@@ -519,7 +519,7 @@ def _batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _unguarded(passes: Sequence[PassRun], found: dict[int, PassOutcome]) -> int | None:
-    """Return a window that the guards change in a pass and left alone when the arms took turns."""
+    """Return a window that the guards change in a pass but not when the arms took turns."""
     bare, guarded = passes[0].outcomes, passes[1].outcomes
     return next(
         (place for place, one in found.items() if one == bare[place] != guarded[place]), None
@@ -527,7 +527,7 @@ def _unguarded(passes: Sequence[PassRun], found: dict[int, PassOutcome]) -> int 
 
 
 def _mean_shift(bare: dict[int, PassOutcome], alone: dict[int, PassOutcome]) -> float | None:
-    """Return the mean rise of the loss, or the drop of accuracy, over the windows of both."""
+    """Return the mean increase of the loss, or the drop of accuracy, over the windows of both."""
     weight = shift = 0.0
     for place, before in bare.items():
         after = alone[place]

@@ -1,8 +1,8 @@
-"""Time arms side by side, group of windows by group, so that other load hits them alike.
+"""Time arms side by side, group of windows by group, so that other load affects them alike.
 
 Each group of windows runs in the order bare, guarded, guarded, bare, the next group the other way
-round. Load that rises or falls steadily then adds the same to each arm, and so does what the second
-of two equal calls finds ready.
+round. Load that rises or falls steadily then adds the same to each arm, and so does the speed-up of
+the second of two equal calls.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import msgspec
 
 MAX_TIMED_WINDOWS: Final = 400
 MIN_GROUPS: Final = 40
-"""Two for each of twenty blocks of time, where there are windows enough."""
+"""Two for each of twenty blocks of time, if there are enough windows."""
 MAX_SWITCH_SHARE: Final = 5.0
-"""Switching may cost at most this many times what the timed windows do."""
+"""Maximum cost of switching, as a multiple of the cost of the timed windows."""
 SHORTEST_MS: Final = 1e-6
-"""Minimum recorded time; a coarse clock may see none at all."""
+"""Minimum recorded time; a coarse clock may measure zero."""
 
 
 class TimedGroup(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class TimedGroup(msgspec.Struct, frozen=True):
 
 
 def pick_windows(count: int) -> list[int]:
-    """Return the places of the windows to time, spread evenly over all."""
+    """Return the indices of the windows to time, spread evenly over all."""
     if count <= MAX_TIMED_WINDOWS:
         return list(range(count))
     return [place * count // MAX_TIMED_WINDOWS for place in range(MAX_TIMED_WINDOWS)]
@@ -39,8 +39,8 @@ def pick_windows(count: int) -> list[int]:
 def group_size(windows: int, window_ms: float, switch_ms: float, batch_size: int) -> int | str:
     """Return how many windows to run between two switches, or why switching is too slow.
 
-    One window where switching is cheap; otherwise so many that they take as long as a switch, but
-    few enough to leave groups for every block of time.
+    One window if switching is cheap; otherwise enough to take as long as a switch, but few enough
+    to leave groups for every block of time.
     """
     most = max(batch_size, windows // MIN_GROUPS // batch_size * batch_size)
     wanted = math.ceil(switch_ms / max(window_ms, SHORTEST_MS) / batch_size) * batch_size
@@ -61,7 +61,7 @@ def time_side_by_side(
     switch: Callable[[str], None],
     evaluate_ms: Callable[[str, Sequence[int]], float],
 ) -> tuple[TimedGroup, ...]:
-    """Run each group of windows twice in every arm, in an order that is its own mirror image."""
+    """Run each group of windows twice in every arm, in mirrored order."""
     active: str | None = None
     timed = []
     for number, group in enumerate(groups):

@@ -20,14 +20,14 @@ N = TypeVar("N", int, float)
 
 TIMERS: Final = frozenset({"silence_timer", "max_wait_timeout"})
 ROOM_WORDS: Final = 10
-"""The least distance between the two word counts of a valid policy."""
+"""Minimum difference between the two word counts of a valid policy."""
 Rate = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[float, Meta(gt=0)]
 Values = Annotated[tuple[int, ...], Meta(min_length=1)]
 
 
 class SettingsGrid(Struct, frozen=True, forbid_unknown_fields=True):
-    """The values to try, for each of the four settings."""
+    """The values to try for each of the four settings."""
 
     min_words: Values = (30, 40, 50, 60, 70)
     max_words: Values = (80, 100, 120, 140, 160)
@@ -79,7 +79,7 @@ def sweep_config(raw: object, place: str) -> SweepConfig:
 
 
 class GatePolicy(Struct, frozen=True):
-    """One setting of the gate under its number in the grid."""
+    """One combination of settings, with its number in the grid."""
 
     policy_id: str
     settings: GateSettings
@@ -105,7 +105,7 @@ def policies(grid: SettingsGrid) -> tuple[list[GatePolicy], list[str]]:
 
 
 class GateOpening(Struct, frozen=True, gc=False):
-    """The gate opened: when, for how many words, and why."""
+    """One opening of the gate: when, for how many words, and why."""
 
     at_ms: int
     words: int
@@ -113,7 +113,7 @@ class GateOpening(Struct, frozen=True, gc=False):
 
 
 class CaseSweep(Struct, frozen=True):
-    """One policy on one case. Waits are milliseconds between two openings."""
+    """One policy on one case. Waits are the milliseconds between two openings."""
 
     case_id: str
     policy_id: str
@@ -168,7 +168,7 @@ def time_to_words(case: SweepCase, words: int) -> int | None:
 
 
 def openings(case: SweepCase, policy: GatePolicy, compat: Compat = "gatemark") -> list[GateOpening]:
-    """Yield every flush of the gate; check timers after each delta."""
+    """Return every flush of the gate; check timers after each delta."""
     gate = TokenGate(policy.settings, compat)
     found: list[GateOpening] = []
     now = 0
@@ -281,9 +281,9 @@ def policy_sweep(policy: GatePolicy, found: Sequence[CaseSweep]) -> PolicySweep:
 
 
 def judged(found: PolicySweep, config: SweepConfig, reach_p95_ms: float | None) -> PolicySweep:
-    """The same policy with the constraints that it breaks; a number that is missing breaks its own.
+    """Return the same policy with the constraints that it breaks; a missing number breaks its own.
 
-    ``reach_p95_ms`` is how long cases take to have ``min_words`` words at all.
+    ``reach_p95_ms`` is how long cases take to reach ``min_words`` words at all.
     """
     limits = config.constraints
     low = found.policy.settings.min_words
@@ -345,14 +345,14 @@ EXTRAS: Final = (
 
 
 class Bounds(Struct, frozen=True):
-    """Between which values an objective is scaled."""
+    """The range that an objective is scaled to."""
 
     low: float
     high: float
 
 
 class ChosenPolicy(Struct, frozen=True):
-    """The chosen policy and how it came to be chosen."""
+    """The chosen policy and why it was chosen."""
 
     chosen: PolicySweep
     method: Method

@@ -1,1 +1,1 @@
-"""Concepts in text: who finds them, what is left out, and what really ran."""
+"""Concepts in text: the extractors, the stoplists, and a record of what ran."""

@@ -1,4 +1,4 @@
-"""Which concept extractor to use, spelled so that any process can load the same one."""
+"""Specify a concept extractor so that any process can load the same one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What an extractor is: a source of mentions, and the settings that turn them into concepts.
+"""The extractor interface: a source of mentions, and the settings that turn them into concepts.
 
-A mention is a piece of text with ranked candidates. The same rules make a set of concepts from the
-mentions of every source, so that two sources differ in what they find and in nothing else.
+A mention is a piece of text with ranked candidates. The same rules turn the mentions of every
+source into concepts, so two sources differ only in what they find.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from gatemark.core.errors import InvalidValueError
 Representation = Literal["cui", "surface"]
 Normalisation = Literal["uppercase", "lowercase", "none"]
 NOT_USED = "none"
-"""What the run log's extractor fields say about a part that did not run."""
+"""Value of the run log's extractor fields for a part that did not run."""
 
 CACHED_TEXTS = 1024
 CANDIDATES_MAX = 64
-"""How many candidates a source gives per mention, and so the largest cut that means anything."""
+"""Maximum number of candidates per mention, and so the largest useful cut."""
 SCORE_DIGITS = 6
-"""Scores are compared after rounding, so that the last bit of a float never picks a concept."""
+"""Scores are rounded before comparison, so that the last bit of a float never picks a concept."""
 
 
 class Candidate(NamedTuple):
@@ -36,7 +36,7 @@ class Candidate(NamedTuple):
 
 
 class Mention(NamedTuple):
-    """A piece of text and what it may stand for."""
+    """A piece of text and its candidate concepts."""
 
     surface: str
     candidates: tuple[Candidate, ...]
@@ -53,7 +53,7 @@ class ConceptSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Stoplists(msgspec.Struct, frozen=True):
-    """Mentions and concepts that say nothing, and the digests of the lists that named them."""
+    """Mentions and concepts to ignore, and the digests of the lists."""
 
     entities: frozenset[str] = frozenset()
     cuis: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ class Stoplists(msgspec.Struct, frozen=True):
 
 
 class SourceDescription(msgspec.Struct, frozen=True):
-    """What a source is made of. ``libraries`` are versions; ``knowledge_digest`` names the bytes.
+    """What a source consists of: ``libraries`` are versions, ``knowledge_digest`` is of its data.
 
     ``linker`` and ``resolves_abbreviations`` fill the run log's fields of the same meaning.
     """
@@ -86,7 +86,7 @@ class MentionSource(Protocol):
     """Finds mentions in text."""
 
     def describe(self) -> SourceDescription:
-        """Return what this source is made of."""
+        """Return what this source consists of."""
         ...
 
     def find(self, text: str) -> Sequence[Mention]:
@@ -95,14 +95,14 @@ class MentionSource(Protocol):
 
 
 class SourceChoices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a user may say about the source: lexicon files, or the name of a model."""
+    """Options of a source: lexicon files, or the name of a model."""
 
     lexicons: tuple[str, ...] = ()
     model: str | None = None
 
 
 class ExtractorPlugin(msgspec.Struct, frozen=True):
-    """An extractor by name; ``load`` fails with an error when a part of it is not there."""
+    """An extractor by name; ``load`` raises an error if a part of it is missing."""
 
     name: str
     summary: str
@@ -110,7 +110,7 @@ class ExtractorPlugin(msgspec.Struct, frozen=True):
 
 
 class ConceptExtractor:
-    """Concepts of texts: one source under one set of settings and stoplists."""
+    """Extracts concepts from texts: one source with settings and stoplists."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class ConceptExtractor:
         return _linked(kept, self.settings, self.stoplists)
 
     def _kept_mentions(self, text: str) -> dict[str, set[tuple[Candidate, ...]]]:
-        """Mentions long enough and not stopped, by their surface in small letters."""
+        """Return mentions that are long enough and not stopped, by their lower-case surface."""
         if not text.strip():
             return {}
         kept: dict[str, set[tuple[Candidate, ...]]] = {}
@@ -170,7 +170,7 @@ class ConceptExtractor:
 def _linked(
     mentions: dict[str, set[tuple[Candidate, ...]]], settings: ConceptSettings, stoplists: Stoplists
 ) -> frozenset[str]:
-    """Per mention: threshold, order by score and then id, cut, and only then the stoplist."""
+    """Link each mention: threshold, order by score and then id, cut, and only then the stoplist."""
     return frozenset(
         name
         for rankings in mentions.values()
@@ -202,7 +202,7 @@ _NORMALISERS: dict[Normalisation, Callable[[str], str]] = {
 
 
 def extractor_record(extractor: ConceptExtractor) -> dict[str, object]:
-    """Return the ``concept_extractor`` object of a run log, from what really ran."""
+    """Return the ``concept_extractor`` object of a run log, from what actually ran."""
     found, settings = extractor.description, extractor.settings
     is_scispacy = "scispacy" in found.libraries
     return {
@@ -226,7 +226,7 @@ def extractor_record(extractor: ConceptExtractor) -> dict[str, object]:
 
 
 def extractor_provenance(extractor: ConceptExtractor) -> dict[str, object]:
-    """Name, version, digests and settings of what really ran, for the metrics' provenance."""
+    """Return name, version, digests and settings of what actually ran, for the provenance."""
     found = extractor.description
     return {
         "name": found.name,
@@ -249,7 +249,7 @@ def extractor_provenance(extractor: ConceptExtractor) -> dict[str, object]:
 
 
 def settings_from(given: dict[str, object]) -> ConceptSettings:
-    """Typed settings from plain ones."""
+    """Return typed settings from plain ones."""
     try:
         return msgspec.convert(given, ConceptSettings)
     except msgspec.ValidationError as error:

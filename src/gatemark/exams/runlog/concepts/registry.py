@@ -1,4 +1,4 @@
-"""The registry of concept extractors: ours, one file each, and those of other packages."""
+"""The registry of concept extractors: built-in ones, one file each, and those of other packages."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Stoplists: concepts that occur in nearly every case and so tell no case from another.
+"""Stoplists: concepts that occur in nearly every case and so do not distinguish cases.
 
-Generating counts, with stoplists off, in how many cases each concept and each surface occurs.
-The hashed files hold no time, so that the same traces give the same bytes.
+Generating counts, with stoplists off, in how many cases each concept and each surface occurs. The
+hashed files contain no time, so that the same traces give the same bytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ConceptType = Literal["CUI", "SURFACE"]
 
 
 class StoplistMetadata(msgspec.Struct, frozen=True):
-    """When the lists were made, by which code, from what."""
+    """When the lists were made, by which code, from which traces."""
 
     stoplists_generated_at: str
     stoplists_generated_by_commit: str | None = None
@@ -49,7 +49,7 @@ class Frequency(NamedTuple):
 
 
 class Frequencies(NamedTuple):
-    """Everything counted, most frequent first, and the count from which a concept is stopped."""
+    """All counts, most frequent first, and the count from which a concept is stopped."""
 
     case_count: int
     cutoff: int
@@ -64,9 +64,9 @@ class Frequencies(NamedTuple):
 
 
 def cutoff_count(case_count: int, threshold: float) -> int:
-    """The smallest number of cases that is at least this share of them.
+    """Return the smallest number of cases that is at least this share of them.
 
-    Taken in decimals: in binary, 0.7 of 10 cases would be a little more than 7.
+    Computed in decimals: in binary, 0.7 of 10 cases would be a little more than 7.
     """
     if not 0 < threshold <= 1:
         raise InvalidValueError(f"threshold must be inside (0, 1], got {threshold}")
@@ -76,7 +76,7 @@ def cutoff_count(case_count: int, threshold: float) -> int:
 def count_frequencies(
     found: Mapping[str, tuple[Iterable[str], Iterable[str]]], threshold: float = DEFAULT_THRESHOLD
 ) -> Frequencies:
-    """Presence per case, not occurrences; ``found`` gives ids and surfaces of each case."""
+    """Count the cases in which each concept occurs; ``found`` has ids and surfaces of each case."""
     if not found:
         raise BadInputError("stoplists need at least one case")
     counts: Counter[tuple[ConceptType, str]] = Counter()

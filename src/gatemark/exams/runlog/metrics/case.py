@@ -166,7 +166,7 @@ class CaseText(Protocol):
 
     @property
     def is_stub(self) -> bool:
-        """Whether the trace was made without the system it stands for."""
+        """Whether the trace is a placeholder."""
         ...
 
     def window(self, start_seq: int, end_seq: int) -> str:
@@ -306,7 +306,7 @@ def _usage(log: RunLog) -> dict[str, object]:
     summary = _latencies(log.events)
     decision = _latencies(log.decisions)
     records: tuple[SummaryEvent | BufferDecision, ...] = (*log.events, *log.decisions)
-    # Older logs may lack the usage as a whole, and any log may lack a part of it.
+    # Older logs may have no usage, and any log may lack a part of it.
     prompt = sum(_number(getattr(record.llm_usage, "prompt_ctu", None)) for record in records)
     completion = sum(
         _number(getattr(record.llm_usage, "completion_ctu", None)) for record in records

@@ -18,7 +18,7 @@ LATENCY, FLUSHES, COVERAGE = "latency_spike", "excessive_flushes", "low_coverage
 
 
 class Thresholds(msgspec.Struct, frozen=True):
-    """Thresholds from which a case stands out; None without values."""
+    """Thresholds beyond which a case is an outlier; None without values."""
 
     latency_ms: float | None
     flush_count: float | None
@@ -38,7 +38,7 @@ def outlier_thresholds(rows: Sequence[PerCaseMetrics]) -> Thresholds:
 
 
 def with_outliers(rows: Sequence[PerCaseMetrics]) -> tuple[PerCaseMetrics, ...]:
-    """Return the rows with their flags; a value on the threshold does not stand out."""
+    """Return the rows with their flags; a value exactly on the threshold is not an outlier."""
     lines = outlier_thresholds(rows)
     return tuple(_flagged(row, lines) for row in rows)
 

@@ -1,8 +1,8 @@
 """``gatemark runlog metrics``: compute metrics with intervals from run logs.
 
-(1) Find manifest, traces, logs and variants. (2) Measure case by case on an engine.
-(3) Refuse what does not fit together, or count it out. (4) Flag outliers and fold the rows into
-the exam. (5) Make the files.
+(1) Find manifest, traces, logs and variants. (2) Measure case by case on an engine. (3) Refuse
+mismatching logs, or count them as excluded. (4) Flag outliers and fold the rows into the exam. (5)
+Write the files.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ OnBadCase = Literal["error", "exclude"]
 class MetricsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What to measure and how.
 
-    ``judged`` is the variant that gates and score are about. ``computed_at`` is the moment that
-    the files carry; without it they carry the moment at which the last trace ended, so that the
-    same inputs give the same bytes.
+    ``judged`` is the variant that is gated and scored. ``computed_at`` is the time written to the
+    files (default: the time at which the last trace ended, so that the same inputs give the same
+    bytes).
     """
 
     runs: str
@@ -132,7 +132,7 @@ def examine_runlog(
 ) -> ExamOutcome:
     """Run the exam over run logs, traces and their manifest."""
     refuse_no_moment(request.computed_at, "--computed-at")
-    # Step 1. Loading an extractor takes long and is left to those who use it.
+    # Step 1. Loading an extractor is slow, so each worker does it when needed.
     find_extractor(request.extractor)
     inputs = _find(request)
     if request.judged is not None and request.judged not in inputs.variants:

@@ -1,7 +1,6 @@
 """Measure one case: read its trace once, and its log of every variant.
 
-A log is refused unless its hashes say that it was made from this trace, this data set and this
-variant's settings.
+A log is refused unless its hashes match this trace, this data set and this variant's settings.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ RUN_LOG_ENDS = (".jsonl.gz", ".jsonl")
 
 
 class MetricsJob(msgspec.Struct, frozen=True):
-    """What all cases share: how to read, and the hashes that logs must have."""
+    """What all cases share: reading options, and the hashes that logs must have."""
 
     extractor: ExtractorSpec
     compat: Compat
@@ -69,8 +68,8 @@ class MetricsTask(msgspec.Struct, frozen=True):
 class MetricsOutcome(msgspec.Struct, frozen=True):
     """The outcome of one case. ``refused`` has the problems of each refused log.
 
-    ``extractor`` is the provenance of the one that ran; ``other_extractors`` names per variant the
-    settings in which the log speaks of another. ``origins`` tell per variant how the log was made.
+    ``extractor`` is the provenance of the one that ran; ``other_extractors`` lists, per variant,
+    the settings in which the log names another. ``origins`` has, per variant, how the log was made.
     """
 
     case_id: str
@@ -176,7 +175,7 @@ def _log_problems(
     job: MetricsJob, task: MetricsTask, variant: str, log: RunLog, trace: ReadTrace
 ) -> Iterator[str]:
     meta = log.meta
-    # Logs of older versions leave out what they do not know.
+    # Logs of older versions leave out fields that they do not have.
     named: dict[str, tuple[object, object, str]] = {
         "case_id": (plain_case_id(meta.case_id), task.entry.case_id, "its file name"),
         "variant_id": (meta.variant_id, variant, "its folder"),

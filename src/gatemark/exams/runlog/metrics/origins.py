@@ -1,7 +1,7 @@
 """Compare how the logs of one variant were made.
 
-A run that was stopped half way and started again with other settings leaves logs of both in one
-folder. Each is fine by itself, but their mean has no meaning.
+A run that was stopped and started again with other settings leaves logs of both in one folder. Each
+is valid by itself, but their mean has no meaning.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class VariantHashes(msgspec.Struct, frozen=True):
 
 
 def variant_hashes(folder: str | None) -> dict[str, VariantHashes]:
-    """The hashes of every variant in a folder and the folders in it, or of the shipped ones.
+    """Return the hashes of every variant in a folder and its subfolders, or of the built-in ones.
 
-    Only the token gate is looked at, so that configurations of other tools do as well.
+    Only the token gate is read, so configurations of other tools work as well.
     """
     place = (
         Path(folder)

@@ -59,7 +59,7 @@ Moment = Annotated[str, _text(MOMENT_PATTERN, format="date-time")]
 EventId = Annotated[str, _text(EVENT_PATTERN)]
 DecisionId = Annotated[str, _text(DECISION_PATTERN)]
 LARGEST: Final = 2**53 - 1
-"""The largest integer that every JSON reader reads exactly."""
+"""The largest integer that every JSON parser reads exactly."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Misplaced = Annotated[
@@ -98,17 +98,14 @@ def fits(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_moment(text: str) -> bool:
-    """Whether a text is a valid date and time with an offset.
-
-    A flush, the decision on it and the summary of it have the same one.
-    """
+    """Whether a text is a valid date and time with an offset; cached, since records repeat it."""
     return _MOMENT(text) is not None and moment_ms(text) is not None
 
 
 def are_hashes(texts: Sequence[str]) -> bool:
-    """Whether all texts are digests, checked together for speed: seven columns spell the prefix.
+    """Whether all texts are digests, checked together for speed: seven columns are the prefix.
 
-    Without hexadecimal digits, nothing but the rest of the prefixes may be left.
+    After removing hexadecimal digits, only the rest of the prefixes may remain.
     """
     data = "".join(texts).encode("utf-8", "replace")
     count = len(texts)
@@ -120,10 +117,10 @@ def are_hashes(texts: Sequence[str]) -> bool:
 
 
 def are_moments(texts: Sequence[str]) -> bool:
-    """Whether all texts are moments; those of one minute are checked together for speed.
+    """Whether all texts are times; those of one minute are checked together for speed.
 
-    In the usual form, a date and time with milliseconds and Z, the minute stands first: it is
-    judged once. Of the seconds, only that they are digits and fewer than 60 is left to see.
+    In the usual form, a date and time with milliseconds and Z, the minute comes first and is
+    checked once. The seconds only have to be digits below 60.
     """
     if set(map(len, texts)) != {_MOMENT_LENGTH}:
         return all(map(is_moment, set(texts)))

@@ -20,7 +20,7 @@ MANIFEST_VERSION: Final = "2.0.0"
 
 
 class ManifestDecoding(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """How the model was sampled; null where the traces do not say."""
+    """Sampling settings of the model; null if the traces do not say."""
 
     temperature: float | None
     top_p: float | UnsetType | None = UNSET
@@ -36,7 +36,7 @@ class ManifestMeta(
     tag_field="record_type",
     tag="manifest_meta",
 ):
-    """Which data set this is; the first record. ``stub_mode`` is there only when it is true."""
+    """Which data set this is; the first record. ``stub_mode`` is present only if true."""
 
     schema_version: Literal["2.0.0"]
     dataset_id: DatasetId
@@ -53,7 +53,7 @@ class ManifestProvenance(
     tag_field="record_type",
     tag="provenance",
 ):
-    """Which code and model made the traces, and the hashes of what they were made from."""
+    """Which code and model made the traces, and the hashes of their inputs."""
 
     mac_fork_url: Uri
     mac_commit: Annotated[str, Meta(min_length=40, max_length=40)]
@@ -75,7 +75,7 @@ class TraceEntry(
     tag_field="record_type",
     tag="trace_entry",
 ):
-    """One trace; ``sha256`` is the hash of its content before packing."""
+    """One trace; ``sha256`` is the hash of its content before compression."""
 
     case_id: CaseId
     file: Annotated[str, Meta(min_length=1)]

@@ -1,7 +1,7 @@
 """The records of metrics: one per case and variant, and one report over all of them.
 
-M5, M6a and M6b are shares of what nothing supports: lower is better, whatever their names say.
-A rate that could not be computed is null. Keys beside the known ones are allowed.
+M5, M6a and M6b are unsupported shares: lower is better, despite their names. A rate that could not
+be computed is null. Unknown keys are allowed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ THRESHOLDS: Final = (0.85, 0.90, 0.95)
 
 
 class ThresholdRates(Struct, frozen=True, gc=False):
-    """The share of consecutive summaries at least as alike as each threshold."""
+    """The share of consecutive summaries that reach each similarity threshold."""
 
     tau_85: Share | None = field(name="tau_0.85")
     tau_90: Share | None = field(name="tau_0.90")
@@ -54,8 +54,8 @@ class PerCaseMetrics(
 ):
     """Every metric of one case under one variant.
 
-    The last six are Gatemark's own: the values that a report pools over cases, so that anyone can
-    compute it again from these records alone.
+    The last six are added by Gatemark: the values that a report pools over cases, so that anyone
+    can compute the report again from these records alone.
     """
 
     schema_name: Literal["exaid.metrics"]

@@ -1,7 +1,7 @@
 """How things in run logs are named and hashed, and the size of a text in CTU.
 
-Every id is derived: from the case, the variant and an index, or from the hashes of what went in.
-Nothing here reads a clock or draws a number, so the same inputs have the same names.
+Every id is derived from the case, the variant and an index, or from the hashes of the inputs.
+Nothing here reads a clock or a random number, so the same inputs have the same names.
 """
 
 from __future__ import annotations

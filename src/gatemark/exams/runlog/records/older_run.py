@@ -1,10 +1,10 @@
 """Run logs before 1.5.0: the same types, with fields optional that those versions lacked.
 
 1.3.0 and 1.4.x have one record per line and lack the fields that 1.5.0 added; a run may be named
-``mas-…``, and a flush may have the reason ``threshold`` or ``timeout``. 1.2.x and before keep a
+``mas-…``, and a flush may have the reason ``threshold`` or ``timeout``. 1.2.x and earlier keep a
 whole run in one object with lists of events, or, in 1.0.0, with ``summaries`` that have no window;
-all but the names of case and variant may be missing there. Missing fields are listed in notes and
-stay unset.
+everything but the names of case and variant may be missing there. Missing fields are listed in
+notes and stay unset.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ SINCE_1_5: Final[Mapping[type[Struct], tuple[str, ...]]] = {
 }
 """The required fields that 1.5.0 added."""
 LEFTOVERS: Final = 1
-"""Versions before 1.5 summarize what is left at the end without a decision or a flush."""
+"""Versions before 1.5 summarize the rest at the end without a decision or a flush."""
 _FIRST_MULTI_RECORD: Final = (1, 3)
 _FIRST_CURRENT: Final = (1, 5)
 _ALWAYS: Final[Mapping[type[Struct], frozenset[str]]] = {
@@ -334,7 +334,7 @@ def _single_meta(single: VersionedRecord) -> RunMeta:
 
 
 def _summaries(single: VersionedRecord, meta: RunMeta) -> Iterator[SummaryEvent]:
-    """Yield the ``summaries`` of 1.0.0 as events; only their text can be told from them."""
+    """Yield the ``summaries`` of 1.0.0 as events; they only have their text."""
     found: Sequence[SingleSummary] = () if single.summaries is UNSET else single.summaries
     unset = dict.fromkeys(SummaryEvent.__struct_fields__, UNSET)
     for place, summary in enumerate(found):
@@ -368,7 +368,7 @@ def _parts(single: Struct, name: str, current: type[T], meta: RunMeta) -> tuple[
 
 
 class OpenFilters(Struct, frozen=True, gc=False):
-    """Findings of the buffer agent as the source writes them: null when the model failed."""
+    """Findings of the buffer agent as the source writes them: null if the model failed."""
 
     completeness_passed: bool | UnsetType | None = UNSET
     value_passed: bool | UnsetType | None = UNSET
@@ -458,7 +458,7 @@ def has_null_filters(record: VersionedRecord) -> bool:
 
 
 def _told_filters(found: OpenFilters) -> FilterResults | UnsetType:
-    """Return the filters that were told; unset if the model failed and none was."""
+    """Return the filters that are set; unset if the model failed and none is."""
     complete, value = found.completeness_passed, found.value_passed
     if complete is None and value is None:
         return UNSET

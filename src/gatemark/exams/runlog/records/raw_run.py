@@ -1,8 +1,8 @@
-"""Rules of a run log that its decoded records cannot show: its bytes, and keys nobody reads.
+"""Rules of a run log that decoded records cannot show: its bytes, and unknown keys.
 
-A log says in ``determinism`` how it was written, and the bytes must agree. Hashes of provenance
-stand in one place, also inside nested objects. A key that looks like a known one which the record
-lacks is a warning, because nothing reads it.
+A log says in ``determinism`` how it was written, and the bytes must agree. Provenance hashes belong
+in one place, also in nested objects. A key that resembles a missing known one is a warning, because
+nothing reads it.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _NESTED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class RawRunRules:
-    """Look at the bytes of a run log, block by block."""
+    """Checks the bytes of a run log, block by block."""
 
     def __init__(self, gzip_mtime: int | None, *, check_bytes: bool = True) -> None:
         self._check_bytes = check_bytes
@@ -76,13 +76,13 @@ class RawRunRules:
         self._seen: set[tuple[str, str]] = set()
 
     def update(self, data: bytes) -> None:
-        """Look at the next unpacked bytes."""
+        """Read the next uncompressed bytes."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             self._look(line)
 
     def remarks(self) -> list[Remark]:
-        """Return what was found, after the last byte."""
+        """Return the findings, after the last byte."""
         if self._rest:
             self._look(self._rest)
             self._rest = b""
@@ -108,7 +108,7 @@ class RawRunRules:
         if unsorted and self._stated.get("json_sort_keys") is True:
             self._add("determinism", "$", f"says sorted keys, but {unsorted[0]!r} is out of order")
         self._check_separators(line)
-        # A whole run in one object has its provenance and its events inside each other.
+        # A whole run in one object nests its provenance and its events.
         if "record_type" in record:
             self._remarks += self._misplaced(record, record["record_type"] == "run_meta")
             self._near_misses(record)
@@ -170,7 +170,7 @@ class RawRunRules:
                 )
 
     def _add(self, rule: str, path: str, message: str) -> None:
-        """Keep one remark per rule and path: how a file was written concerns all of it."""
+        """Add one remark per rule and path: how a file was written concerns all of it."""
         if (rule, path) not in self._seen:
             self._seen.add((rule, path))
             self._remarks.append(Remark(self._line, rule, path, message))

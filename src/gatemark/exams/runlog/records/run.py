@@ -1,6 +1,6 @@
 """The records of a run log: what one variant did with one case's trace.
 
-Keys beside the known ones are allowed, except that provenance stands in ``run_meta`` alone.
+Unknown keys are allowed, but provenance belongs in ``run_meta`` alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SEMANTIC_FIELDS: Final = (
     "uncertainty_confidence",
     "recommendation_next_step",
 )
-"""The fields of a summary that its semantics text is made of, in order."""
+"""The fields of a summary that make up its semantics text, in order."""
 SUMMARY_LIMITS: Final = {
     "status_action": 150,
     "key_findings": 180,
@@ -50,7 +50,7 @@ SUMMARY_LIMITS: Final = {
     "recommendation_next_step": 180,
     "agent_contributions": 150,
 }
-"""The most characters that each field of a summary may have."""
+"""Maximum number of characters of each field of a summary."""
 
 
 class ExtractorSettings(Struct, frozen=True, gc=False, kw_only=True):
@@ -75,7 +75,7 @@ class ExtractorSettings(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class StoplistsProvenance(Struct, frozen=True, gc=False):
-    """Which stoplists belong to the run."""
+    """The stoplists of the run."""
 
     stop_entities_hash: Hash
     stop_cuis_hash: Hash
@@ -85,7 +85,7 @@ class StoplistsProvenance(Struct, frozen=True, gc=False):
 
 
 class TimestampDerivation(Struct, frozen=True, gc=False):
-    """How the timestamps of the log were found."""
+    """How the timestamps of the log were derived."""
 
     method: Literal["trace_t_emitted_ms"]
     fallback_method: Literal["run_start_time_plus_seq"]
@@ -113,7 +113,7 @@ class LlmUsage(Struct, frozen=True, gc=False):
 
 
 class FilterResults(Struct, frozen=True, gc=False):
-    """Findings of the buffer agent; novelty is null where it is off."""
+    """Findings of the buffer agent; novelty is null if it is off."""
 
     completeness_passed: bool | UnsetType = UNSET
     value_passed: bool | UnsetType = UNSET
@@ -134,8 +134,8 @@ class SummaryContent(Struct, frozen=True, gc=False):
 class RunMeta(Struct, frozen=True, gc=False, kw_only=True, tag_field="record_type", tag="run_meta"):
     """Where the run comes from and how it was made; exactly one, and the first record.
 
-    ``compat``, ``backend`` and ``chunk_size_ctu`` are Gatemark's own: whose text join and timers
-    were used, which language model answered, and how large V3's chunks were.
+    ``compat``, ``backend`` and ``chunk_size_ctu`` are added by Gatemark: the compatibility mode,
+    the language model, and the size of V3's chunks.
     """
 
     schema_name: Literal["exaid.run"]
@@ -179,7 +179,7 @@ class TokengateFlush(
     tag_field="record_type",
     tag="tokengate_flush",
 ):
-    """The token gate let some text of one agent through."""
+    """The token gate passed on some text of one agent."""
 
     flush_index: Count
     case_id: CaseId
@@ -200,9 +200,9 @@ class BufferDecision(
     tag_field="record_type",
     tag="buffer_decision",
 ):
-    """The buffer agent decided whether what it holds is worth a summary.
+    """The buffer agent decided whether its text is worth a summary.
 
-    ``failure_mode`` is Gatemark's own: why there is no analysis, when the model failed.
+    ``failure_mode`` is added by Gatemark: why there is no analysis, if the model failed.
     """
 
     decision_index: Count
@@ -228,9 +228,9 @@ class SummaryEvent(
     tag_field="record_type",
     tag="summary_event",
 ):
-    """One summary, or the attempt at one.
+    """One summary, or a failed attempt at one.
 
-    ``truncated_fields`` is Gatemark's own: which fields had to be cut to their limits.
+    ``truncated_fields`` is added by Gatemark: the fields that were cut to their limits.
     """
 
     event_index: Count
@@ -260,11 +260,11 @@ class SummaryEvent(
 
 RunRecord = RunMeta | TokengateFlush | BufferDecision | SummaryEvent
 VersionedRecord: TypeAlias = Any
-"""A record of any version: the types of older versions are made at run time."""
+"""A record of any version; the types of older versions are created at run time."""
 
 
 class RunLog(Struct, frozen=True):
-    """A whole run log, each kind of record in the order of its index.
+    """A complete run log, each kind of record in the order of its index.
 
     ``missing`` lists the fields that an older log lacks; they stay unset.
     """

@@ -334,14 +334,14 @@ _LAST_FIELD: Final = tuple(SUMMARY_LIMITS)[-1]
 
 
 class RunRules(FileRules):
-    """One ``run_meta`` first, kinds in order, indices from 0 without gaps, history that exists.
+    """One ``run_meta`` first, kinds in order, indices from 0 without gaps, existing history.
 
-    A trigger policy has its own kinds of records, and nothing may be cut off: every decision to
-    summarize (V0, V3, V4) or flush (V2) has its summary, and every record its derived timestamp.
+    Each trigger policy writes certain kinds of records, and nothing may be cut off: every decision
+    to summarize (V0, V3, V4) or flush (V2) has its summary, and every record its derived timestamp.
     The size of a summary is that of its text, and the text is made of its fields.
 
-    A window that ends before it starts is a warning: where agents take turns, logs that follow
-    the source hold such windows.
+    A window that ends before it starts is a warning: if agents take turns, logs that follow the
+    source have such windows.
     """
 
     _contributions = False

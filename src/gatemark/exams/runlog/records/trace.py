@@ -1,7 +1,7 @@
 """The records of a trace: what several agents said, delta by delta, as it was captured.
 
-Traces hold no derived units. Times are milliseconds: ``t_emitted_ms`` and ``t_ms`` since 1970,
-``t_rel_ms`` since the first delta, so that a boundary before it has a negative one.
+Traces contain no derived units. Times are milliseconds: ``t_emitted_ms`` and ``t_ms`` since 1970,
+``t_rel_ms`` since the first delta, so an earlier boundary has a negative one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TRACE_VERSION: Final = "2.0.0"
 
 
 class Decoding(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """How the model was sampled, as far as it was written down."""
+    """Sampling settings of the model, as far as recorded."""
 
     temperature: float | UnsetType | None = UNSET
     top_p: float | UnsetType | None = UNSET
@@ -32,7 +32,7 @@ class TraceMeta(
     tag_field="record_type",
     tag="trace_meta",
 ):
-    """What the trace is of and how it was made; the first record of its file."""
+    """What the trace is about and how it was made; the first record of its file."""
 
     schema_version: Literal["2.0.0"]
     case_id: CaseId
@@ -76,7 +76,7 @@ class TurnBoundary(
     tag_field="record_type",
     tag="turn_boundary",
 ):
-    """The start or the end of one agent's turn; an end may carry the hash of the turn's text."""
+    """The start or the end of one agent's turn; an end may have the hash of the turn's text."""
 
     case_id: CaseId
     seq: Count

@@ -25,7 +25,7 @@ from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TraceRec
 Mode = Literal["strict", "inspect"]
 
 TOLERANCE_MS: Final = 2
-"""How far a boundary may lie on the wrong side of its turn's deltas before it is an error."""
+"""Tolerance for a boundary on the wrong side of its turn's deltas, in milliseconds."""
 TRACE_RULES: Final = (
     "trace_meta_first",
     "one_trace_meta",
@@ -79,7 +79,7 @@ def boundary_problems(boundary: TurnBoundary) -> Sequence[Problem]:
 
 
 class TurnNotes:
-    """Notes on one turn while its trace is read."""
+    """Data about one turn, collected while its trace is read."""
 
     __slots__ = (
         "agent_id",
@@ -114,8 +114,8 @@ class TurnNotes:
 class TraceRules(FileRules):
     """The rules of a trace. ``inspect`` turns problems of order and time into warnings.
 
-    What was seen stays: ``meta``, the other records as they came with deltas as columns, whether
-    ``seq`` only ever rose, and the notes on every turn.
+    Afterwards it has ``meta``, the other records in file order with deltas as columns, whether
+    ``seq`` always increased, and data about every turn.
     """
 
     def __init__(self, mode: Mode = "strict") -> None:
@@ -151,7 +151,7 @@ class TraceRules(FileRules):
             self._last_line = lines[-1]
 
     def _see_deltas(self, lines: Sequence[int], deltas: Sequence[StreamDelta]) -> Iterator[Remark]:
-        """Check consecutive deltas; keep them as columns if they have no remarks."""
+        """Check consecutive deltas; store them as columns if they have no remarks."""
         stretch = one_stretch(deltas)
         if stretch is None or not self._as_expected(stretch):
             for line, delta in zip(lines, deltas, strict=True):

@@ -1,1 +1,1 @@
-"""Traces of several agents, replayed in virtual time through variants that write run logs."""
+"""Replay traces of several agents in virtual time through variants that write run logs."""

@@ -1,7 +1,7 @@
 """The buffer agent: holds text back until it is worth a summary.
 
-A model looks at the text; whether to summarise is decided here, in code. A model that fails, or
-answers with something else than an analysis, triggers nothing.
+A model analyses the text; code decides whether to summarise. A model that fails, or whose reply is
+not an analysis, triggers nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_RATIONALE: Final = 240
 
 
 class Analysis(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a model says about new text; novelty is unset where it is not asked for."""
+    """What a model says about new text; novelty is unset if not requested."""
 
     rationale: Annotated[str, Meta(max_length=MAX_RATIONALE)]
     stream_state: StreamState
@@ -41,9 +41,9 @@ class Analysis(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SegmentLook(Struct, frozen=True):
-    """One look at a segment: whether to summarise, and what a decision record says about it.
+    """The evaluation of one segment: whether to summarise, and the fields of its decision record.
 
-    ``unanswered`` says that the model itself failed, and not only what it answered.
+    ``unanswered`` means that the model itself failed, not only that its reply was unusable.
     """
 
     trigger: bool
@@ -68,10 +68,10 @@ class SegmentLook(Struct, frozen=True):
 
 
 def trigger_path(analysis: Analysis) -> Literal["A", "B", "C"] | None:
-    """By which of three ways an analysis leads to a summary; None when it does not.
+    """Return the path by which an analysis leads to a summary, or None.
 
-    C: an alert. A: complete, relevant and new. B: the topic shifts, and what is held is relevant
-    and new. Where novelty was not asked for, everything counts as new.
+    C: an alert. A: complete, relevant and new. B: the topic shifts, and the held text is relevant
+    and new. If novelty was not requested, everything counts as new.
     """
     novel = analysis.is_novel is UNSET or analysis.is_novel
     if analysis.stream_state == "CRITICAL_ALERT":
@@ -84,7 +84,7 @@ def trigger_path(analysis: Analysis) -> Literal["A", "B", "C"] | None:
 
 
 class BufferAgent:
-    """Live segments that were looked at, and parked ones that were not."""
+    """Evaluated segments, and parked ones that were not evaluated."""
 
     def __init__(self, model: LanguageModel, *, novelty: bool, history_k: int) -> None:
         self._model = model
@@ -100,15 +100,15 @@ class BufferAgent:
         return not self._live and not self._parked
 
     def hold(self, segment: TextSegment) -> None:
-        """Take a segment without looking at it."""
+        """Add a segment without evaluating it."""
         self._live.append(segment)
 
     def park(self, segment: TextSegment) -> None:
-        """Keep a segment that comes too late to be looked at."""
+        """Keep a segment that comes too late to be evaluated."""
         self._parked.append(segment)
 
     def evaluate(self, segment: TextSegment, history: list[str], reason: str) -> SegmentLook:
-        """Take a segment and ask the model about it."""
+        """Add a segment and ask the model about it."""
         context = (*self._parked, *self._live)
         self._live.append(segment)
         held, new = segment_block(context), segment_block((segment,))
@@ -147,7 +147,7 @@ class BufferAgent:
         )
 
     def take(self) -> tuple[TextSegment, ...]:
-        """Everything that is held, parked text first; afterwards nothing is."""
+        """Remove and return everything that is held, parked text first."""
         held = (*self._parked, *self._live)
         self._live, self._parked = [], []
         return held

@@ -1,6 +1,6 @@
-"""Cases of an evaluation: traces read, replayed through every variant, logs written.
+"""Cases of an evaluation: read traces, replay them through every variant, write logs.
 
-This is what a worker process does; it returns what to report about each case.
+This runs in a worker process; it returns what to report about each case.
 """
 
 from __future__ import annotations
@@ -35,16 +35,18 @@ T = TypeVar("T")
 WRITERS: Final = 4
 BATCH_CASES: Final = 32
 FEWEST_BATCHES: Final = 8
+# Another process takes longer to start than this many cases.
+FEW_CASES: Final = 20
 
 
 def in_batches(tasks: Sequence[T]) -> list[tuple[T, ...]]:
-    """Split cases into batches: each waits for the disk once, and there are enough to share."""
+    """Split cases into batches, each with one wait for the disk, and enough of them to share."""
     size = max(1, min(BATCH_CASES, len(tasks) // FEWEST_BATCHES))
     return [tuple(tasks[start : start + size]) for start in range(0, len(tasks), size)]
 
 
 class ReplayOutcome(msgspec.Struct, frozen=True):
-    """How one case fared under one variant; ``reason`` is set when it has no log."""
+    """The outcome of one case under one variant; ``reason`` is set if it has no log."""
 
     case_id: str
     variant_id: str
@@ -59,7 +61,7 @@ class ReplayOutcome(msgspec.Struct, frozen=True):
 
 
 class ReplayJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the same for every case."""
+    """What all cases share."""
 
     variants: tuple[LoadedVariant, ...]
     chunks: dict[str, int]
@@ -74,7 +76,7 @@ class ReplayJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReplayTask(msgspec.Struct, frozen=True):
-    """One case of the manifest; ``path`` is None when its trace is not there."""
+    """One case of the manifest; ``path`` is None if its trace is missing."""
 
     case_id: str
     path: str | None
@@ -82,7 +84,7 @@ class ReplayTask(msgspec.Struct, frozen=True):
 
 
 class CaseDone(msgspec.Struct, frozen=True):
-    """What a worker tells about its case; ``ended_ms`` is when its trace ended."""
+    """What a worker reports about its case; ``ended_ms`` is when its trace ended."""
 
     outcomes: list[ReplayOutcome]
     recorded: list[RecordedReply]
@@ -90,7 +92,7 @@ class CaseDone(msgspec.Struct, frozen=True):
 
 
 class _Written(NamedTuple):
-    """A log on its way to the disk, and what to tell once it is there."""
+    """A log that is being written, and what to report when it is on the disk."""
 
     task: ReplayTask
     variant: LoadedVariant
@@ -99,9 +101,9 @@ class _Written(NamedTuple):
 
 
 def run_some(job: ReplayJob, tasks: tuple[ReplayTask, ...]) -> bytes:
-    """Some cases through every variant; what cannot be done is a reason, and leaves no log.
+    """Run some cases through every variant; a failure is a reason, and leaves no log.
 
-    Logs are written by threads of their own: waiting for the disk is most of what that takes.
+    Logs are written by separate threads, because most of the time is waiting for the disk.
     """
     with _opened(job) as models, ThreadPoolExecutor(WRITERS) as pool:
         done = [_run_case(job, task, models, pool) for task in tasks]

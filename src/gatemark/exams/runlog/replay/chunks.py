@@ -1,4 +1,4 @@
-"""The chunk size of V3, chosen so that its chunks are as large as what V0's gate lets through."""
+"""The chunk size of V3, chosen so that its chunks are as large as the flushes of V0's gate."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from gatemark.exams.runlog.traces.files import plain_json, read_run_log
 
 SUBSET_COUNT: Final = 40
 EXCLUDED_REASONS: Final = ("end_of_trace", "turn_end")
-"""Flushes that say nothing about how the gate would have cut."""
+"""Reasons of flushes that do not show how the gate would have cut."""
 
 
 class CaseChunks(Struct, frozen=True):
-    """The number of flushes of one case that count, if known, and the median of their sizes."""
+    """The number of flushes of one case that count, if known, and their median size."""
 
     case_id: str
     flush_count: int | None
@@ -33,7 +33,7 @@ class CaseChunks(Struct, frozen=True):
 
 
 class ChunkReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How the chunk size was found, and for which traces, gate and code it holds."""
+    """How the chunk size was found, and for which traces, gate and code it is valid."""
 
     chunk_size_ctu: int
     median_ctu: float
@@ -46,7 +46,7 @@ class ChunkReport(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class SourceReport(Struct, frozen=True, kw_only=True):
-    """The calibration report of the source, as far as it is read."""
+    """The fields that are read from a calibration report of the source."""
 
     chunk_size_ctu: Annotated[int, Meta(ge=1)]
     overall_median_ctu: float

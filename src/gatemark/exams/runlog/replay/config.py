@@ -1,4 +1,4 @@
-"""What makes a variant: which parts are on, and how they are set."""
+"""The configuration of a variant: which parts are on, and their settings."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ class ComponentsConfig(Struct, frozen=True):
 
 
 class SummarizerConfig(Struct, frozen=True):
-    """``summarizer``; how many summaries before the latest it sees."""
+    """``summarizer``: how many summaries before the latest it sees."""
 
     history_k: Annotated[int, Meta(ge=1)]
 
 
 class FixedTriggerConfig(Struct, frozen=True):
-    """``fixed_trigger``; null is read from a calibration report."""
+    """``fixed_trigger``; null means that it is read from a calibration report."""
 
     chunk_size_ctu: Annotated[int, Meta(ge=1)] | None = None
 
@@ -103,7 +103,7 @@ class CalibrationConfig(Struct, frozen=True):
 
 
 class VariantConfig(Struct, frozen=True):
-    """A variant's file. Keys that are not read here are other tools' business."""
+    """A variant's file. Unknown keys belong to other tools."""
 
     variant_id: VariantName
     trigger_policy: TriggerPolicy

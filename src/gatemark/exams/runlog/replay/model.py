@@ -1,7 +1,7 @@
-"""One interface to language models: a question goes in, text comes out, or an error says why not.
+"""One interface to language models: a question returns text, or raises an error.
 
-A question carries its rendered prompts, which is all that a real model sees, and what the prompts
-were made from, so that a backend of plain rules need not read them back.
+A question has its rendered prompts, which is all that a real model sees, and the data they were
+made from, so that a rule-based backend need not parse them.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class TextSegment(Struct, frozen=True, gc=False):
 
 
 class ModelQuestion(Struct, frozen=True):
-    """What a model is asked.
+    """A question to a model.
 
     ``new`` are the segments that it is about, ``context`` those before, ``history`` the latest
-    summaries as text, newest last. ``novelty`` says whether a buffer question asks for it.
-    ``draft`` is what a rewrite starts from.
+    summaries as text, newest last. ``novelty`` is whether a buffer question asks for it. ``draft``
+    is the text to rewrite.
     """
 
     task: Task
@@ -57,7 +57,7 @@ class ModelQuestion(Struct, frozen=True):
 
 
 class ModelReply(Struct, frozen=True):
-    """What a model answered. Counts that its provider did not tell are None."""
+    """The reply of a model. Counts that its provider did not report are None."""
 
     text: str
     model_id: str
@@ -67,7 +67,7 @@ class ModelReply(Struct, frozen=True):
 
 
 class ModelError(GatemarkError):
-    """The model gave no answer; the run goes on and the record says so."""
+    """The model gave no answer; the run continues and the record says so."""
 
 
 class MissingReplyError(GatemarkError):
@@ -75,11 +75,11 @@ class MissingReplyError(GatemarkError):
 
 
 class LanguageModel(Protocol):
-    """Something that answers questions."""
+    """Answers questions."""
 
     @property
     def model_id(self) -> str:
-        """What the model is called where a reply does not say."""
+        """The name of the model, if a reply does not say."""
 
     def ask(self, question: ModelQuestion) -> ModelReply:
         """Return an answer, or raise ModelError."""
@@ -88,11 +88,11 @@ class LanguageModel(Protocol):
         """Return what ``run_meta`` says about the backend; never a secret."""
 
     def close(self) -> None:
-        """Let go of connections and processes."""
+        """Close connections and processes."""
 
 
 def segment_block(segments: tuple[TextSegment, ...] | list[TextSegment]) -> str:
-    """Segments as text: consecutive ones of an agent under its name, joined by spaces."""
+    """Return segments as text: consecutive ones of an agent under its name, joined by spaces."""
     if not segments:
         return EMPTY_BLOCK
     groups: list[tuple[str, list[str]]] = []
@@ -105,11 +105,11 @@ def segment_block(segments: tuple[TextSegment, ...] | list[TextSegment]) -> str:
 
 
 EMPTY_BLOCK = "(nothing)"
-"""What stands for no segments at all."""
+"""Placeholder for no segments."""
 
 
 MOST_STARTS = 100
-"""How many opening braces of a reply are tried."""
+"""Maximum number of opening braces of a reply that are tried."""
 
 
 def json_object(text: str) -> bytes:
@@ -133,7 +133,7 @@ def json_object(text: str) -> bytes:
 
 
 class RecordedReply(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One line of a recording: the reply to a question, or the error in its place.
+    """One line of a recording: the reply to a question, or the error instead.
 
     ``scope`` names the case and the variant that asked, ``number`` counts equal requests in it.
     Recordings of 0.1.0 have neither, nor ``request_hash``.
@@ -149,7 +149,7 @@ class RecordedReply(Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def key(self) -> RecordingKey:
-        """What no two lines of a recording share."""
+        """The key that identifies a line of a recording."""
         return self.scope, self.task, self.request_hash or self.input_hash, self.number
 
 
@@ -157,7 +157,7 @@ RecordingKey = tuple[str, Task, str, int]
 
 
 class RecordedModel:
-    """Answers from a recording and calls nothing. ``digest`` names the bytes it was read from.
+    """Answers from a recording and calls nothing. ``digest`` is that of its bytes.
 
     Equal requests get their replies in the order in which they were recorded.
     """
@@ -177,7 +177,7 @@ class RecordedModel:
         return again
 
     def begin(self, scope: str) -> None:
-        """Answer for a case and variant, from its first question on."""
+        """Start answering for a case and variant, from its first question."""
         self._scope = scope
         self._asked = Counter()
 
@@ -205,7 +205,7 @@ class RecordedModel:
 
 
 class RecordingModel:
-    """Passes questions on and keeps every answer, so that the run can be replayed."""
+    """Passes questions on and records every answer, so that the run can be replayed."""
 
     def __init__(self, inner: LanguageModel, scope: str = "") -> None:
         self._inner = inner

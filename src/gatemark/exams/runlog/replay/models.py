@@ -1,4 +1,4 @@
-"""Which language model answers in a replay: rules, a recording, or a target such as an endpoint."""
+"""The language model of a replay: rules, a recording, or a target such as an endpoint."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _recorded(path: str, _written_at: int) -> RecordedModel:
 
 
 class TargetModel:
-    """Asks a target, one question after the other, with the target's own patience and limits."""
+    """Asks a target, one question after the other, with the target's own retries and limits."""
 
     def __init__(self, path: str) -> None:
         raw = read_settings(path)

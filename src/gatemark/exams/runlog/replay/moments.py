@@ -14,14 +14,14 @@ from gatemark.exams.runlog.traces.trace import Trace
 
 FALLBACK_STEP_MS: Final = 1000
 MANY_FALLBACKS: Final = 10
-"""More made-up timestamps than this deserve a warning."""
+"""Number of fallback timestamps above which there is a warning."""
 
 
 class CaptureMoments:
-    """When the record of each ``seq`` was captured, and how often that had to be made up.
+    """When the record of each ``seq`` was captured, and how often a fallback was used.
 
-    Boundaries have a time of their own. ``source`` knows only the times of deltas, so that a
-    window which ends with a boundary gets a made-up one: the first delta's plus a second per seq.
+    Boundaries have their own time. Mode ``source`` knows only the times of deltas, so a window that
+    ends with a boundary gets a fallback: the first delta's time plus a second per seq.
     """
 
     def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:

@@ -1,4 +1,4 @@
-"""The words in which language models are asked. A change here changes every input hash."""
+"""The prompts for language models. A change here changes every input hash."""
 
 from __future__ import annotations
 

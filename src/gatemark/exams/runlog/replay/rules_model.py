@@ -1,8 +1,8 @@
-"""A language model made of plain rules: deterministic, offline, and fast.
+"""A rule-based language model: deterministic, offline and fast.
 
-It looks for words that stand for kinds of statements, and for sentences that hold them. It is no
-clever reader; it is the same reader every time. Its latency is virtual: a stated function of how
-much it read and wrote, so that logs of the same trace have the same bytes.
+It looks for words that indicate kinds of statements, and for sentences with them. It is not clever,
+but always the same. Its latency is virtual: a fixed function of how much it read and wrote, so that
+logs of the same trace have the same bytes.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ READ_CTU_PER_MS: Final = 40
 WRITTEN_CTU_PER_MS: Final = 2
 NOTHING: Final = "Nothing new."
 SHIFT_BELOW: Final = 0.25
-"""The topic shifts when less than this share of the new words was in what was held last."""
+"""The topic shifts if less than this share of the new words was in the last held segments."""
 LOOK_BACK: Final = 2
-"""How many held segments count as what was held last."""
+"""How many of the last held segments are compared."""
 
 KINDS: Final[dict[bytes, str]] = {
     word: kind
@@ -65,7 +65,7 @@ ALERTS: Final = (
     "critical alert",
     "emergency",
 )
-# Words are bytes: one table makes letters small and everything that is no letter a space.
+# Words are bytes: one table lower-cases letters and turns everything else into spaces.
 _TO_WORDS: Final = bytes(
     sign if sign >= 128 or chr(sign).isalnum() or sign == ord("'") else ord(" ")
     for sign in bytes(range(256)).lower()
@@ -163,7 +163,7 @@ def _familiar_share(mine: frozenset[bytes], context: tuple[TextSegment, ...]) ->
 
 
 def _is_novel(mine: frozenset[bytes], history: tuple[str, ...]) -> bool:
-    """New when most of the telling words were in none of the latest summaries."""
+    """Return whether most of the content words are in none of the latest summaries."""
     telling = mine - KIND_WORDS
     unheard = telling.difference(*map(_words, history))
     return len(unheard) * 2 > len(telling)

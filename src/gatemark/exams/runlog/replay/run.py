@@ -1,4 +1,4 @@
-"""Replaying every case of a data set through variants, and accounting for each of them."""
+"""Replay every case of a data set through variants, and report each of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from msgspec import UNSET
 
 from gatemark.core.atomic import write_whole
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.evidence.engines.port import Engine
 from gatemark.evidence.settings_file import read_settings
 from gatemark.exams.runlog.concepts.choose import extractor_spec, load_extractor
 from gatemark.exams.runlog.concepts.port import Stoplists, extractor_record
@@ -25,6 +24,7 @@ from gatemark.exams.runlog.records.names import (
 from gatemark.exams.runlog.records.run import Compat, StoplistsProvenance
 from gatemark.exams.runlog.records.trace_rules import Mode
 from gatemark.exams.runlog.replay.case import (
+    FEW_CASES,
     CaseDone,
     ReplayJob,
     ReplayOutcome,
@@ -45,12 +45,13 @@ from gatemark.exams.runlog.traces.files import (
     plain_json,
     read_manifest,
 )
+from gatemark.workspace import Workspace
 
 SUMMARIES = "run_summaries"
 
 
 class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What to replay, how, and where the logs go."""
+    """What to replay, how, and where to write the logs."""
 
     traces: str
     output: str
@@ -76,7 +77,7 @@ class RunRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VariantSummary(msgspec.Struct, frozen=True):
-    """One variant over all cases, as its summary file tells it."""
+    """One variant over all cases, as in its summary file."""
 
     variant_id: str
     eval_run_id: str
@@ -92,7 +93,7 @@ class VariantSummary(msgspec.Struct, frozen=True):
 
 
 class RunDone(msgspec.Struct, frozen=True):
-    """What a whole evaluation left behind."""
+    """The outcome of a complete evaluation."""
 
     eval_run_id: str
     trace_dataset_hash: str
@@ -104,19 +105,21 @@ class RunDone(msgspec.Struct, frozen=True):
 
     @property
     def failed_count(self) -> int:
-        """How many cases have no log."""
+        """Number of cases without a log."""
         return sum(len(variant.failed) for variant in self.variants)
 
     @property
     def model_failure_count(self) -> int:
-        """How many questions got no reply."""
+        """Number of questions without a reply."""
         return sum(sum(variant.model_failures.values()) for variant in self.variants)
 
 
 def run_cases(
-    engine: Engine, request: RunRequest, on_progress: Callable[[int, int], None] | None = None
+    workspace: Workspace,
+    request: RunRequest,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> RunDone:
-    """Replay every case of the manifest, or of those whose name holds ``case``."""
+    """Replay every case of the manifest, or those whose name contains ``case``."""
     variants = load_variants(request.configs, request.variants)
     compat = _compat(variants, request.compat)
     paths = find_traces(request.traces)
@@ -141,8 +144,11 @@ def run_cases(
         keep_inputs=request.keep_inputs,
         recording=request.record is not None,
     )
-    for choice in {request.buffer_model, request.summarizer_model}:
+    models = {request.buffer_model, request.summarizer_model}
+    for choice in models:
         open_model(choice).close()
+    is_live = any(choice.kind == "target" for choice in models)
+    engine = workspace.engine_for(len(tasks) * len(variants), 0 if is_live else FEW_CASES)
     done: list[CaseDone] = []
     for data in engine.run(partial(run_some, job), in_batches(tasks)):
         done.extend(msgspec.msgpack.decode(data, type=list[CaseDone]))
@@ -306,7 +312,7 @@ def _summary(
 
 
 def _caveats(summaries: Sequence[VariantSummary], request: RunRequest) -> Iterable[str]:
-    """Yield why logs of this run would be calm for the wrong reason."""
+    """Yield caveats on logs with few summaries for the wrong reason."""
     max_unparsable = request.max_unparsable
     for variant in summaries:
         unparsable = sum(variant.unparsable_answers.values())
@@ -316,7 +322,7 @@ def _caveats(summaries: Sequence[VariantSummary], request: RunRequest) -> Iterab
                 f"could not be read; at most {max_unparsable:.0%} may. Their failure_mode in the "
                 "logs says why; --max-unparsable sets another bound"
             )
-        # Rules that find nothing to summarise in short cases are right; a model may just be mute.
+        # Rules that find nothing to summarise in short cases are right; a model may be silent.
         is_live = request.buffer_model.kind != "rules" and variant.questions
         if is_live and not any(variant.per_case_summary_counts.values()):
             yield (

@@ -1,4 +1,4 @@
-"""What ``run_meta`` says: where a run comes from, and how its log was written."""
+"""The ``run_meta`` record: where a run comes from, and how its log was written."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ NO_EXTRACTOR: Final = ExtractorSettings(
     concept_representation="cui",
     cui_normalization="uppercase",
 )
-"""A replay extracts no concepts; whoever computes metrics may say beforehand what will."""
+"""A replay extracts no concepts; the extractor of later metrics can be given beforehand."""
 NO_STOPLIST: Final = digest_bytes(b"")
 
 
 class RunFacts(Struct, frozen=True):
-    """What is the same for every case and variant of one evaluation."""
+    """What all cases and variants of one evaluation share."""
 
     eval_run_id: str
     trace_dataset_hash: str

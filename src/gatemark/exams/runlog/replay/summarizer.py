@@ -1,4 +1,4 @@
-"""The summarizer: six short fields about new text, within limits or with the failure on record."""
+"""The summarizer: six short fields about new text, within limits or with the failure recorded."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from gatemark.exams.runlog.replay.prompts import (
 
 FailureMode = Literal["length_limit_violation", "schema_validation_error", "unexpected_error"]
 KEEP_WORDS_ABOVE: Final = 0.8
-"""A text is cut at its last space when that keeps more than this share of the limit."""
+"""A text is cut at its last space if that keeps more than this share of the limit."""
 NEAR_LIMIT: Final = 1
-"""``source`` takes a field for cut when it is this close to its limit."""
+"""In mode ``source``, a field this close to its limit counts as cut."""
 
 
 class SummaryFields(Struct, frozen=True, forbid_unknown_fields=True):
-    """The six fields as a model must give them."""
+    """The six fields that a model must return."""
 
     status_action: str
     key_findings: str
@@ -53,9 +53,9 @@ class SummaryFields(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Summary(Struct, frozen=True):
-    """A summary, or the attempt at one; ``fields`` are empty texts when there is none.
+    """A summary, or a failed attempt; ``fields`` are then empty texts.
 
-    ``semantics`` is what the summary says, without who contributed to it; ``for_history`` is the
+    ``semantics`` is the content of the summary, without the contributions; ``for_history`` is the
     summary as later prompts show it.
     """
 
@@ -74,12 +74,12 @@ class Summary(Struct, frozen=True):
 
     @property
     def content(self) -> SummaryContent:
-        """The six fields as the log holds them."""
+        """The six fields as the log stores them."""
         return SummaryContent(**self.fields)
 
     @property
     def input_hash(self) -> str:
-        """The hash of what the model was asked."""
+        """The hash of the model's prompt."""
         return text_hash(self.prompt)
 
     @property
@@ -89,7 +89,7 @@ class Summary(Struct, frozen=True):
 
 
 class Summarizer:
-    """Asks for a summary, once more when fields are too long, and cuts what still is."""
+    """Asks for a summary, once more if fields are too long, and cuts what still is."""
 
     def __init__(self, model: LanguageModel, compat: Compat = "gatemark") -> None:
         self._model = model
@@ -215,7 +215,7 @@ def _total_ms(replies: list[ModelReply]) -> int | None:
 def _total_usage(
     model: LanguageModel, replies: list[ModelReply], prompt: str, completion: str
 ) -> LlmUsage:
-    """CTU of the first prompt and of what came out; tokens of all replies that state them."""
+    """Return CTU of the first prompt and the output, and tokens of all replies with counts."""
     usage = usage_of(model, replies[-1] if replies else None, prompt, completion)
     changes: dict[str, object] = {}
     for field, name in (

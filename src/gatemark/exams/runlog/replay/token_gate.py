@@ -1,7 +1,7 @@
-"""The token gate: collects each agent's text and lets it through in pieces worth looking at.
+"""The token gate: collects each agent's text and passes it on in pieces worth evaluating.
 
-Timers are lazy. Nothing ticks: an agent's silence is noticed when that agent speaks again. Time
-is whatever the caller says it is, in milliseconds.
+Timers are lazy: an agent's silence is noticed when that agent speaks again. The caller supplies the
+time, in milliseconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GateSettings(Struct, frozen=True):
 
 
 class Flushed(Struct, frozen=True, gc=False):
-    """Text of one agent that came through, why, and the window of deltas it came from."""
+    """Text of one agent that was passed on, why, and the window of deltas it came from."""
 
     agent_id: str
     text: str
@@ -61,9 +61,9 @@ _known: dict[str, tuple[int, bool, bool, bool]] = {}
 
 
 def _look_at(text: str) -> tuple[int, bool, bool, bool]:
-    """The words of a piece, whether it starts and ends inside of a word, and may end a sentence.
+    """Return the words of a piece, whether it starts or ends inside a word, and may end a sentence.
 
-    Streams say the same short pieces again and again, so these are looked at once.
+    Cached, because streams repeat the same short pieces.
     """
     tells = text.rstrip(" \t").rstrip(CLOSERS)
     may_end = not tells or has_boundary_cue(text)
@@ -89,7 +89,7 @@ class _Buffer:
 
 
 class TokenGate:
-    """One buffer per agent. ``source`` arms the longest wait only for an agent's first buffer."""
+    """One buffer per agent. In mode ``source`` only the first one has the longest wait."""
 
     def __init__(self, settings: GateSettings, compat: Compat = "gatemark") -> None:
         self._min_words = settings.min_words
@@ -100,7 +100,7 @@ class TokenGate:
         self._buffers: dict[str, _Buffer] = {}
 
     def add(self, agent_id: str, text: str, now_ms: int, seq: int) -> Flushed | None:
-        """Take the next piece of an agent's text; gives what comes through because of it."""
+        """Add the next piece of an agent's text; return what it makes the gate pass on."""
         buffer = self._buffers.get(agent_id)
         flushed = None
         if buffer is None:
@@ -113,7 +113,7 @@ class TokenGate:
             if self._rearm:
                 buffer.start_ms = now_ms
         count, goes_on, stops_inside, may_end = _known.get(text) or _look_at(text)
-        # A piece that goes on where the last one stopped inside a word adds one word less.
+        # A piece that continues a word adds one word less.
         if goes_on and buffer.in_word:
             count -= 1
         words = buffer.words = buffer.words + count
@@ -133,9 +133,9 @@ class TokenGate:
         return None
 
     def add_all(self, pieces: Iterable[Piece]) -> Iterator[Flushed]:
-        """What ``add`` gives for one piece after the other; none of them is empty.
+        """Yield what ``add`` returns for one piece after the other; none of them is empty.
 
-        Most pieces only make one agent's buffer longer. Those are dealt with here, without a call.
+        Most pieces only extend one agent's buffer. Those are handled here, without a call.
         """
         known, min_words, max_words = _known.get, self._min_words, self._max_words
         silence_ms, max_wait_ms = self._silence_ms, self._max_wait_ms
@@ -178,7 +178,7 @@ class TokenGate:
         return None
 
     def flush(self, agent_id: str, reason: TriggerReason) -> Flushed | None:
-        """Everything that an agent's buffer holds; None when it is empty."""
+        """Return and clear an agent's buffer; None if it is empty."""
         buffer = self._buffers.get(agent_id)
         return self._open(agent_id, buffer, reason) if buffer and buffer.parts else None
 

@@ -1,7 +1,7 @@
-"""One case through one variant: replayed deltas in, records of a run log out.
+"""Run one case through one variant: replayed deltas in, records of a run log out.
 
-V0, V2 and V4 put a token gate in front; V3 cuts fixed chunks; V1 waits for the end of each turn.
-V0, V3 and V4 ask a buffer agent whether a piece is worth a summary. What is left when the trace
+V0, V2 and V4 start with a token gate; V3 cuts fixed chunks; V1 waits for the end of each turn. V0,
+V3 and V4 ask a buffer agent whether a piece is worth a summary. Text that is left when the trace
 ends is summarised by V2 and parked by the others: it never reaches a summary there.
 """
 
@@ -31,11 +31,11 @@ from gatemark.exams.runlog.traces.trace import Trace
 T = TypeVar("T")
 
 FIXED_CHUNK: Final = "fixed_ctu"
-"""The reason that V3 gives its buffer agent."""
+"""The reason that V3 passes to its buffer agent."""
 
 
 class Models(Struct, frozen=True):
-    """Who answers for the buffer agent, and who for the summarizer."""
+    """The models of the buffer agent and of the summarizer."""
 
     buffer: LanguageModel
     summarizer: LanguageModel
@@ -44,7 +44,7 @@ class Models(Struct, frozen=True):
 class CaseRecords(Struct, frozen=True):
     """What a variant did, without ``run_meta``.
 
-    ``model_failures`` counts questions without a reply, ``unparsable`` replies that hold no answer.
+    ``model_failures`` counts questions without a reply, ``unparsable`` replies without an answer.
     """
 
     flushes: tuple[TokengateFlush, ...]
@@ -56,7 +56,7 @@ class CaseRecords(Struct, frozen=True):
 
 
 class CaseRecorder:
-    """Writes down what happens in one case, and hands summaries on to the next ones."""
+    """Records what happens in one case, and passes summaries on to later ones."""
 
     def __init__(
         self,
@@ -134,10 +134,11 @@ class CaseRecorder:
             self.summarise(self.buffer.take(), *self._window, "buffer_agent")
 
     def _widen(self, start_seq: int, end_seq: int) -> None:
-        """The window of everything that is held.
+        """Extend the window to everything that is held.
 
         An agent's silence is noticed late, so a piece may be older than those before it. Then the
-        window reaches back to it; ``source`` runs from the first piece to the last one to come.
+        window reaches back to it; mode ``source`` runs from the first piece to the last one that
+        came.
         """
         if self.buffer.is_empty:
             self._window = (start_seq, end_seq)
@@ -147,13 +148,13 @@ class CaseRecorder:
             self._window = (self._window[0], end_seq)
 
     def park(self, flushed: Flushed) -> None:
-        """Keep what came too late for the buffer agent."""
+        """Keep text that came too late for the buffer agent."""
         self.buffer.park(TextSegment(flushed.agent_id, flushed.text))
 
     def summarise(
         self, segments: tuple[TextSegment, ...], start_seq: int, end_seq: int, trigger: TriggerType
     ) -> None:
-        """Ask for a summary and write down what came of it; a failed one is the latest too."""
+        """Ask for a summary and record the outcome; a failed one becomes the latest too."""
         index = len(self.events)
         earlier = self._summaries[:-1][-self._history_k :]
         latest = self._summaries[-1] if self._summaries else None
@@ -196,7 +197,7 @@ class CaseRecorder:
         )
 
     def records(self) -> CaseRecords:
-        """Everything that was written down."""
+        """Return everything that was recorded."""
         return CaseRecords(
             flushes=tuple(self.flushes),
             decisions=tuple(self.decisions),
@@ -257,7 +258,7 @@ def _through_gate(
 
 
 def _through_chunks(trace: Trace, size: int, recorder: CaseRecorder, compat: Compat) -> None:
-    """Fixed chunks over all agents; the last segment of a chunk is the one that is looked at."""
+    """Cut fixed chunks over all agents; the last segment of a chunk is evaluated."""
     per_delta = compat == "source"
     parts: list[tuple[str, list[str]]] = []
     length = counted = start = 0
@@ -277,9 +278,9 @@ def _through_chunks(trace: Trace, size: int, recorder: CaseRecorder, compat: Com
 
 
 def _through_turns(trace: Trace, recorder: CaseRecorder, compat: Compat) -> None:
-    """A summary per turn, over everything between its boundaries.
+    """Summarise each turn, over everything between its boundaries.
 
-    ``source`` knows one turn at a time: one that starts inside another makes it forget the text.
+    Mode ``source`` knows one turn at a time: one that starts inside another discards its text.
     """
     content = trace.content_turns
     one_at_a_time = compat == "source"
@@ -309,7 +310,7 @@ def _through_turns(trace: Trace, recorder: CaseRecorder, compat: Compat) -> None
 
 
 class _OpenTurn:
-    """What was said in a turn that has not ended yet."""
+    """The text of a turn that has not ended yet."""
 
     __slots__ = ("agent_id", "last_seq", "start_seq", "texts")
 

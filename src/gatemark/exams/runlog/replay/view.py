@@ -1,4 +1,4 @@
-"""One trace, looked at: what happens when, which turns are which, and what is odd."""
+"""Inspect one trace: its events, its turns, and its problems."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gatemark.exams.runlog.traces.trace import ReplayEvent, Stream, Turn, replay
 
 
 class TurnLine(msgspec.Struct, frozen=True):
-    """A turn as a listing shows it."""
+    """A turn as a row of a list."""
 
     turn_id: int
     agent_id: str
@@ -28,7 +28,7 @@ class TurnLine(msgspec.Struct, frozen=True):
 
 
 class TraceView(msgspec.Struct, frozen=True):
-    """A trace and what there is to say about it."""
+    """A trace and the findings about it."""
 
     case_id: str
     mas_run_id: str

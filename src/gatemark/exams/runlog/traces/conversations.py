@@ -1,8 +1,8 @@
-"""Conversations of agents in the exports of other tools: who said what, and when.
+"""Read conversations of agents from exports of other tools: who said what, and when.
 
 Reads spans (OTLP with GenAI or OpenInference attributes, Langfuse), the states of LangGraph, the
-messages of AutoGen and the outputs and logs of CrewAI. What tools returned and what systems were
-told is left out; only what was said is kept.
+messages of AutoGen and the outputs and logs of CrewAI. Tool results and system prompts are left
+out; only what agents said is kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SPANS: Final = {"otlp": otlp.read_spans, "langfuse": langfuse.read_spans}
 LANGGRAPH, AUTOGEN, CREWAI = "langgraph", "autogen", "crewai"
 TOOLS: Final = (*SPANS, LANGGRAPH, AUTOGEN, CREWAI)
 STEP_MS: Final = 1000
-"""The time between messages that have none."""
+"""The time between messages without times, in milliseconds."""
 BASE_MS: Final = 1_700_000_000_000
 _SILENT: Final = frozenset({"system", "tool", "function", "SystemMessage", "ToolMessage"})
 _SAID: Final = frozenset(
@@ -43,7 +43,7 @@ _TEXT_KEYS: Final = ("content", "text", "raw", "output", "parts", "value", "mess
 
 
 class SpokenTurn(msgspec.Struct, frozen=True):
-    """What one agent said; ``at_ms`` is None where the export has no times."""
+    """What one agent said; ``at_ms`` is None if the export has no times."""
 
     agent: str
     text: str
@@ -52,7 +52,7 @@ class SpokenTurn(msgspec.Struct, frozen=True):
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """One conversation of an export: its own name, its turns in order, and its models."""
+    """One conversation of an export: its name, its turns in order, and its models."""
 
     name: str
     turns: tuple[SpokenTurn, ...]
@@ -129,7 +129,7 @@ def _of_spans(trace: str, spans: Sequence[TraceSpan]) -> Conversation:
     """Return what the model calls of a trace said; the agent is the span around them."""
     by_id = {span.id: span for span in spans}
     called = [span for span in spans if span.kind == "model"]
-    # Without model calls, the innermost agents and chains say what there is.
+    # Without model calls, the innermost agents and chains have the text.
     parents = {span.parent for span in spans}
     called = called or [s for s in spans if s.kind in ("plan", None) and s.id not in parents]
     turns = [
@@ -185,7 +185,7 @@ def _langgraph(document: object, name: str) -> Iterator[Conversation]:
         for place, message in enumerate(messages):
             told = _langchain(message)
             if told is not None:
-                # A message stays in later states; the first one tells when it was said.
+                # A message stays in later states; its first state has its time.
                 known.setdefault(str(told.get("id") or place), (told, at_ms))
     for thread, found in threads.items():
         turns = [_message(message, at_ms) for message, at_ms in found.values()]

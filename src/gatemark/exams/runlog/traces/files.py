@@ -1,4 +1,4 @@
-"""Reading traces, manifests and run logs from files, whole and checked."""
+"""Read complete, checked traces, manifests and run logs from files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
 def json_lines(records: Iterable[object], *, ascii_only: bool = False) -> bytes:
-    """JSON Lines with sorted keys and no spaces; ``ascii_only`` escapes other characters."""
+    """Return JSON Lines with sorted keys and no spaces; ``ascii_only`` escapes other characters."""
     lines = []
     for record in records:
         line = _encoder.encode(record)
@@ -75,7 +75,7 @@ def compact_lines(records: Iterable[object]) -> bytes:
 
 
 def packed(data: bytes) -> bytes:
-    """Bytes as gzip without a time and without a name."""
+    """Return bytes as gzip without a time and without a name."""
     target = io.BytesIO()
     with gzip.GzipFile("", "wb", GZIP_LEVEL, target, mtime=0) as stream:
         stream.write(data)
@@ -93,7 +93,7 @@ CASE_LIST_END = ".case_list.jsonl"
 
 
 class ReadTrace(msgspec.Struct, frozen=True):
-    """A trace with the hash of its file, the hash of its content, and what was odd about it."""
+    """A trace with the hash of its file, the hash of its content, and its warnings."""
 
     trace: Trace
     file_hash: str
@@ -103,7 +103,7 @@ class ReadTrace(msgspec.Struct, frozen=True):
 
 
 class TraceReading(msgspec.Struct, frozen=True):
-    """A trace file that was looked at; ``trace`` is None unless it is usable."""
+    """The result of reading a trace file; ``trace`` is None if it is not usable."""
 
     reading: TaggedReading
     trace: Trace | None
@@ -114,7 +114,7 @@ class TraceReading(msgspec.Struct, frozen=True):
 def look_at_trace(
     path: str, mode: Mode = "strict", choices: ReadingChoices | None = None
 ) -> TraceReading:
-    """Read a trace and keep what is wrong with it instead of refusing it."""
+    """Read a trace and return its problems instead of raising them."""
     source = inspect_source(path)
     rules = TraceRules(mode)
     content = hashlib.sha256()
@@ -166,9 +166,9 @@ def read_manifest(path: str, choices: ReadingChoices | None = None) -> RunManife
 
 
 class RunReading(msgspec.Struct, frozen=True):
-    """A run log that was looked at; ``log`` is None unless it is usable.
+    """The result of reading a run log; ``log`` is None if it is not usable.
 
-    ``warnings`` are what does not make it invalid, with the line of each.
+    ``warnings`` do not make it invalid; each has its line.
     """
 
     log: RunLog | None
@@ -184,9 +184,9 @@ def look_at_run_log(
     choices: ReadingChoices | None = None,
     check_bytes: bool = True,
 ) -> RunReading:
-    """Read a run log of any version, and keep what is wrong with it instead of refusing it.
+    """Read a run log of any version, and return its problems instead of raising them.
 
-    ``source`` also reads logs whose case ids end with ``.trace`` or whose filters are null.
+    Mode ``source`` also reads logs whose case ids end with ``.trace`` or whose filters are null.
     ``check_bytes`` compares the bytes with what the log says in ``determinism``.
     """
     choices = choices or ReadingChoices()
@@ -319,7 +319,7 @@ def find_manifest(given: str | None, *folders: Path) -> Path | None:
 
 
 class _Keeping(FileRules):
-    """Rules that also keep the records they have seen."""
+    """Rules that also store the records they have seen."""
 
     def __init__(self, inner: FileRules) -> None:
         self.inner = inner

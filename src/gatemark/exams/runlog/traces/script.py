@@ -1,4 +1,4 @@
-"""Turns with their times, made into the records of a trace."""
+"""Convert turns with their times to the records of a trace."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _START, _DELTA, _END = range(3)
 
 
 class ScriptTurn(Struct, frozen=True):
-    """One turn before it has a place in a trace: pieces of text, each with its time."""
+    """One turn before it is placed in a trace: pieces of text, each with its time."""
 
     agent_id: str
     start_ms: int
@@ -39,7 +39,7 @@ class Origin(Struct, frozen=True):
 
 
 class _Event(NamedTuple):
-    """What happens when; events sort by time, then starts before deltas before ends."""
+    """An event with its time; events sort by time, then starts before deltas before ends."""
 
     at_ms: int
     priority: int

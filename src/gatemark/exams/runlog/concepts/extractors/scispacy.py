@@ -1,4 +1,4 @@
-"""``scispacy``: a scispaCy model with its UMLS linker, when both are installed.
+"""``scispacy``: a scispaCy model with its UMLS linker, if both are installed.
 
 Nothing is ever downloaded: a model or a linker index that is not on this machine is an error.
 """
@@ -34,7 +34,7 @@ LINKER_OPTIONS: Final = {
 
 
 class PipelineSource:
-    """The entities of a spaCy pipeline, with the candidates its linker left on them."""
+    """The entities of a spaCy pipeline, with the candidates of its linker."""
 
     def __init__(self, pipeline: Callable[[str], Any], description: SourceDescription) -> None:
         self._pipeline = pipeline
