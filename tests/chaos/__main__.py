@@ -13,11 +13,12 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
 from tests.chaos.bombs import BOMBS
-from tests.chaos.guarded import guarded
+from tests.chaos.guarded import Ended, guarded, guarded_each
 from tests.chaos.killed_runs import command_of, finish, furnish_run, record, shoot_run
 from tests.chaos.kills import Remains, remains, shoot
 from tests.chaos.races import fill_up, race
@@ -33,6 +34,10 @@ from gatemark.ledger.stores.postgres import open_postgres
 COLUMNS = ("kind", "tried", "lost", "duplicated", "traceback", "hang", "over 1 GB")
 RUN_SHOTS = 8
 """How often one run is shot before it may end."""
+A_FORK = 50
+"""How many damaged files one fork is given."""
+LOST = 90
+"""Ends an act after which the file it read was not there as before."""
 
 
 @dataclass
@@ -143,15 +148,16 @@ def _told(seed: Seed, folder: Path) -> list[str]:
     return [one.replace("{}", path).replace("@", str(folder)) for one in seed.arguments]
 
 
-def _look(count: Count, seed: Seed, folder: Path, name: str, seconds: int) -> None:
-    """Run a command in a process of its own and count how it ended."""
-    _watch(count, _told(seed, folder), f"{seed.name}, {name}", seconds)
-
-
 def _watch(count: Count, command: list[str], name: str, seconds: int) -> None:
+    """Run a command in a process of its own and count how it ended."""
+    _tally(count, guarded(lambda: int(gatemark(command)), seconds), name)
+
+
+def _tally(count: Count, ended: Ended, name: str) -> None:
     count.tried += 1
-    ended = guarded(lambda: int(gatemark(command)), seconds)
-    count.traceback += ended.is_bug
+    is_lost = ended.code == LOST
+    count.lost += is_lost
+    count.traceback += ended.is_bug and not is_lost
     count.hang += ended.is_hung
     count.over += ended.is_over
     if ended.is_bug or ended.is_hung or ended.is_over:
@@ -162,17 +168,25 @@ def _watch(count: Count, command: list[str], name: str, seconds: int) -> None:
 def fuzzed(folder: Path, inputs: int, seed: int, seconds: int) -> Count:
     """Give every command that reads a file damaged ones, in turn."""
     count = Count("fuzzed files")
-    for number, one in enumerate(islice(cycle(list(seeds())), inputs)):
-        place = folder / "one"
-        place.mkdir()
-        furnish(place)
-        data = damaged(one, random.Random(f"{seed} {one.name} {number}"))
-        (place / one.file).write_bytes(data)
-        _look(count, one, place, f"input {number}", seconds)
-        # A file that could not be read is still there to be mended.
-        count.lost += (place / one.file).read_bytes() != data
-        shutil.rmtree(place)
+    tries = enumerate(islice(cycle(list(seeds())), inputs))
+    while some := list(islice(tries, A_FORK)):
+        acts = [partial(_damage, folder / "one", one, f"{seed} {number}") for number, one in some]
+        for (number, one), ended in zip(some, guarded_each(acts, seconds), strict=True):
+            _tally(count, ended, f"{one.name}, input {number}")
     return count
+
+
+def _damage(place: Path, one: Seed, name: str) -> int:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    furnish(place)
+    data = damaged(one, random.Random(f"{name} {one.name}"))
+    (place / one.file).write_bytes(data)
+    code = int(gatemark(_told(one, place)))
+    # A file that could not be read is still there to be mended.
+    is_kept = (place / one.file).read_bytes() == data
+    shutil.rmtree(place)
+    return code if is_kept else LOST
 
 
 def bombed(folder: Path, bombs: Iterable[str], commands: Sequence[Seed], seconds: int) -> Count:
@@ -188,7 +202,7 @@ def bombed(folder: Path, bombs: Iterable[str], commands: Sequence[Seed], seconds
             path = place / seed.file
             path.unlink(missing_ok=True)
             os.link(made, path, follow_symlinks=False)
-            _look(count, seed, place, bomb, seconds)
+            _watch(count, _told(seed, place), f"{seed.name}, {bomb}", seconds)
             shutil.rmtree(place)
         made.unlink()
     return count

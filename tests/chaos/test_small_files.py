@@ -1,4 +1,4 @@
-"""Keys, checkpoints, proofs and stoplists: a pipe or an endless file is refused at once."""
+"""Keys, checkpoints, proofs, schemas and secrets: a pipe or an endless file is refused at once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,14 @@ COMMANDS = {
         *("ledger", "rotate", "n", "--lost", "x", "--new-signer-command", "true"),
         *("--public-key", "{}"),
     ),
+    "--schema": ("validate", __file__, "--schema", "{}.json"),
+    "--file": ("asset", "add", "a@1.0.0", "--kind", "prompt", "--file", "{}", "--actor", "ann"),
+    "pairs": ("shadow", "push", "a@1.0.0", "{}", "--actor", "ann"),
+    "--tls-cert": ("serve", "--port", "0", "--tls-cert", "{}", "--tls-key", "{}"),
+    "--oidc": ("serve", "--port", "0", "--oidc", "{}.oidc.yaml"),
 }
+NO_STORE = {"--check", "--schema"}
+OIDC = "gatemark_oidc: 1\nissuer: http://127.0.0.1:9\nclient_id: g\nclient_secret_file: "
 
 
 def pipe(path: Path) -> None:
@@ -43,9 +50,11 @@ BOMBS: dict[str, Callable[[Path], None]] = {"pipe": pipe, "endless": endless}
 def test_what_is_not_a_file_is_refused(tmp_path: Path, option: str, bomb: str) -> None:
     store = str(tmp_path / "store")
     make_key(Workspace(store=store, actor="ada"), tmp_path / "good.key")
-    BOMBS[bomb](tmp_path / "bomb")
+    for name in ("bomb", "bomb.json"):
+        BOMBS[bomb](tmp_path / name)
+    (tmp_path / "bomb.oidc.yaml").write_text(OIDC + str(tmp_path / "bomb"))
     told = [one.replace("{}", str(tmp_path / "bomb")) for one in COMMANDS[option]]
-    if "prove" not in told:
+    if option not in NO_STORE:
         told += ["--store", store]
     ended = guarded(lambda: int(main(told)), 30)
     assert (ended.code, ended.is_over) == (2, False), ended.said

@@ -200,7 +200,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
 def suites_again(
     blobs: BlobStore, result: Result, kind: str
 ) -> Iterator[tuple[dict[str, Any], ExamOutcome]]:
-    """Return the evidence suites of one kind, examined again, with their options."""
+    """Yield the evidence suites of one kind, examined again, with their options."""
     kept = {blob.name: blob.digest for blob in result.blobs}
     pack = read_pack(blobs.get(kept[PACK_BLOB]), result.pack.digest, PACK_BLOB)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:

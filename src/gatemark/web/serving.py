@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -201,6 +202,8 @@ def _check_tls_files(settings: ServerSettings) -> None:
         if path is None:
             continue
         try:
+            if not stat.S_ISREG(Path(path).stat().st_mode):
+                raise UsageError(f"{option} {path}: expected a regular file")
             with Path(path).open("rb") as stream:
                 stream.read(1)
         except OSError as error:

@@ -7,12 +7,11 @@ of which kind it is. A record is then a number, and counting is counting numbers
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gatemark.evidence.hygiene import PrivateTextScan
+from gatemark.evidence.hygiene import PrivateTextScan, lines_match
 from gatemark.exams.advisory.decision import (
     BUCKET_RULES,
     BUCKETS,
@@ -324,19 +323,8 @@ def _surely_local(effects: set[str]) -> bool:
     return (
         lines.count("\n") == len(effects)
         and not any(odd in lines for odd in ("..", "//", ":/"))
-        and _lines_match(PLAIN_WRITE, lines)
+        and lines_match(PLAIN_WRITE, lines)
     ) or not effects
-
-
-@cache
-def _lines_of(pattern: str) -> Any:
-    # RE2 reads many lines in a third of the time of ``re``.
-    re2 = importlib.import_module("re2")
-    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
-
-
-def _lines_match(pattern: str, lines: str) -> bool:
-    return _lines_of(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
 
 
 def _ids_are_whole(ids: list[str]) -> bool:
@@ -350,13 +338,13 @@ def _ids_are_whole(ids: list[str]) -> bool:
         return signs.translate(None, _HEX) == 4 * dashes and all(
             signs[place::36] == dashes for place in _DASHES
         )
-    return _lines_match(ID_PATTERN, "\n".join(ids) + "\n")
+    return lines_match(ID_PATTERN, "\n".join(ids) + "\n")
 
 
 def _moments_exist(moments: list[str]) -> bool:
     """Whether every time is one, in UTC, and on a day of the calendar."""
     lines = "\n".join(moments) + "\n"
-    if not _lines_match(TIME_PATTERN, lines):
+    if not lines_match(TIME_PATTERN, lines):
         return False
     # Only the last days of a month may be missing from the calendar.
     return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
@@ -706,11 +694,17 @@ def _first_named(left: list[NamedRecord], right: list[NamedRecord]) -> list[Name
 
 def _group_of(meaning: Meaning) -> InputGroup:
     kind = meaning.kind
+    is_shadow = kind.source_kind in ("atlas_shadow", "human_review")
     return InputGroup(
         lane=kind.lane,
         fixture_set=meaning.fixture_set,
         model=meaning.model,
         compared=kind.compared,
+        is_shadow=is_shadow,
+        # A fixture that only Atlas decided is of the kind atlas_shadow too, and has a case.
+        is_disguised=is_shadow
+        and kind.reference_source != "atlas_shadow"
+        and (kind.noted or kind.reference_source == "fixture_expected"),
     )
 
 
