@@ -74,7 +74,7 @@ class RunProgress(msgspec.Struct, frozen=True):
     retry: int = 0
     cached: int = 0
     passed: int | None = None
-    """How many of the ok got a full score, where somebody scores as replies come in."""
+    """How many of the ok calls got a full score, if replies are scored as they arrive."""
 
 
 async def run_calls(

@@ -15,7 +15,13 @@ import numpy.typing as npt
 import xxhash
 
 from gatemark.exams.advisory.decision import HASH_PATTERN, ContentHash, InputSource
-from gatemark.exams.advisory.policy import COMPARABLE, AdvisoryPolicy, CategoryKey, category_of
+from gatemark.exams.advisory.policy import (
+    COMPARABLE,
+    RULES,
+    AdvisoryPolicy,
+    CategoryKey,
+    category_of,
+)
 
 Pairs = npt.NDArray[np.uint64]
 """Rows of two: what an input is called, and what is in it."""
@@ -29,12 +35,18 @@ _UNSORTED_MAX: Final = 50_000
 
 
 class InputGroup(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
-    """Records of one lane that are compared alike."""
+    """Records of one lane that are compared alike.
+
+    ``is_shadow`` marks real inputs, ``is_disguised`` those with a case or an expected decision,
+    which only fixtures have.
+    """
 
     lane: str
     fixture_set: str | None
     model: str | None
     compared: CategoryKey
+    is_shadow: bool = False
+    is_disguised: bool = False
 
 
 class InputTable(msgspec.Struct):
@@ -182,10 +194,11 @@ class RunInputs(NamedTuple):
 
 
 class LaneInputs(NamedTuple):
-    """The inputs of one lane: by run, and how many can be compared."""
+    """The inputs of one lane: by run, and how many can be compared; ``real`` are of a shadow."""
 
     by_run: dict[str, RunInputs]
     comparable: int
+    real: int
 
 
 class LaneRows(NamedTuple):
@@ -208,18 +221,30 @@ class LaneRows(NamedTuple):
         return _where(self.rows, np.isin(self.rows["group"], wanted))
 
 
-def lane_inputs(table: InputTable, lane: str, policy: AdvisoryPolicy) -> LaneInputs:
-    """Put together what the records of a lane are about."""
+def lane_inputs(
+    table: InputTable, lane: str, policy: AdvisoryPolicy, version: int = RULES
+) -> LaneInputs:
+    """Put together what the records of a lane are about.
+
+    Nothing shows which real inputs a shadow left out. Since version 4 they count in the rates, and
+    not to the minimum of inputs.
+    """
     own = LaneRows.of(table, lane)
     taxonomy = policy.taxonomy(lane)
     asked = own.where(lambda group: group.compared.applicable)
-    comparable = _pairs(
-        own.where(
-            lambda group: (
-                group.compared.applicable and category_of(group.compared, taxonomy) in COMPARABLE
+
+    def count(*, is_shadow: bool) -> int:
+        pairs = _pairs(
+            own.where(
+                lambda group: (
+                    group.compared.applicable
+                    and (group.is_shadow and version >= 4) == is_shadow
+                    and category_of(group.compared, taxonomy) in COMPARABLE
+                )
             )
         )
-    )
+        return _count_inputs(_where(pairs, pairs.any(axis=1)))
+
     by_run = {}
     asked = asked[np.argsort(asked["run"], kind="stable")]
     places, starts = np.unique(asked["run"], return_index=True)
@@ -227,7 +252,8 @@ def lane_inputs(table: InputTable, lane: str, policy: AdvisoryPolicy) -> LaneInp
         by_run[table.runs[place]] = _run_inputs(rows, own.groups)
     return LaneInputs(
         by_run=dict(sorted(by_run.items())),
-        comparable=_count_inputs(_where(comparable, comparable.any(axis=1))),
+        comparable=count(is_shadow=False),
+        real=count(is_shadow=True),
     )
 
 
@@ -254,7 +280,7 @@ def _count_inputs(rows: Pairs) -> int:
     return min(by_content, by_name)
 
 
-def lane_problems(table: InputTable, lane: str) -> Iterator[str]:
+def lane_problems(table: InputTable, lane: str, version: int = RULES) -> Iterator[str]:
     """How the records of a lane contradict each other about its inputs, over all runs."""
     own = LaneRows.of(table, lane)
     asked = own.where(lambda group: group.compared.applicable)
@@ -268,18 +294,38 @@ def lane_problems(table: InputTable, lane: str) -> Iterator[str]:
         names, counts = np.unique(np.concatenate(answered), return_counts=True)
         if torn := int((counts > 1).sum()):
             yield f"{torn} of {len(names)} inputs have more than one reference"
+    if version >= 4:
+        yield from _disguises(own)
     probes = _pairs(own.where(lambda group: not group.compared.applicable))
     if len(asked) and (hidden := int((probes[:, 0] != 0).sum())):
         yield f"{hidden} fixtures are recorded as health probes"
 
 
-def _by_reference(own: LaneRows) -> Iterator[Pairs]:
-    """The inputs that each reference was given to."""
+def _disguises(own: LaneRows) -> Iterator[str]:
+    """One content under several names, with several references; real inputs as fixtures."""
+    given = [np.unique(rows[:, 1]) for rows in _by_reference(own, is_signal=False)]
+    if given:
+        contents, counts = np.unique(np.concatenate(given), return_counts=True)
+        if torn := int((counts[contents != 0] > 1).sum()):
+            yield f"{torn} contents have more than one reference"
+    disguised = _names(_pairs(own.where(lambda group: group.is_disguised)))
+    if real := len(np.unique(disguised)):
+        yield (
+            f"{real} inputs of a shadow are recorded like fixtures, with a case or an expected "
+            "decision"
+        )
+
+
+def _by_reference(own: LaneRows, *, is_signal: bool = True) -> Iterator[Pairs]:
+    """The inputs that each reference was given to, by its source too where signals count."""
     groups: dict[tuple[object, ...], set[InputGroup]] = {}
     for group in own.groups.values():
         part = group.compared
+        if not is_signal and part.reference_source == "atlas_shadow":
+            continue
         if part.applicable and part.reference_label is not None:
-            key = (part.reference_source, part.reference_label, part.reference_severity)
+            source = part.reference_source if is_signal else None
+            key = (source, part.reference_label, part.reference_severity)
             groups.setdefault(key, set()).add(group)
     for wanted in groups.values():
         yield _pairs(own.where(wanted.__contains__))

@@ -703,11 +703,17 @@ def _first_named(left: list[NamedRecord], right: list[NamedRecord]) -> list[Name
 
 def _group_of(meaning: Meaning) -> InputGroup:
     kind = meaning.kind
+    is_shadow = kind.source_kind in ("atlas_shadow", "human_review")
     return InputGroup(
         lane=kind.lane,
         fixture_set=meaning.fixture_set,
         model=meaning.model,
         compared=kind.compared,
+        is_shadow=is_shadow,
+        # A fixture that only Atlas decided is of the kind atlas_shadow too, and has a case.
+        is_disguised=is_shadow
+        and kind.reference_source != "atlas_shadow"
+        and (kind.noted or kind.reference_source == "fixture_expected"),
     )
 
 

@@ -21,7 +21,7 @@ from gatemark.review.labels import (
     label_status,
     next_sample,
 )
-from gatemark.review.open_stores import label_sets_of
+from gatemark.review.open_stores import erased_items, label_sets_of
 from gatemark.web.areas.reviews import (
     JUDGES,
     names_after,
@@ -101,6 +101,8 @@ class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
     proposal: str | None
     waits_for: str | None
     accepted: Acceptance | None
+    erased: str | None = None
+    """By whom, when and why the item was erased."""
 
 
 class LabelPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,9 +240,10 @@ def label_rows(
             )
             history.setdefault(mark.number, []).append(line)
     accepted = label_sets_of(workspace).accepted(name)
+    erased = erased_items(workspace, name)
     rows = []
     for number in shown:
-        item = label_sets_of(workspace).item(name, number)
+        item = label_sets_of(workspace).item(name, number, erased)
         proposal = propose(plan, number, newest.get(number, []))
         rows.append(
             LabelRow(
@@ -251,8 +254,9 @@ def label_rows(
                 source=plan.source,
                 marks=tuple(history.get(number, ())),
                 proposal=proposal.label if is_owner else None,
-                waits_for=proposal.reason if is_owner else None,
+                waits_for=proposal.reason if is_owner and number not in erased else None,
                 accepted=accepted.get(number),
+                erased=erased[number].words if number in erased else None,
             )
         )
     return LabelPage(items=tuple(rows), next=shown[-1] if len(numbers) > limit else None)

@@ -37,7 +37,7 @@ WORD_CHARS: Final = 4
 SQUEEZED: Final = 15
 SCANNED_CHARS: Final = 64 * 1024
 MAX_DECODED: Final = 200
-"""So many words of a reply are tried as hexadecimal digits and base 64."""
+"""Maximum number of words of a reply that are decoded as hexadecimal digits and base 64."""
 _SPACES: Final = re.compile(r"\s+")
 _WORD: Final = re.compile(r"\w+")
 _PLAIN_WORD: Final = re.compile(r"[^\W_]+")

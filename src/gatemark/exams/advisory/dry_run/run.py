@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ from gatemark.exams.advisory.dry_run.services import (
     own_names,
     parse_services,
 )
+from gatemark.exams.advisory.exam import FUTURE_HOURS_MAX
 from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
 from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
@@ -189,6 +190,8 @@ class DryRuns(msgspec.Struct, frozen=True):
     fixtures: FixtureSet
     runs: tuple[DryRun, ...]
     repeated: int = 0
+    contradicted: tuple[str, ...] = ()
+    """Fixtures that people label otherwise than their expected decision says."""
 
 
 def run_advisory(
@@ -204,6 +207,7 @@ def run_advisory(
     ``out`` is where they will be written: a folder with runs of something else is refused.
     """
     plan = _open(choices)
+    _refuse_future(plan.labels, workspace.clock())
     card = card_of(
         (plan.fixtures.name, plan.fixtures.digest, plan.fixtures.pinned),
         choices.mode,
@@ -212,7 +216,28 @@ def run_advisory(
     if out is not None:
         refuse_other_runs(out, card)
     runs = asyncio.run(_all_runs(workspace, choices, plan, random_bytes, on_progress))
-    return DryRuns(card, plan.fixtures, runs, plan.repeated)
+    return DryRuns(card, plan.fixtures, runs, plan.repeated, _contradicted(plan))
+
+
+def _refuse_future(labels: Labels, now: datetime) -> None:
+    """Refuse a decision that nobody can have made yet."""
+    end = now.astimezone(UTC) + timedelta(hours=FUTURE_HOURS_MAX)
+    for (name, _), label in labels.items():
+        if label.timestamp and label.timestamp[:19].upper() > end.strftime("%Y-%m-%dT%H:%M:%S"):
+            raise BadInputError(
+                f"{name}: the time of its decision, {label.timestamp}, lies in the future, more "
+                f"than {FUTURE_HOURS_MAX} hours after now"
+            )
+
+
+def _contradicted(plan: _Plan) -> tuple[str, ...]:
+    return tuple(
+        fixture.fixture_id
+        for fixture in plan.fixtures.fixtures
+        if fixture.expected is not None
+        and (label := plan.labels.get((fixture.fixture_id, "human_label"))) is not None
+        and (label.label, label.severity) != (fixture.expected.label, fixture.expected.severity)
+    )
 
 
 def advisory_policy(path: str | None) -> Any:
@@ -239,7 +264,8 @@ def _open(choices: AdvisoryChoices) -> _Plan:
     else:
         fixtures = open_fixtures(choices.fixtures, taxonomy_of)
     if choices.labels is not None:
-        labels = {**labels, **read_labels(choices.labels, fixtures.fixtures, taxonomy_of)}
+        given = read_labels(choices.labels, fixtures.fixtures, taxonomy_of, labels)
+        labels = {**labels, **given}
     services = parse_services(choices.services, fixtures.lanes, choices.mode, jobs=choices.jobs)
     files = {spec.recording for spec in services.values() if spec.recording is not None}
     recordings = {path: read_recording(path, taxonomy_of) for path in files}
