@@ -336,7 +336,7 @@ def _differences(result: Result, anew: _Anew) -> Iterator[str]:
 
 def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator[str]:
     now = runtime_versions()
-    packages = ("python", *PACKAGES)
+    packages = ("python", "gatemark", *PACKAGES)
     is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
     tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
     before = {number.key: number for number in result.measurements}
