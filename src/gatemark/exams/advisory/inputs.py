@@ -245,11 +245,7 @@ def lane_inputs(
         )
         return _count_inputs(_where(pairs, pairs.any(axis=1)))
 
-    by_run = {}
-    asked = asked[np.argsort(asked["run"], kind="stable")]
-    places, starts = np.unique(asked["run"], return_index=True)
-    for place, rows in zip(places.tolist(), np.split(asked, starts[1:]), strict=False):
-        by_run[table.runs[place]] = _run_inputs(rows, own.groups)
+    by_run = {table.runs[place]: found for place, found in _by_run(asked, own.groups)}
     return LaneInputs(
         by_run=dict(sorted(by_run.items())),
         comparable=count(is_shadow=False),
@@ -257,13 +253,27 @@ def lane_inputs(
     )
 
 
-def _run_inputs(rows: Rows, groups: Mapping[int, InputGroup]) -> RunInputs:
-    mine = [groups[place] for place in np.unique(rows["group"]).tolist()]
-    return RunInputs(
-        pairs=_pairs(rows).tobytes(),
-        fixture_sets=tuple(sorted({group.fixture_set or "" for group in mine})),
-        models=tuple(sorted({group.model or "" for group in mine})),
-    )
+def _by_run(asked: Rows, groups: Mapping[int, InputGroup]) -> Iterator[tuple[int, RunInputs]]:
+    """Yield the place of each run, and what it asked; sorted all at once, not run by run."""
+    pairs = np.stack((asked["run"], asked["name"], asked["content"]), axis=1)
+    pairs = pairs[np.lexsort((pairs[:, 2], pairs[:, 1], pairs[:, 0]))]
+    new = np.ones(len(pairs), dtype=bool)
+    new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+    pairs = _where(pairs, new)
+    used: dict[int, list[InputGroup]] = {}
+    for cell in np.unique((asked["run"].astype(np.int64) << 32) + asked["group"]).tolist():
+        used.setdefault(cell >> 32, []).append(groups[cell & 0xFFFFFFFF])
+    starts = np.flatnonzero(np.diff(pairs[:, 0])) + 1
+    for rows in np.split(pairs, starts) if len(pairs) else ():
+        run = int(rows[0, 0])
+        yield (
+            run,
+            RunInputs(
+                pairs=rows[:, 1:].tobytes(),
+                fixture_sets=tuple(sorted({group.fixture_set or "" for group in used[run]})),
+                models=tuple(sorted({group.model or "" for group in used[run]})),
+            ),
+        )
 
 
 def _count_inputs(rows: Pairs) -> int:
