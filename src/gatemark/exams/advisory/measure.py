@@ -7,12 +7,11 @@ of which kind it is. A record is then a number, and counting is counting numbers
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gatemark.evidence.hygiene import PrivateTextScan
+from gatemark.evidence.hygiene import PrivateTextScan, lines_match
 from gatemark.exams.advisory.decision import (
     BUCKET_RULES,
     BUCKETS,
@@ -172,7 +171,7 @@ class Profiler:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], SharedPart] = {}
-        self._conducts: dict[tuple[object, ...], int] = {}
+        self._numbered: dict[tuple[object, ...], int] = {}
         self._same: dict[object, object] = {}
         self._numbers = itertools.count(1)
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
@@ -187,7 +186,7 @@ class Profiler:
 
     def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         parts: list[SharedPart] = []
-        known = self._known
+        known, number_of = self._known, self._number_of
         # Conduct is nearly always the same: comparing it is cheaper than hashing it.
         last_conduct: tuple[object, ...] | None = None
         number = 0
@@ -212,8 +211,8 @@ class Profiler:
                 readable_reason(fallback),
             )
             if conduct != last_conduct:
-                last_conduct, number = conduct, self._conduct_number(conduct)
-            cell = (number, case, shared_part(record))
+                last_conduct, number = conduct, number_of(conduct)
+            cell = (number, case, shared_part(record, number_of))
             part = known.get(cell) or self._learn(cell, record, case)
             parts.append(part)
             score = confidence.score
@@ -258,11 +257,14 @@ class Profiler:
             **same,
         )
 
-    def _conduct_number(self, conduct: tuple[object, ...]) -> int:
-        if len(self._conducts) >= _REMEMBERED:
-            self._conducts.clear()
-        known = self._conducts.get(conduct)
-        return known or self._conducts.setdefault(conduct, next(self._numbers))
+    def _number_of(self, part: tuple[object, ...]) -> int:
+        """Return the number of a part, which it keeps until too many are remembered."""
+        known = self._numbered.get(part)
+        if known is None:
+            if len(self._numbered) >= _REMEMBERED:
+                self._numbered.clear()
+            known = self._numbered[part] = next(self._numbers)
+        return known
 
 
 _profiler: Final = Profiler()
@@ -321,19 +323,8 @@ def _surely_local(effects: set[str]) -> bool:
     return (
         lines.count("\n") == len(effects)
         and not any(odd in lines for odd in ("..", "//", ":/"))
-        and _lines_match(PLAIN_WRITE, lines)
+        and lines_match(PLAIN_WRITE, lines)
     ) or not effects
-
-
-@cache
-def _lines_of(pattern: str) -> Any:
-    # RE2 reads many lines in a third of the time of ``re``.
-    re2 = importlib.import_module("re2")
-    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
-
-
-def _lines_match(pattern: str, lines: str) -> bool:
-    return _lines_of(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
 
 
 def _ids_are_whole(ids: list[str]) -> bool:
@@ -347,13 +338,13 @@ def _ids_are_whole(ids: list[str]) -> bool:
         return signs.translate(None, _HEX) == 4 * dashes and all(
             signs[place::36] == dashes for place in _DASHES
         )
-    return _lines_match(ID_PATTERN, "\n".join(ids) + "\n")
+    return lines_match(ID_PATTERN, "\n".join(ids) + "\n")
 
 
 def _moments_exist(moments: list[str]) -> bool:
     """Whether every time is one, in UTC, and on a day of the calendar."""
     lines = "\n".join(moments) + "\n"
-    if not _lines_match(TIME_PATTERN, lines):
+    if not lines_match(TIME_PATTERN, lines):
         return False
     # Only the last days of a month may be missing from the calendar.
     return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
