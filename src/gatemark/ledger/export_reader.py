@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_bytes
 from gatemark.core.errors import (
     BadInputError,
     IntegrityError,
@@ -42,7 +43,7 @@ from gatemark.ledger.export import (
     RegisteredDigests,
     export_line,
 )
-from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
+from gatemark.ledger.port import Erasure, ResultLine, erasures, line_of, wanted_prefix
 from gatemark.ledger.signing.dsse import open_envelope, read_envelope
 from gatemark.ledger.signing.note import VerifierKey
 from gatemark.ledger.signing.statements import decision_statement, result_statement
@@ -130,8 +131,20 @@ class ExportedEvents:
 class ExportedResults:
     """The results of an export."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, events: ExportedEvents) -> None:
         self._folder = folder / RESULTS
+        self._events = events
+
+    @cached_property
+    def _erased(self) -> dict[tuple[str, int], Erasure]:
+        return erasures(self._events, "result")
+
+    def read(self, identity: str, document: bytes) -> Result:
+        """A result whose seal holds, or what is left of one that an event erased."""
+        erasure = self._erased.get((identity, 0))
+        if erasure is not None and canonical_bytes(erasure.said.remains) == document:
+            return erasure.result()
+        return read_result(identity, document)
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
         for path in sorted(self._folder.iterdir()):
@@ -143,11 +156,11 @@ class ExportedResults:
         found = [one for one in self.documents() if one[0].startswith(prefix)]
         if len(found) != 1:
             raise UsageError(f"the export holds {len(found)} results {reference}")
-        return read_result(*found[0])
+        return self.read(*found[0])
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
         numbered = list(enumerate(self.documents(), start=1))[: before and before - 1]
-        return [line_of(seq, read_result(*one)) for seq, one in numbered][:limit]
+        return [line_of(seq, self.read(*one)) for seq, one in numbered][:limit]
 
     def append(self, result: Result) -> int:
         raise _only_looked_at(result.id)
@@ -164,7 +177,7 @@ class ExportStore:
                 raise IntegrityError(f"{folder}: the export has no folder {name}")
         self.folder = folder
         self.events = ExportedEvents(folder)
-        self.results = ExportedResults(folder)
+        self.results = ExportedResults(folder, self.events)
         self.blobs = FolderBlobs(folder / BLOBS)
 
     def forget(self) -> None:
@@ -176,7 +189,7 @@ class ExportStore:
     def statement_troubles(
         self, keys: Callable[[], Sequence[VerifierKey]]
     ) -> Iterator[tuple[int | None, str]]:
-        """Return the problems of the statements: event number and message.
+        """Yield the problems of the statements: event number and message.
 
         Statements are derived from results and events, so one that differs is false. Problems of
         the events and results themselves are reported by other checks.
@@ -186,7 +199,7 @@ class ExportStore:
             name = f"{result_id.removeprefix(DIGEST_PREFIX)}.intoto.json"
             path = self.folder / RESULTS / name
             try:
-                expected = result_statement(read_result(result_id, document))
+                expected = result_statement(self.results.read(result_id, document))
             except (IntegrityError, NewerFormatError):
                 continue
             if not path.is_file() or read_document(path) != expected:

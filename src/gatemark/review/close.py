@@ -54,8 +54,8 @@ from gatemark.review.findings import (
     vote_spread,
 )
 from gatemark.review.items import item_ids
-from gatemark.review.open_stores import reviews_of
-from gatemark.review.plan import ReviewClosing, StoredReview, read_pair
+from gatemark.review.open_stores import erased_pairs, reviews_of
+from gatemark.review.plan import ReviewClosing, StoredReview
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import BLOCKS_OF_TWO, check_key
 from gatemark.review.sealed_rows import VOTES, given_votes, outcome_title
@@ -118,7 +118,7 @@ def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
     if stored.closing is None:
         _require_closer(workspace, stored)
         check_key(
-            reviews_of(workspace).sealed(stored),
+            reviews_of(workspace).sealed(stored, erased_pairs(workspace, plan.name)),
             review_key(workspace, stored),
             _committed(workspace, plan.name),
         )
@@ -245,8 +245,9 @@ def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
 def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
     name = stored.plan.name
     key = review_key(workspace, stored)
-    check_key(reviews_of(workspace).sealed(stored), key, _committed(workspace, name))
-    pairs = dict(enumerate(map(read_pair, reviews_of(workspace).documents(name)), start=1))
+    erased = erased_pairs(workspace, name)
+    check_key(reviews_of(workspace).sealed(stored, erased), key, _committed(workspace, name))
+    pairs = reviews_of(workspace).pairs(name, erased)
     cast = reviews_of(workspace).votes(name)
     if stored.closing is not None:
         _check_ballots(workspace, name, cast)

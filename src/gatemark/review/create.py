@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import (
     IntegrityError,
     InvalidValueError,
@@ -45,7 +46,7 @@ from gatemark.review.items import (
     read_gold,
     sealed_answers,
 )
-from gatemark.review.open_stores import reviews_of
+from gatemark.review.open_stores import erased_pairs, refuse_erased, reviews_of
 from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,
@@ -213,8 +214,12 @@ def create_review(
     if len(pairs) > MAX_PAIRS:
         raise InvalidValueError(f"a review holds at most {MAX_PAIRS} pairs, got {len(pairs)}")
     documents = [pair.document() for pair in pairs]
+    digests = [digest_bytes(document) for document in documents]
+    refuse_erased(
+        workspace, "pair", {one: pair.item for one, pair in zip(digests, pairs, strict=True)}
+    )
     drawn = secrets.token_bytes(KEY_BYTES) if key is None else key
-    sealed = Sealed(plan.name, plan.digest, manifest_digest(documents))
+    sealed = Sealed(plan.name, plan.digest, manifest_digest(digests))
     committed = commitment(sealed, drawn)
     created = ReviewCreated(
         review=plan.name,
@@ -254,11 +259,12 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored, reviewer)
     plan, key = stored.plan, review_key(workspace, stored)
+    erased = erased_pairs(workspace, name)
 
     def pick(
         standings: list[PairProgress], votes: list[CastVote], seen: list[Show]
     ) -> tuple[int, str] | None:
-        before = {show.number for show in seen}
+        before = {*erased, *(show.number for show in seen)}
         if reviewer == plan.arbiter:
             split = undecided_pairs(key, plan, standings, votes)
             number = next_to_arbitrate(key, reviewer, split, before)
@@ -268,7 +274,7 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
             )
         return None if number is None else (number, token(key, reviewer, number))
 
-    show = reviews_of(workspace).show(name, reviewer, pick, workspace.clock())
+    show = reviews_of(workspace).show(name, reviewer, pick, workspace.clock(), erased)
     return None if show is None else _shown(workspace, stored, show)
 
 
@@ -287,6 +293,9 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
     check_answer(request.answered, reason)
     check_words(reason, "a reason")
     show = _find_show(workspace, name, request.reviewer, request.token)
+    erasure = erased_pairs(workspace, name).get(show.number)
+    if erasure is not None:
+        raise RefusedError(f"this pair was {erasure.words}; ask for the next one")
     now = workspace.clock()
 
     def tell(connection: sa.Connection, row: GivenRow) -> None:
@@ -408,7 +417,8 @@ def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str)
 
 
 def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
-    pair = reviews_of(workspace).pair(stored.plan.name, show.number)
+    erased = erased_pairs(workspace, stored.plan.name)
+    pair = reviews_of(workspace).pair(stored.plan.name, show.number, erased)
     first, second = pair.answers
     seen = reviews_of(workspace).shows(stored.plan.name, show.reviewer)
     gold = reviews_of(workspace).gold_numbers(stored.plan.name)

@@ -19,6 +19,7 @@ from gatemark.evidence.exam import measures
 from gatemark.evidence.run_exam import ExamJob, build_exam, exam_suite
 from gatemark.evidence.source import ReadingChoices
 from gatemark.review.create import lookers
+from gatemark.review.open_stores import erased_pairs
 from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
 from gatemark.statistics.bradley_terry import rank_sides
@@ -295,6 +296,10 @@ def caveats(
     )
     if plan.peeking and (seen := lookers(workspace, plan.name)):
         found.append(f"numbers were looked at before the end by {', '.join(sorted(seen))}")
+    found.extend(
+        f"pair {number} (item {opened.pairs[number].item}) was {erasure.words}"
+        for number, erasure in sorted(erased_pairs(workspace, plan.name).items())
+    )
     if spread.is_alike is False:
         found.append(spread.reason)
     found.extend(

@@ -7,12 +7,15 @@ an item with its label, version and names, and so fixes what the tables must hol
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.canonical import digest
 from gatemark.ledger.event import Event
+from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
 from gatemark.review.cast_rows import GivenRow, differences, given_label, items_digest
+from gatemark.review.sealed_rows import document_digest, misplaced_erasures
 
 
 class ItemRow(NamedTuple):
@@ -22,13 +25,10 @@ class ItemRow(NamedTuple):
     id: str
     document: bytes
 
-    @property
-    def named(self) -> tuple[int, str, str]:
+    def named(self, erasure: Erasure | None = None) -> tuple[int, str, str]:
         """Return number, id and digest of the item."""
-        # SQLite may return a text from a column of bytes.
-        document: str | bytes = self.document
-        data = document.encode() if isinstance(document, str) else bytes(document)
-        return self.number, self.id, digest_bytes(data)
+        found, _ = document_digest("item", self.number, self.document, erasure)
+        return self.number, self.id, found
 
 
 class AcceptanceRow(NamedTuple):
@@ -65,6 +65,7 @@ class LabelRows(NamedTuple):
     items: Sequence[ItemRow]
     accepted: Sequence[AcceptanceRow]
     marks: Sequence[MarkRow] = ()
+    erased: Mapping[int, Erasure] = MappingProxyType({})
 
 
 class AcceptedSet(NamedTuple):
@@ -82,8 +83,15 @@ class _Line(NamedTuple):
     row: Mapping[str, object]
 
 
-def label_findings(rows: LabelRows, told: Sequence[AcceptedSet]) -> Iterator[Finding]:
-    """Yield the differences between a label set and the accepted data sets."""
+def label_findings(
+    rows: LabelRows,
+    told: Sequence[AcceptedSet],
+    erased_digests: Mapping[str, int] = MappingProxyType({}),
+) -> Iterator[Finding]:
+    """Yield the differences between a label set and the accepted data sets.
+
+    ``erased_digests`` has the items of all label sets that were erased, and the event of each.
+    """
     place = f"label set {rows.name}"
     last = told[-1].event.seq if told else None
     plan = None if rows.plan is None else plain_json(rows.plan)
@@ -100,11 +108,22 @@ def label_findings(rows: LabelRows, told: Sequence[AcceptedSet]) -> Iterator[Fin
             )
     items = {}
     for row in rows.items:
-        item = plain_json(row.document)
+        erasure = rows.erased.get(row.number)
+        known, trouble = document_digest("item", row.number, row.document, erasure)
+        if erasure is None and known in erased_digests:
+            trouble = (
+                f"item {row.number} has content that was erased by event {erased_digests[known]}"
+            )
+        if trouble is not None:
+            yield finding(last, "label_items", f"{place}: {trouble}")
+        item = plain_json(row.document) if erasure is None else erasure.said.remains
         if not isinstance(item, dict) or item.get("id") != row.id:
             what = f"column id of item {row.number} is {row.id!r}, which differs from its document"
             yield finding(last, "label_items", f"{place}: {what}")
         items[row.number] = item if isinstance(item, dict) else {}
+    for number in sorted(rows.erased.keys() - items.keys()):
+        what = f"event {rows.erased[number].event.seq} erases item {number}, which never was"
+        yield finding(last, "label_items", f"{place}: {what}")
     # A missing data set is reported elsewhere; its content cannot be compared.
     if all(one.data is not None for one in told):
         yield from _accepted(rows, items, _lines(told), str(plan.get("field", "label")))
@@ -118,7 +137,10 @@ def chained_findings(
     if rows.plan is not None and digest(plain_json(rows.plan)) != said.get("plan_digest"):
         what = f"{place}: its rules differ from those recorded when it was made"
         yield finding(event.seq, "label_sets", what)
-    if items_digest(row.named for row in rows.items) != said.get("items_digest"):
+    for what in misplaced_erasures(rows.erased, event.seq):
+        yield finding(event.seq, "label_items", f"{place}: {what}")
+    named = (row.named(rows.erased.get(row.number)) for row in rows.items)
+    if items_digest(named) != said.get("items_digest"):
         what = f"{place}: its items differ from those recorded when it was made"
         yield finding(event.seq, "label_items", what)
     for row in rows.marks:
@@ -159,6 +181,8 @@ def _accepted(
         seq, name = line.event.seq, f"{place}: item {item.get('id')}"
         for what in _acceptance(row, line, field):
             yield finding(seq, "label_acceptances", f"{name}: {what}")
+        if row.number in rows.erased:
+            continue
         shown = [key for key in ("input", "output") if key in line.row]
         if any(line.row[key] != item.get(key) for key in shown):
             yield finding(seq, "label_items", f"{name} differs from the item that was labelled")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 import sqlalchemy as sa
 
@@ -21,6 +23,7 @@ from gatemark.evidence.exam import measures
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABEL_GIVEN, LABELS_ACCEPTED, LABELS_CREATED
+from gatemark.ledger.port import GONE, Erasure
 from gatemark.lifecycle.decisions.decision import require_role
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.lifecycle.state_cache import read_state
@@ -47,7 +50,7 @@ from gatemark.review.labelling import (
     propose,
     settle,
 )
-from gatemark.review.open_stores import label_sets_of
+from gatemark.review.open_stores import erased_items, label_sets_of, refuse_erased
 from gatemark.workspace import Workspace
 
 __all__ = [
@@ -123,11 +126,12 @@ def create_labels(
     if len(items) > MAX_ITEMS:
         raise InvalidValueError(f"a label set holds at most {MAX_ITEMS} items, got {len(items)}")
     rows = [ItemRow(number, one.id, one.document()) for number, one in enumerate(items, start=1)]
+    refuse_erased(workspace, "item", {digest_bytes(row.document): row.id for row in rows})
     now = workspace.clock()
     payload = {
         "labels": plan.name,
         "plan_digest": plan.digest,
-        "items_digest": items_digest(row.named for row in rows),
+        "items_digest": items_digest(row.named() for row in rows),
         "item_count": len(rows),
     }
     draft = EventDraft(LABELS_CREATED, now, workspace.actor, _subject(plan.name), payload)
@@ -145,11 +149,12 @@ def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | N
     """Return the next sample of a reviewer, without the labels of others."""
     plan = label_sets_of(workspace).get(name)
     _require_reviewer(plan, reviewer)
-    numbers = list(label_sets_of(workspace).ids(name).values())
+    erased = erased_items(workspace, name)
+    numbers = [one for one in label_sets_of(workspace).ids(name).values() if one not in erased]
     number = next_item(
         reviewer, numbers, label_sets_of(workspace).marks(name), plan.labels_per_item
     )
-    return None if number is None else label_sets_of(workspace).item(name, number)
+    return None if number is None else label_sets_of(workspace).item(name, number, erased)
 
 
 def give_label(workspace: Workspace, request: GiveLabel) -> int:
@@ -163,6 +168,9 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
         )
     check_words(request.note, "a note")
     number = _number(workspace, request.labels, request.item)
+    erasure = erased_items(workspace, request.labels).get(number)
+    if erasure is not None:
+        raise RefusedError(f"item {request.item} was {erasure.words}; label the next one")
     mark = LabelMark(number, request.reviewer, 0, request.label, request.note)
     now = workspace.clock()
 
@@ -182,6 +190,7 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
     marks = label_sets_of(workspace).marks(name)
     accepted = label_sets_of(workspace).accepted(name)
     proposals = _proposals(plan, ids, marks, {})
+    erased = erased_items(workspace, name)
     reviewers: dict[str, int] = {}
     for mark in marks:
         reviewers[mark.reviewer] = reviewers.get(mark.reviewer, 0) + 1
@@ -194,7 +203,7 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
         reviewers=dict(sorted(reviewers.items())),
         agreement=_agreement(marks),
         open={
-            item: proposals[number].reason or "waits for a pack_owner"
+            item: GONE if number in erased else proposals[number].reason or "waits for a pack_owner"
             for item, number in ids.items()
             if number not in accepted
         },
@@ -217,8 +226,11 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     now = workspace.clock()
     fresh: list[Acceptance] = []
     waiting: dict[str, str] = {}
+    erased = erased_items(workspace, name)
     for item, number in ids.items():
         proposal, known = proposals[number], before.get(number)
+        if number in erased:
+            continue
         if proposal.label is None:
             if known is None:
                 waiting[item] = str(proposal.reason)
@@ -240,10 +252,12 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
                     at=moment_text(now),
                 )
             )
-    after = before | {one.number: one for one in fresh}
+    after = _whole(before, erased) | {one.number: one for one in fresh}
     dataset = None
-    if fresh:
-        data = dataset_rows(plan, label_sets_of(workspace).items(name), list(after.values()))
+    data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), list(after.values()))
+    # Once an accepted item was erased, the data set is another one, without it.
+    is_smaller = bool(erased.keys() & before.keys()) and bool(after)
+    if fresh or (is_smaller and not _is_told(workspace, name, data)):
         dataset = workspace.blobs.put(data)
         payload = {
             "labels": name,
@@ -274,16 +288,34 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
             f"no label of {name} is accepted yet; a pack_owner accepts them with "
             "'gatemark review labels accept'"
         )
-    data = dataset_rows(plan, label_sets_of(workspace).items(name), list(accepted.values()))
-    told: str | None = None
-    for event, payload in workspace.events.events(subject=_subject(name)):
-        if event.kind == LABELS_ACCEPTED and payload is not None:
-            told = str(payload["dataset_digest"])
-    if told is None or not same_digest(digest_bytes(data), told):
-        raise IntegrityError(
-            f"label set {name} differs from what the ledger says was accepted: {told}"
+    erased = erased_items(workspace, name)
+    left = list(_whole(accepted, erased).values())
+    data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), left)
+    if _is_told(workspace, name, data):
+        return data
+    for number in sorted(erased.keys() & accepted.keys()):
+        item = erased[number].said.remains.get("id")
+        raise RefusedError(
+            f"item {item} was {erased[number].words}; a pack_owner must accept the labels again, "
+            "without it: 'gatemark review labels accept'"
         )
-    return data
+    raise IntegrityError(f"label set {name} differs from what the ledger says was accepted")
+
+
+def _whole(
+    accepted: Mapping[int, Acceptance], erased: Mapping[int, Erasure]
+) -> dict[int, Acceptance]:
+    """Accepted labels of items that were not erased."""
+    return {number: one for number, one in accepted.items() if number not in erased}
+
+
+def _is_told(workspace: Workspace, name: str, data: bytes) -> bool:
+    """Whether the last acceptance in the ledger is of this data set."""
+    told = ""
+    for _, payload in workspace.events.events(kind=LABELS_ACCEPTED, subject=_subject(name)):
+        if payload is not None:
+            told = str(payload["dataset_digest"])
+    return same_digest(digest_bytes(data), told)
 
 
 def _require_given(workspace: Workspace, name: str) -> None:

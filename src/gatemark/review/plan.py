@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from gatemark.core.canonical import digest, digest_bytes, original_fields
+from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.result import AssetRef
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import convert_stored, read_stored
 from gatemark.core.text import MAX_REASON
+from gatemark.ledger.port import GONE
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.review.sealed_key import BLOCKS_OF_TWO, PositionScheme
 from gatemark.statistics.preference import MIN_DECISIVE
@@ -155,6 +157,12 @@ def read_pair(document: bytes) -> ReviewPair:
     return read_stored(document, ReviewPair)
 
 
-def manifest_digest(documents: list[bytes]) -> str:
-    """Return the digest of all pairs of a review, in order."""
-    return digest([digest_bytes(document) for document in documents])
+def left_of_pair(remains: Mapping[str, object]) -> ReviewPair:
+    """Return an erased pair: item and arms, without the question and the answers."""
+    gone = {"input": GONE, "answers": [GONE, GONE]}
+    return convert_stored({**remains, **gone}, ReviewPair)
+
+
+def manifest_digest(digests: list[str]) -> str:
+    """Return the digest of all pairs of a review, from the digest of each, in order."""
+    return digest(digests)

@@ -7,6 +7,7 @@ bytes are compared, so that builds with additional fields verify older rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.event import Event
+from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
 from gatemark.review.cast_rows import CHAINED, GivenRow, differences, given_vote
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
@@ -112,6 +114,7 @@ class ReviewEvents:
         self.created: LedgerFact | None = None
         self.unblinded: LedgerFact | None = None
         self.votes: dict[GivenRow, int] = {}
+        self.erased: dict[int, Erasure] = {}
 
     @property
     def is_chained(self) -> bool:
@@ -125,8 +128,13 @@ def missing_review(name: str, told: ReviewEvents) -> Finding:
     return finding(seq, "reviews", f"review {name} is missing")
 
 
-def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
-    """Yield the differences between a review's rows and its events."""
+def review_findings(
+    rows: ReviewRows, told: ReviewEvents, erased_digests: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[Finding]:
+    """Yield the differences between a review's rows and its events.
+
+    ``erased_digests`` has the pairs of all reviews that were erased, and the event of each.
+    """
     name = rows.review.name
     if told.created is None:
         yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
@@ -134,7 +142,9 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
     seq = told.created.event.seq
     for what in _review(rows, told.created):
         yield finding(seq, "reviews", f"review {name}: {what}")
-    for what in _pairs(rows.pairs(), told.created.payload):
+    for what in misplaced_erasures(told.erased, seq):
+        yield finding(seq, "review_pairs", f"review {name}: {what}")
+    for what in _pairs(rows.pairs(), told.created.payload, told.erased, erased_digests):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
     unreadable = list(misfits(rows))
     for table, what in unreadable:
@@ -193,20 +203,52 @@ def is_key(rows: ReviewRows, said: Mapping[str, object]) -> bool:
         return False
 
 
-def _pairs(rows: Iterable[PairRow], said: Mapping[str, object]) -> Iterator[str]:
+def misplaced_erasures(erased: Mapping[int, Erasure], made: int) -> Iterator[str]:
+    """Yield erasures that come before what they erase; ``made`` is the event that made it."""
+    for number, erasure in erased.items():
+        if erasure.event.seq < made:
+            yield f"event {erasure.event.seq} erases number {number}, which was not there yet"
+
+
+def document_digest(
+    what: str, number: int, document: str | bytes, erasure: Erasure | None
+) -> tuple[str, str | None]:
+    """The digest by which the chain knows a document, and what is wrong with an erasure of it."""
+    # SQLite may return a text from a column of bytes.
+    data = document.encode() if isinstance(document, str) else bytes(document)
+    if erasure is None:
+        lost = f"{what} {number} is gone, and no event erased it"
+        return digest_bytes(data), None if data else lost
+    seq = erasure.event.seq
+    back = f"{what} {number} was erased by event {seq}, yet its content is here"
+    return erasure.said.digest, back if data else None
+
+
+def _pairs(
+    rows: Iterable[PairRow],
+    said: Mapping[str, object],
+    erased: Mapping[int, Erasure],
+    erased_digests: Mapping[str, int],
+) -> Iterator[str]:
     digests = []
     for place, row in enumerate(rows, start=1):
         if row.number != place:
             yield f"pair {place} is missing"
             return
-        # SQLite may return a text from a column of bytes.
-        document: str | bytes = row.document
-        data = document.encode() if isinstance(document, str) else bytes(document)
-        digests.append(digest_bytes(data))
-        plain = plain_json(data)
+        erasure = erased.get(place)
+        known, trouble = document_digest("pair", place, row.document, erasure)
+        digests.append(known)
+        if trouble is not None:
+            yield trouble
+            continue
+        if erasure is None and known in erased_digests:
+            yield f"pair {place} has content that was erased by event {erased_digests[known]}"
+        plain = plain_json(row.document) if erasure is None else erasure.said.remains
         kind = plain.get("kind", "pair") if isinstance(plain, dict) else None
         if bool(row.is_gold) != (kind != "pair"):
             yield f"column is_gold of pair {place} differs from its document"
+    for number in sorted(set(erased) - set(range(1, len(digests) + 1))):
+        yield f"event {erased[number].event.seq} erases pair {number}, which never was"
     made = sum(int(str(said.get(word, 0))) for word in ("pair_count", "gold_count"))
     if len(digests) != made:
         yield f"has {len(digests)} pairs, was made with {made}"

@@ -11,17 +11,19 @@ from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (
+    CONTENT_ERASED,
     LABEL_GIVEN,
     LABELS_ACCEPTED,
     LABELS_CREATED,
     REVIEW_CREATED,
     VOTE_CAST,
 )
+from gatemark.ledger.port import Erasure, read_erasure
 from gatemark.ledger.stored_rows import Finding, finding, plain_json
 from gatemark.review.cast_rows import GivenRow, given_by
 from gatemark.review.label_rows import AcceptedSet, chained_findings, label_findings
 from gatemark.review.open_stores import label_sets_of, reviews_of
-from gatemark.review.plan import PairKind, ReviewPair
+from gatemark.review.plan import PairKind, ReviewPair, left_of_pair
 from gatemark.review.sealed_key import opened_key
 from gatemark.review.sealed_rows import (
     TITLE,
@@ -48,6 +50,7 @@ class LabelEvents:
         self.created: tuple[Event, Mapping[str, object]] | None = None
         self.given: dict[GivenRow, int] = {}
         self.accepted: list[LedgerFact] = []
+        self.erased: dict[int, Erasure] = {}
 
 
 class ReviewTables:
@@ -60,10 +63,15 @@ class ReviewTables:
         self._open: list[str] = []
         self._unsealed: list[str] = []
         self._unopened: list[str] = []
+        self._erased: dict[str, int] = {}
+        self._erasures: list[str] = []
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
         """Add one event."""
         name = (event.subject or "").partition(":")[2]
+        if event.kind == CONTENT_ERASED:
+            self._learn_erasure(read_erasure(event, payload))
+            return
         if event.kind in (LABELS_ACCEPTED, LABELS_CREATED, LABEL_GIVEN):
             labels = self._labels.setdefault(name, LabelEvents())
             if event.kind == LABELS_ACCEPTED:
@@ -81,9 +89,23 @@ class ReviewTables:
         else:
             told.unblinded = LedgerFact(event, payload)
 
+    def _learn_erasure(self, erasure: Erasure) -> None:
+        said = erasure.said
+        if said.what == "pair":
+            erased = self._reviews.setdefault(said.name, ReviewEvents()).erased
+        elif said.what == "item":
+            erased = self._labels.setdefault(said.name, LabelEvents()).erased
+        else:
+            return
+        erased.setdefault(said.number, erasure)
+        place = "review" if said.what == "pair" else "label set"
+        self._erased[said.digest] = erasure.event.seq
+        self._erasures.append(f"{place} {said.name}: {said.what} {said.number} was {erasure.words}")
+
     @property
     def caveats(self) -> Iterator[str]:
-        """Yield what no event covers yet; call it after the comparisons."""
+        """Yield what was erased and what no event covers yet; call it after the comparisons."""
+        yield from self._erasures
         if len(self._open) == 1:
             yield f"review {self._open[0]} is open: its votes are sealed when it closes"
         elif self._open:
@@ -111,13 +133,13 @@ class ReviewTables:
         for name in stored.stored_names():
             events = missing.pop(name, ReviewEvents())
             rows = self._opened(stored.stored_rows(name), events)
-            found = list(review_findings(rows, events))
+            found = list(review_findings(rows, events, self._erased))
             yield from found
             if events.unblinded is None:
                 if not events.is_chained:
                     self._open.append(name)
             elif all(_is_about_votes(what) for _, what in found) and not any(misfits(rows)):
-                yield from self._sealed_votes(rows, events.unblinded.event.seq, sealed)
+                yield from self._sealed_votes(rows, events, sealed)
         for name, events in missing.items():
             yield missing_review(name, events)
 
@@ -135,11 +157,13 @@ class ReviewTables:
             return rows._replace(key=bytes.fromhex(str(events.unblinded.payload.get("key"))))
 
     def _sealed_votes(
-        self, rows: ReviewRows, seq: int, sealed: Mapping[str, Sequence[str]]
+        self, rows: ReviewRows, events: ReviewEvents, sealed: Mapping[str, Sequence[str]]
     ) -> Iterator[Finding]:
         """Yield the votes in sealed outcomes that differ from the table."""
         plan = plain_json(rows.review.plan)
-        pairs = {row.number: _light(row.document) for row in rows.pairs()}
+        seq = None if events.unblinded is None else events.unblinded.event.seq
+        left = {number: left_of_pair(one.said.remains) for number, one in events.erased.items()}
+        pairs = {row.number: left.get(row.number) or _light(row.document) for row in rows.pairs()}
         for candidate in plan["candidates"]:
             arms = (candidate, plan["baseline"])
             for result_id in sealed.get(outcome_title(plan["name"], *arms), ()):
@@ -166,12 +190,12 @@ class ReviewTables:
         stored = label_sets_of(self._workspace)
         self._unsealed = []
         for name in sorted({*stored.stored_names(), *self._labels}):
-            rows = stored.stored_rows(name)
             labels = self._labels.get(name, LabelEvents())
+            rows = stored.stored_rows(name)._replace(erased=labels.erased)
             told = [
                 AcceptedSet(one.event, one.payload, self._dataset(one)) for one in labels.accepted
             ]
-            yield from label_findings(rows, told)
+            yield from label_findings(rows, told, self._erased)
             if labels.created is not None:
                 yield from chained_findings(rows, labels.created, labels.given)
             elif {row.number for row in rows.items} - {row.number for row in rows.accepted}:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gatemark.ledger.checks.tables import FeatureRows, RowCheck
 from gatemark.ledger.event_kinds import (
+    CONTENT_ERASED,
     LABEL_GIVEN,
     LABELS_ACCEPTED,
     LABELS_CREATED,
@@ -32,6 +33,7 @@ def review_rows(workspace: Workspace) -> FeatureRows:
                 LABELS_CREATED,
                 LABEL_GIVEN,
                 LABELS_ACCEPTED,
+                CONTENT_ERASED,
             }
         ),
         looked_up=frozenset(),

@@ -12,6 +12,7 @@ from gatemark.core.canonical import plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
+from gatemark.ledger.port import GONE, Erasure
 from gatemark.ledger.stored_rows import readable_rows
 from gatemark.review.cast_rows import GivenRow
 from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows, MarkRow
@@ -87,8 +88,8 @@ class SqlLabels:
         with self._database.reading() as connection:
             return {row.id: row.number for row in connection.execute(query)}
 
-    def items(self, name: str) -> dict[int, LabelItem]:
-        """Return all items of a set by number."""
+    def items(self, name: str, erased: Mapping[int, Erasure]) -> dict[int, LabelItem]:
+        """Return all items of a set by number, without those that were erased."""
         query = sa.select(LABEL_ITEMS.c.number, LABEL_ITEMS.c.document).where(
             LABEL_ITEMS.c.label_set == name
         )
@@ -96,17 +97,24 @@ class SqlLabels:
             return {
                 row.number: read_stored(row.document, LabelItem)
                 for row in connection.execute(query)
+                if row.number not in erased
             }
 
-    def item(self, name: str, number: int) -> LabelItem:
-        """Return one item of a set."""
+    def item(self, name: str, number: int, erased: Mapping[int, Erasure]) -> LabelItem:
+        """Return one item of a set; of an erased one, what is left."""
+        if number in erased:
+            said = erased[number].said
+            return LabelItem(id=str(said.remains.get("id")), input=GONE, output=GONE)
+        with readable_rows("label_items"):
+            return read_stored(self.document(name, number), LabelItem)
+
+    def document(self, name: str, number: int) -> bytes:
+        """Return the stored bytes of one item."""
         query = sa.select(LABEL_ITEMS.c.document).where(
             LABEL_ITEMS.c.label_set == name, LABEL_ITEMS.c.number == number
         )
         with self._database.reading() as connection:
-            document = connection.execute(query).scalar_one()
-        with readable_rows("label_items"):
-            return read_stored(document, LabelItem)
+            return bytes(connection.execute(query).scalar_one())
 
     def stored_names(self) -> list[str]:
         """Return the sorted names of all label sets with a row in any table."""
@@ -234,7 +242,9 @@ class SqlLabels:
         """Store acceptances and their ledger event, unless others were accepted since ``seen``."""
         with self._database.writing() as connection:
             if _accepted(connection, name) != dict(seen):
-                raise RefusedError(f"labels of {name} were accepted by somebody else meanwhile")
+                raise RefusedError(
+                    f"labels of {name} were accepted by another person in the meantime"
+                )
             rows = [
                 {
                     "label_set": name,
@@ -243,7 +253,8 @@ class SqlLabels:
                 }
                 for one in fresh
             ]
-            connection.execute(sa.insert(LABEL_ACCEPTANCES), rows)
+            if rows:
+                connection.execute(sa.insert(LABEL_ACCEPTANCES), rows)
             tell(connection)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.canonical import digest_document, plain
+from gatemark.core.canonical import digest_bytes, digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
+from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import readable_rows
 from gatemark.review.cast_rows import GivenRow
 from gatemark.review.plan import (
@@ -22,6 +23,7 @@ from gatemark.review.plan import (
     ReviewPair,
     ReviewPlan,
     StoredReview,
+    left_of_pair,
     manifest_digest,
     read_pair,
 )
@@ -136,18 +138,33 @@ class SqlReviews:
             return list(connection.execute(query).scalars())
 
     def documents(self, name: str) -> list[bytes]:
-        """Return the stored bytes of all pairs, in order."""
+        """Return the stored bytes of all pairs, in order; empty for a pair that was erased."""
         query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name).order_by(PAIRS.c.number)
         with self._database.reading() as connection:
             return [bytes(document) for document in connection.execute(query).scalars()]
 
-    def pair(self, name: str, number: int) -> ReviewPair:
-        """Return one pair."""
+    def document(self, name: str, number: int) -> bytes | None:
+        """Return the stored bytes of one pair; None if there is no such pair."""
         query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name, PAIRS.c.number == number)
         with self._database.reading() as connection:
-            document = connection.execute(query).scalar_one()
+            return connection.execute(query).scalar()
+
+    def pair(self, name: str, number: int, erased: Mapping[int, Erasure]) -> ReviewPair:
+        """Return one pair; of an erased one, what is left."""
         with readable_rows("review_pairs"):
-            return read_pair(document)
+            if number in erased:
+                return left_of_pair(erased[number].said.remains)
+            return read_pair(self.document(name, number) or b"")
+
+    def pairs(self, name: str, erased: Mapping[int, Erasure]) -> dict[int, ReviewPair]:
+        """Return all pairs by number; of erased ones, what is left."""
+        with readable_rows("review_pairs"):
+            return {
+                number: left_of_pair(erased[number].said.remains)
+                if number in erased
+                else read_pair(document)
+                for number, document in enumerate(self.documents(name), start=1)
+            }
 
     def gold_numbers(self, name: str) -> frozenset[int]:
         """Return the numbers of the gold pairs."""
@@ -189,10 +206,16 @@ class SqlReviews:
                 return
             after = page[-1].number
 
-    def sealed(self, review: StoredReview) -> Sealed:
+    def sealed(self, review: StoredReview, erased: Mapping[int, Erasure]) -> Sealed:
         """Return what the commitment of a review must cover, from the stored rows."""
         name = review.plan.name
-        return Sealed(name, review.plan_digest, manifest_digest(self.documents(name)))
+        digests = [
+            erased[number].said.digest
+            if number in erased and not document
+            else digest_bytes(document)
+            for number, document in enumerate(self.documents(name), start=1)
+        ]
+        return Sealed(name, review.plan_digest, manifest_digest(digests))
 
     def shows(self, name: str, reviewer: str) -> list[Show]:
         """Return the pairs that a reviewer was shown, in order."""
@@ -236,6 +259,7 @@ class SqlReviews:
         reviewer: str,
         pick: Callable[[list[PairProgress], list[CastVote], list[Show]], tuple[int, str] | None],
         at: datetime,
+        erased: Collection[int],
     ) -> Show | None:
         """Add one more pair to a reviewer's queue; ``pick`` returns its number and token."""
         with self._database.writing() as connection:
@@ -249,7 +273,7 @@ class SqlReviews:
             votes = _newest(connection, name)
             answered = {vote.ordinal for vote in votes if vote.reviewer == reviewer}
             for known in seen:
-                if known.ordinal not in answered:
+                if known.ordinal not in answered and known.number not in erased:
                     return known
             picked = pick(_standings(connection, name, votes), votes, seen)
             if picked is None:

@@ -21,7 +21,7 @@ from gatemark.review.labels import (
     label_status,
     next_sample,
 )
-from gatemark.review.open_stores import label_sets_of
+from gatemark.review.open_stores import erased_items, label_sets_of
 from gatemark.web.areas.reviews import (
     JUDGES,
     names_after,
@@ -34,6 +34,7 @@ from gatemark.workspace import Workspace
 
 OWNER: Final = "pack_owner"
 SAMPLES: Final = "samples"
+QUEUED_SETS: Final = 20
 
 
 class LabelSetLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +102,8 @@ class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
     proposal: str | None
     waits_for: str | None
     accepted: Acceptance | None
+    erased: str | None = None
+    """By whom, when and why the item was erased."""
 
 
 class LabelPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +150,52 @@ def waiting_labels(
     names = label_sets_of(workspace).names()[:limit]
     lines = (_line(workspace, identity, label_sets_of(workspace).get(name)) for name in names)
     return tuple(line for line in lines if line.waits)
+
+
+class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An input of an advisory lane that waits for people."""
+
+    lane: str
+    labels: str
+    item: str
+    state: str
+
+
+def review_queue(
+    workspace: Workspace, identity: Identity, limit: int
+) -> tuple[dict[str, list[QueueLine]], int]:
+    """Return inputs of advisory lanes without an accepted label, by lane; and how many more.
+
+    Looks at the newest label sets. Nobody but an owner learns what others said.
+    """
+    stored = label_sets_of(workspace)
+    found: dict[str, list[QueueLine]] = {}
+    shown = total = 0
+    for name in stored.names()[:QUEUED_SETS]:
+        plan, accepted, marks = stored.get(name), stored.accepted(name), stored.marks(name)
+        for number, item in sorted(stored.items(name, erased_items(workspace, name)).items()):
+            if number in accepted or not isinstance(item.input, dict):
+                continue
+            lane = item.input.get("input_class")
+            if not isinstance(lane, str) or "payload" not in item.input:
+                continue
+            total += 1
+            if shown < limit:
+                own = [mark for mark in marks if mark.number == number]
+                state = _queue_state(plan, number, own, identity)
+                line = QueueLine(lane=lane, labels=name, item=item.id, state=state)
+                found.setdefault(lane, []).append(line)
+                shown += 1
+    return dict(sorted(found.items())), total - shown
+
+
+def _queue_state(plan: LabelPlan, number: int, marks: list[LabelMark], identity: Identity) -> str:
+    proposal = propose(plan, number, marks)
+    if OWNER in identity.roles:
+        return proposal.reason or f"{proposal.label}, waits for a pack_owner"
+    if any(mark.reviewer == identity.person for mark in marks):
+        return "you labelled it"
+    return "waits for a label" if len(marks) < plan.labels_per_item else "waits for a pack_owner"
 
 
 def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard:
@@ -238,9 +287,10 @@ def label_rows(
             )
             history.setdefault(mark.number, []).append(line)
     accepted = label_sets_of(workspace).accepted(name)
+    erased = erased_items(workspace, name)
     rows = []
     for number in shown:
-        item = label_sets_of(workspace).item(name, number)
+        item = label_sets_of(workspace).item(name, number, erased)
         proposal = propose(plan, number, newest.get(number, []))
         rows.append(
             LabelRow(
@@ -251,8 +301,9 @@ def label_rows(
                 source=plan.source,
                 marks=tuple(history.get(number, ())),
                 proposal=proposal.label if is_owner else None,
-                waits_for=proposal.reason if is_owner else None,
+                waits_for=proposal.reason if is_owner and number not in erased else None,
                 accepted=accepted.get(number),
+                erased=erased[number].words if number in erased else None,
             )
         )
     return LabelPage(items=tuple(rows), next=shown[-1] if len(numbers) > limit else None)

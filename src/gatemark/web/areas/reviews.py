@@ -29,7 +29,7 @@ from gatemark.review.create import (
     shown_pair,
     undecided_pairs,
 )
-from gatemark.review.open_stores import reviews_of
+from gatemark.review.open_stores import erased_pairs, reviews_of
 from gatemark.review.plan import Answered, ReviewPlan, StoredReview
 from gatemark.review.queue import PairProgress, is_complete, missing_counts
 from gatemark.review.status import review_status
@@ -298,7 +298,7 @@ def sealed_key(workspace: Workspace, name: str) -> SealedKey:
     stored = reviews_of(workspace).get(name)
     if stored.closing is None:
         raise NotAllowedError(f"the key of {name} is sealed until the review is closed")
-    sealed = reviews_of(workspace).sealed(stored)
+    sealed = reviews_of(workspace).sealed(stored, erased_pairs(workspace, name))
     return SealedKey(
         review=name,
         commitment=stored.commitment,
