@@ -215,7 +215,7 @@ def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutco
     needed = {role.name for role in exam_suite(inputs.kind).roles if role.required}
     (account,) = result.evidence
     if len(account.files) != len(inputs.roles):
-        raise IntegrityError(f"its {SITTING} tells of other evidence files")
+        raise IntegrityError(f"its {SITTING} names other evidence files")
     if not needed <= set(inputs.roles):
         raise IncomparableError("an evidence file was not there when it was made")
     with _spooled_evidence(blobs, result) as (paths, expected):
@@ -336,7 +336,7 @@ def _differences(result: Result, anew: _Anew) -> Iterator[str]:
 
 def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator[str]:
     now = runtime_versions()
-    packages = ("python", *PACKAGES)
+    packages = ("python", "gatemark", *PACKAGES)
     is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
     tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
     before = {number.key: number for number in result.measurements}

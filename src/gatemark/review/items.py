@@ -34,7 +34,7 @@ MAX_SEARCHED: Final = 500
 SEARCHED_AT_ONCE: Final = 10
 
 
-class Told(NamedTuple):
+class ItemAnswer(NamedTuple):
     """The answer of an arm to one item, or its ``error``."""
 
     input: object
@@ -42,7 +42,7 @@ class Told(NamedTuple):
     error: str | None = None
 
 
-Answers = Mapping[str, Told]
+Answers = Mapping[str, ItemAnswer]
 
 
 class Matched(NamedTuple):
@@ -62,10 +62,10 @@ def read_answers(path: str, choices: ReadingChoices) -> Answers:
         log = _foreign(source, choices)
         refuse([f"{entry.place}: {entry.reason}" for entry in log.refused], choices)
         found = list(log.samples)
-    answers: dict[str, Told] = {}
+    answers: dict[str, ItemAnswer] = {}
     for sample in sorted(found, key=lambda sample: sample.epoch):
         error = None if sample.error is None else sample.error.kind
-        answers.setdefault(sample.id, Told(sample.input, sample.output, error))
+        answers.setdefault(sample.id, ItemAnswer(sample.input, sample.output, error))
     return answers
 
 
@@ -103,11 +103,13 @@ def sealed_answers(
         if name not in stored:
             raise UsageError(f"result {result.id} holds no answers of the {arm} to {wanted!r}")
         samples = read_sample_lines(workspace.blobs.get(stored[name]), name)
-        found: dict[str, Told] = {}
+        found: dict[str, ItemAnswer] = {}
         for sample in sorted(samples, key=lambda sample: sample["epoch"]):
             error = sample.get("error")
             kind = None if error is None else error["kind"]
-            found.setdefault(sample["id"], Told(sample.get("input"), sample.get("output"), kind))
+            found.setdefault(
+                sample["id"], ItemAnswer(sample.get("input"), sample.get("output"), kind)
+            )
         arms[arm] = found
     about = {"candidate": result.candidate, "baseline": result.baseline}
     return arms, {arm: ref for arm, ref in about.items() if ref is not None}
@@ -201,7 +203,7 @@ def _gold_problem(row: object, seen: set[str]) -> str | None:
     return None
 
 
-def _reason(told: Mapping[str, Told], arm_count: int) -> str | None:
+def _reason(told: Mapping[str, ItemAnswer], arm_count: int) -> str | None:
     if len(told) < arm_count:
         return "unpaired"
     if any(one.error is not None for one in told.values()):

@@ -23,7 +23,7 @@ from gatemark.core.measurement import Interval
 
 ZERO_WIDTH = "zero_width_interval"
 Z_95: Final = 1.959963984540054
-"""The quantile of nearly every interval here, as SciPy gives it."""
+"""The quantile of nearly every interval here, as SciPy computes it."""
 
 
 class Estimate(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from gatemark.accounts.journey import Identity, is_one_person
 from gatemark.accounts.nouns import form_mark, new_secret
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import InvalidValueError, OutageError
-from gatemark.lifecycle.views.text import short
+from gatemark.lifecycle.decisions.citation import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
 from gatemark.web.problems import ProblemResponse

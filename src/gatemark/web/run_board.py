@@ -50,7 +50,7 @@ class RunStep(msgspec.Struct, frozen=True):
     data: dict[str, object]
 
 
-class _Told:
+class _ProgressLog:
     """The progress of one run; writers append, readers read from a number on."""
 
     def __init__(self) -> None:
@@ -90,7 +90,7 @@ class RunBoard:
         self._open_workspace = open_workspace
         self._folders = [Path(folder).resolve() for folder in packs]
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="gatemark-run")
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _ProgressLog] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -186,11 +186,11 @@ class RunBoard:
             )
 
     def _submit(self, run: PageRun, *, resume: bool) -> None:
-        told = self._told[run.id] = _Told()
+        told = self._told[run.id] = _ProgressLog()
         told.add("state", {"state": "queued"})
         self._pool.submit(self._work, run, told, resume)
 
-    def _work(self, run: PageRun, told: _Told, resume: bool) -> None:
+    def _work(self, run: PageRun, told: _ProgressLog, resume: bool) -> None:
         workspace = self._open_workspace(run.person)
         page_runs_of(workspace).change(run.id, "running", workspace.clock())
         told.add("state", {"state": "running"})

@@ -88,12 +88,12 @@ from gatemark.exams.advisory.views import (
     wrong_records_note,
 )
 
-FACTS_VERSION: Final = 8
+FACTS_VERSION: Final = 9
 """Changes whenever a state of the same records would hold something else."""
 
 
 FUTURE_HOURS_MAX: Final = 24
-"""How far a record's time may lie ahead of the clock that it is scored by."""
+"""Maximum hours that a record's time may be ahead of the clock."""
 DECISIONS: Final = "decisions"
 HISTORY: Final = "history"
 

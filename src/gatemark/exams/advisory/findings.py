@@ -363,8 +363,8 @@ def find(
         past_names = tuple(run.run for run in before)
         everything = joined_tables([state.inputs, *(run.inputs for run in before)])
         for raw, lane in shown_lanes.items():
-            judge = _LaneHistory(state, policy, before, (raw, lane), shown)
-            judge.problems = list(lane_problems(everything, raw))
+            judge = _LaneHistory(state, policy, before, (raw, lane), shown, version=terms.version)
+            judge.problems = list(lane_problems(everything, raw, terms.version))
             found, held_by[lane] = judge.numbers(runs, began, terms.fixtures, lost)
             numbers.update({(name, lane): number for name, number in found.items()})
         _add_earlier_false_positives(numbers, before, lanes, policy)
@@ -425,7 +425,7 @@ def _add_earlier_false_positives(
 
 
 class _LaneHistory:
-    """What one lane was asked, now and in earlier runs."""
+    """The inputs of one lane, now and in earlier runs."""
 
     problems: list[str]
 
@@ -436,16 +436,18 @@ class _LaneHistory:
         before: Sequence[EarlierRun],
         lanes: tuple[str, str],
         shown: Mapping[str, str],
+        *,
+        version: int,
     ) -> None:
         raw, lane = lanes
         self.policy = policy
         self.before = before
         self.lane = lane
         self.full = state.too_many_inputs or state.too_many_runs
-        self.now: LaneInputs = lane_inputs(state.inputs, raw, policy)
+        self.now: LaneInputs = lane_inputs(state.inputs, raw, policy, version)
         self.by_run: dict[str, RunInputs] = {}
         for run in before:
-            own = lane_inputs(run.inputs, raw, policy).by_run
+            own = lane_inputs(run.inputs, raw, policy, version).by_run
             for inputs in own.values():
                 self.by_run[run.run] = inputs
         self.by_run |= {shown.get(run, run): own for run, own in self.now.by_run.items()}
@@ -457,7 +459,7 @@ class _LaneHistory:
         fixtures: PinnedFixtures | None,
         lost: int,
     ) -> tuple[dict[str, Number], dict[str, list[str]]]:
-        """The numbers on inputs and earlier runs, and what holds the lane, in words."""
+        """Return the numbers on inputs and earlier runs, and the blockers of the lane as text."""
         failed = self._failed_runs(runs, began)
         conflicts = len(self.problems)
         found = {
@@ -467,6 +469,8 @@ class _LaneHistory:
             "failed_run_count": self._counted("failed_run_count", max(0, len(failed) - 1), 0),
         }
         held = {"inputs": self.problems, "history": failed}
+        if self.now.real:
+            held["comparable"] = [f"{self.now.real} inputs of a shadow do not count here"]
         if fixtures is not None:
             now = {run: own for run, own in self.by_run.items() if run in runs}
             count, texts = fixture_differences(now, fixtures, self.lane)

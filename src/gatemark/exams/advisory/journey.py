@@ -109,7 +109,7 @@ def dated(scored: Scored) -> Scored:
 
 
 MESSAGE_CHARS_MAX: Final = 2_000
-"""What Discord takes in one message; Telegram and Slack take more."""
+"""Maximum length of a message on Discord; Telegram and Slack allow more."""
 _LINE_CHARS_MAX: Final = 180
 _SHOWN: Final = ((12, 6, 5), (8, 5, 4), (6, 4, 3), (6, 3, 2), (4, 2, 1), (2, 1, 1), (1, 0, 0))
 """How many lanes, blockers and caveats are shown; fewer until the message fits."""

@@ -486,12 +486,13 @@ def untouchable(policy: AdvisoryPolicy) -> list[str]:
 
 
 FIRST_RULES: Final = 1
-RULES: Final = 3
+RULES: Final = 4
 """The version of the rules: 1 took earlier runs from summaries and counted records as inputs.
 
 Until 2, every lane was asked for the bounds in ``ASKED_OVERALL``; since 3 all lanes together are.
+Until 3, only names had to have one reference, and inputs of a shadow were counted like fixtures.
 """
-RulesVersion = Literal[1, 2, 3]
+RulesVersion = Literal[1, 2, 3, 4]
 ASKED_OVERALL: Final = {
     "false_positives": "false_positive_rate_max",
     "uncertain": "uncertain_rate_max",

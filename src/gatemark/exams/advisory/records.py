@@ -114,7 +114,7 @@ AGREEING: Final[dict[str, Any]] = {
     },
     "notes": [],
 }
-"""A whole record in which recommendation and reference agree."""
+"""A complete record in which recommendation and reference agree."""
 
 
 def changed(record: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
@@ -460,7 +460,7 @@ _PUBLISHED: Final = {
         ),
     ]
 }
-"""What the types cannot say, for the published schema."""
+"""What the types cannot express, for the published schema."""
 
 
 def _examples() -> Iterator[BadExample]:

@@ -242,7 +242,9 @@ class SqlLabels:
         """Store acceptances and their ledger event, unless others were accepted since ``seen``."""
         with self._database.writing() as connection:
             if _accepted(connection, name) != dict(seen):
-                raise RefusedError(f"labels of {name} were accepted by somebody else meanwhile")
+                raise RefusedError(
+                    f"labels of {name} were accepted by another person in the meantime"
+                )
             rows = [
                 {
                     "label_set": name,

@@ -27,9 +27,9 @@ FLAG_OF_ACTION: Final = {
     "mutate_vector_store": "can_mutate_vector_store",
     "post_gateway_event": "can_post_advisory_event",
 }
-"""The actions that nobody may ask for, and the flag each would need."""
+"""Forbidden actions, and the flag that each would need."""
 WANTED_FLAGS: Final[dict[str, bool]] = msgspec.structs.asdict(CLOSED_FLAGS)
-"""How every authority flag must stand."""
+"""The required value of every authority flag."""
 TOOL_KEYS: Final = frozenset(
     ("tool_calls", "tool_call", "tool_use", "function_call", "function_calls", "tool_choice")
 )

@@ -181,6 +181,12 @@ def _caveats(asked: DryRuns) -> list[str]:
             found.append(f"{asked.repeated} lines repeat an input, which counts once")
     elif not asked.fixtures.pinned:
         found.append("fixtures are not pinned by a manifest: one that is gone is not missed")
+    if asked.contradicted:
+        named = ", ".join(asked.contradicted[:5]) + ", …" * (len(asked.contradicted) > 5)
+        found.append(
+            f"people label {len(asked.contradicted)} fixtures otherwise than their expected "
+            f"decision, which counts: {named}"
+        )
     silent = [lane for lane in asked.fixtures.lanes if lane not in asked.card.targets]
     if silent:
         found.append(f"lanes with fixtures and no service in this run: {', '.join(silent)}")

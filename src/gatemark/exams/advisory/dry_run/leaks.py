@@ -12,7 +12,7 @@ import binascii
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from gatemark.evidence.hygiene import PrivateTextRules, PrivateTextScan, unmasked
@@ -37,7 +37,7 @@ WORD_CHARS: Final = 4
 SQUEEZED: Final = 15
 SCANNED_CHARS: Final = 64 * 1024
 MAX_DECODED: Final = 200
-"""So many words of a reply are tried as hexadecimal digits and base 64."""
+"""Maximum number of words of a reply that are decoded as hexadecimal digits and base 64."""
 _SPACES: Final = re.compile(r"\s+")
 _WORD: Final = re.compile(r"\w+")
 _PLAIN_WORD: Final = re.compile(r"[^\W_]+")
@@ -144,14 +144,22 @@ class SentTexts:
         said = [_plain(text) for text in (*read, *_decoded(read))]
         said += [text[::-1] for text in said]
         together = "\n".join(said)
-        if any(piece in together for text in self._telling for piece in _pieces(text)):
+        if any(piece in together for piece in self._pieces):
             return True
         if any(len(text) >= WINDOW and text in sent for text in said for sent in self._telling):
             return True
         spelled = "\n".join(map(_words_only, said))
-        return any(
-            _words_only(phrase) in spelled for text in self._telling for phrase in _phrases(text)
-        )
+        return any(phrase in spelled for phrase in self._phrases)
+
+    @cached_property
+    def _pieces(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(piece for text in self._telling for piece in _pieces(text)))
+
+    @cached_property
+    def _phrases(self) -> tuple[str, ...]:
+        """Every few words in a row, with single spaces between them."""
+        found = (_words_only(phrase) for text in self._telling for phrase in _phrases(text))
+        return tuple(dict.fromkeys(found))
 
     def is_spread_over(self, texts: Sequence[str]) -> bool:
         """Whether texts, read one after the other, say what none of them says alone."""

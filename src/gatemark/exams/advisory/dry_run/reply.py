@@ -21,7 +21,7 @@ from gatemark.exams.advisory.policy import SEVERITIES, Taxonomy
 
 MAX_CODES: Final = 16
 HEALTHY: Final = "healthy"
-"""The reason that stands for a health probe answered well: nothing was recommended."""
+"""The reason of a health probe that was answered well: nothing was recommended."""
 MAX_DELTA_US: Final = 2**53 - 1
 FALLBACK_KINDS: Final[tuple[FallbackKind, ...]] = get_args(FallbackKind)
 _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -31,9 +31,9 @@ _DIGEST: Final = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
 _DEVICE: Final = re.compile(r"(?:CPU|GPU|NPU)(?:\.\d{1,2})?\Z")
 _PRECISION: Final = re.compile(r"(?:b?f|bfloat|float|fp|u?int|i|u)\d{1,2}\Z", re.IGNORECASE)
 WITHHELD: Final = "withheld"
-"""The reason code of a fallback whose own reason must not be written down."""
+"""The reason code of a fallback whose own reason must not be recorded."""
 ABSENT_NPU: Final = frozenset({"npu_absent", "cpu_requested"})
-"""The reasons for which a service says that there is no NPU."""
+"""The reasons by which a service reports that there is no NPU."""
 ACTION_KINDS: Final[frozenset[str]] = frozenset(get_args(ActionKind))
 
 

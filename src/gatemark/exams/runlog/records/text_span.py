@@ -10,7 +10,7 @@ from msgspec import Struct
 from gatemark.exams.runlog.records.trace import StreamDelta
 
 Piece = tuple[str, str, int, int]
-"""Some text of an agent: who, what, when since the start of the trace in ms, and its ``seq``."""
+"""Some text of an agent: agent, text, milliseconds since the start of the trace, and ``seq``."""
 
 
 class TextSpan(Struct, frozen=True, gc=False):

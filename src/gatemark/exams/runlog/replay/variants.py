@@ -31,7 +31,7 @@ from gatemark.exams.runlog.traces.trace import Trace
 T = TypeVar("T")
 
 FIXED_CHUNK: Final = "fixed_ctu"
-"""The reason that V3 gives its buffer agent."""
+"""The reason that V3 passes to its buffer agent."""
 
 
 class Models(Struct, frozen=True):
