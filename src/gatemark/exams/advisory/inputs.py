@@ -194,7 +194,7 @@ class RunInputs(NamedTuple):
 
 
 class LaneInputs(NamedTuple):
-    """The inputs of one lane: by run, and how many can be compared; ``real`` are of a shadow."""
+    """The inputs of one lane: by run, and how many are comparable; ``real`` are of a shadow."""
 
     by_run: dict[str, RunInputs]
     comparable: int
@@ -224,10 +224,10 @@ class LaneRows(NamedTuple):
 def lane_inputs(
     table: InputTable, lane: str, policy: AdvisoryPolicy, version: int = RULES
 ) -> LaneInputs:
-    """Put together what the records of a lane are about.
+    """Return the inputs of a lane's records.
 
-    Nothing shows which real inputs a shadow left out. Since version 4 they count in the rates, and
-    not to the minimum of inputs.
+    Nothing shows which real inputs a shadow left out. Since version 4 they count in the rates, but
+    not towards the minimum number of inputs.
     """
     own = LaneRows.of(table, lane)
     taxonomy = policy.taxonomy(lane)
@@ -254,7 +254,7 @@ def lane_inputs(
 
 
 def _by_run(asked: Rows, groups: Mapping[int, InputGroup]) -> Iterator[tuple[int, RunInputs]]:
-    """Yield the place of each run, and what it asked; sorted all at once, not run by run."""
+    """Yield the index of each run and its inputs; sorted all at once, not run by run."""
     pairs = np.stack((asked["run"], asked["name"], asked["content"]), axis=1)
     pairs = pairs[np.lexsort((pairs[:, 2], pairs[:, 1], pairs[:, 0]))]
     new = np.ones(len(pairs), dtype=bool)
@@ -312,7 +312,7 @@ def lane_problems(table: InputTable, lane: str, version: int = RULES) -> Iterato
 
 
 def _disguises(own: LaneRows) -> Iterator[str]:
-    """One content under several names, with several references; real inputs as fixtures."""
+    """Yield contents with several references, and real inputs that are recorded as fixtures."""
     given = [np.unique(rows[:, 1]) for rows in _by_reference(own, is_signal=False)]
     if given:
         contents, counts = np.unique(np.concatenate(given), return_counts=True)
@@ -327,7 +327,7 @@ def _disguises(own: LaneRows) -> Iterator[str]:
 
 
 def _by_reference(own: LaneRows, *, is_signal: bool = True) -> Iterator[Pairs]:
-    """The inputs that each reference was given to, by its source too where signals count."""
+    """Yield the inputs of each reference, by its source too if signals count."""
     groups: dict[tuple[object, ...], set[InputGroup]] = {}
     for group in own.groups.values():
         part = group.compared

@@ -1,8 +1,8 @@
 """The advisory fold: records in batches, counted by kind, with times by lane and violations.
 
-Most of a record (who advised, what was recommended, what came of it) is the same in thousands of
-others. That part is judged once for all of them: whether it contradicts itself, what it violates,
-of which kind it is. A record is then a number, and counting is counting numbers.
+Most of a record (the service, the recommendation, the outcome) is the same in thousands of others.
+That part is judged once for all of them: whether it contradicts itself, what it violates, and its
+kind. A record is then a number, and counting records is counting numbers.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ Floats = npt.NDArray[np.float64]
 class SharedPart:
     """What thousands of records have in common, judged once.
 
-    ``record`` is the first of them without what is its own; ``case`` is that of all. ``number`` is
+    ``record`` is the first of them without its own values; ``case`` is that of all. ``number`` is
     the code by which they are counted.
     """
 
@@ -100,12 +100,12 @@ class SharedPart:
         self.texts = tuple(text for text in _shared_texts(record) if text)
 
     def violated(self, version: int) -> set[str]:
-        """What the part violates by a version of the rules."""
+        """Return what the part violates by a version of the rules."""
         return {kind for kind, since in self.breaches if since <= version}
 
 
 class Profile(NamedTuple):
-    """What a look at a batch found: whether it is sound, and the shared part of each record."""
+    """The outcome of checking a batch: whether it is valid, and the shared part of each record."""
 
     sound: bool
     parts: list[SharedPart]
@@ -114,7 +114,7 @@ class Profile(NamedTuple):
 class BatchTexts(NamedTuple):
     """The free texts of a batch outside its shared parts, and the run of each record.
 
-    ``too_long`` says that a list of some record has too many items.
+    ``too_long`` means that a list of some record has too many items.
     """
 
     runs: list[str]
@@ -160,10 +160,10 @@ def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
 
 
 class Profiler:
-    """Looks at batches; remembers the parts that records share, and the last batch.
+    """Checks batches; remembers the parts that records share, and the last batch.
 
-    Reading asks whether any record of a batch contradicts itself; then the exam asks what kinds
-    of records it has. Both need the same fields, so the last profile is kept.
+    The reader needs to know whether any record of a batch contradicts itself; then the exam needs
+    the kinds of its records. Both use the same fields, so the last profile is kept.
     """
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ class Profiler:
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
 
     def profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
-        """The profile of a batch, which must not change between two looks at it."""
+        """Return the profile of a batch, which must not change between two calls."""
         seen, found = self._last
         if found is None or seen is not batch:
             found = self._profile(batch)
@@ -232,7 +232,7 @@ class Profiler:
         return part
 
     def _without_its_own(self, record: AdvisoryDecision) -> AdvisoryDecision:
-        """Return a record without ids and lists of codes; what it has like others is one object."""
+        """Return a record without ids and lists of codes; shared values are one object."""
         source, advice, reference = (
             record.source,
             record.recommendation,
@@ -268,7 +268,7 @@ _profiler: Final = Profiler()
 
 
 def all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
-    """Whether surely no record of a batch contradicts itself; errs only by saying no."""
+    """Whether certainly no record of a batch contradicts itself; may say no wrongly, never yes."""
     moments = [record.timestamp for record in batch]
     moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
     return (
@@ -292,7 +292,7 @@ def lanes_of(state: AdvisoryExamState) -> list[str]:
 
 
 class Meaning(NamedTuple):
-    """What a code stands for."""
+    """The meaning of a code."""
 
     kind: Kind
     case: str | None
@@ -301,10 +301,10 @@ class Meaning(NamedTuple):
 
 
 class Collector:
-    """Adds batches to a state as codes, and remembers what the codes mean until they are counted.
+    """Adds batches to a state as codes, and keeps their meanings until they are counted.
 
-    A record that has private text besides its shared part is of another kind than the others;
-    its code is the negative one.
+    A record with private text besides its shared part is of another kind than the others; its code
+    is the negative one.
     """
 
     def __init__(self, scan: PrivateTextScan, version: int = 2) -> None:
@@ -315,7 +315,7 @@ class Collector:
         self._right: set[int] = set()
 
     def forget(self) -> None:
-        """Give up what codes meant if it has become much; all of them must have been counted."""
+        """Drop the meanings of codes if there are many; all of them must have been counted."""
         if len(self._meanings) > MEANINGS_MAX:
             self._meanings, self._clean, self._right = {}, set(), set()
 
@@ -344,7 +344,7 @@ class Collector:
     def _name_records(
         self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], codes: list[int]
     ) -> None:
-        """Remember the first records of each kind that is not surely right."""
+        """Record the first records of each kind that is not certainly right."""
         if self._right.issuperset(codes):
             return
         start = len(state.codes) // 8 - len(codes)
@@ -371,12 +371,12 @@ class Collector:
     def _note_runs(
         state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], runs: Sequence[str]
     ) -> None:
-        """Remember the run of every record, and when each run began, to the second.
+        """Record the run of every record, and when each run began, to the second.
 
         Beyond ``NAMES_MAX`` runs, all records are of one run without a name.
         """
         known = state.run_names
-        # The name of a run that was seen is its own.
+        # A run that was seen before keeps its name.
         names = {run: _run_name(run) for run in set(runs).difference(known)}
         for name in names.values():
             if name not in known and len(known) > NAMES_MAX:
@@ -393,14 +393,14 @@ class Collector:
         first = state.first_times
         for name, record in zip(named, batch, strict=True):
             moment, earliest = record.timestamp, first.get(name)
-            # Most records are later, which needs no closer look; a small letter would sort wrongly.
+            # Most records are later and can be skipped; a lower-case letter would sort wrongly.
             if earliest is None or moment < earliest or moment[10] == "t":
                 second = moment[:19].upper()
                 if earliest is None or second < earliest:
                     first[name] = second
 
     def settle(self, state: AdvisoryExamState) -> AdvisoryExamState:
-        """Count the columns of a state, which are empty then."""
+        """Count the columns of a state and clear them."""
         if not state.codes:
             return state
         codes = np.frombuffer(state.codes, dtype=np.int64)
@@ -466,7 +466,7 @@ class Collector:
         texts: BatchTexts,
         codes: list[int],
     ) -> Sequence[int]:
-        """The places of records that violate something, or have a text not known to be clean."""
+        """Return the positions of records with violations, or with a text not known to be clean."""
         scan, clean = self._scan, self._clean
         if not clean.issuperset(codes):
             for part in profile.parts:
@@ -491,7 +491,7 @@ class Collector:
             self._clean.add(part.number)
 
     def _read(self, record: AdvisoryDecision, part: SharedPart, violations: list[Violation]) -> int:
-        """Note every violation of a record; returns its code."""
+        """Record every violation of a record; return its code."""
         found = breaches_of(record, self._version)
         violations.extend(Violation(record.decision_id, why.path, kind) for kind, why in found)
         shared = part.violated(self._version)
@@ -523,7 +523,7 @@ class Collector:
 
 
 def _is_right(kind: Kind) -> bool:
-    """Whether a kind is right whatever the policy says; errs only by saying no."""
+    """Whether a kind is right under any policy; may say no wrongly, never yes."""
     violates = kind.authority or kind.side_effect or kind.privacy or kind.no_reason
     return (
         not violates
@@ -556,7 +556,7 @@ def _group_of(meaning: Meaning) -> InputGroup:
 
 
 def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
-    """One state for two disjoint sets of counted records."""
+    """Return one state for two disjoint sets of counted records."""
     lanes = {*left.times_by_lane, *right.times_by_lane}
     sketched_lanes = {*left.sketches, *right.sketches}
     total = AdvisoryExamState(
@@ -592,7 +592,7 @@ def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamSta
 
 
 def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
-    """Keep a state small: sketches for too many times, no names for too many names."""
+    """Limit the size of a state: sketches for too many times, no names for too many names."""
     if state.too_many_runs or len({key.run for key in state.runs}) > NAMES_MAX:
         state.runs, state.too_many_runs = {}, True
         state.first_times, state.inputs = {}, InputTable()
@@ -601,7 +601,7 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
     if state.too_many_inputs or len(state.inputs) > INPUTS_MAX:
         state.inputs, state.too_many_inputs = InputTable(), True
     if len(state.named) > NAMES_MAX:
-        # Enough kinds are wrong: one record of each says so.
+        # Enough kinds are wrong: one record of each is enough.
         state.named = {kind: named[:1] for kind, named in state.named.items()}
     size = sum(map(len, state.times_by_lane.values())) // 8
     if size > EXACT_MAX or state.sketches:
@@ -621,7 +621,7 @@ def _last_moments(batch: Sequence[AdvisoryDecision], after: str) -> Iterator[tup
     """Yield each time from ``after`` on, to the second, with the id of its record."""
     for record in batch:
         for moment in (record.timestamp, record.human_or_atlas_decision.timestamp):
-            # Small letters and fractions sort behind, so nothing is passed over.
+            # Lower-case letters and fractions sort later, so nothing is skipped.
             if moment and moment >= after:
                 yield moment[:19].upper(), record.decision_id
 
@@ -629,7 +629,7 @@ def _last_moments(batch: Sequence[AdvisoryDecision], after: str) -> Iterator[tup
 def needs_strict_pass(
     state: AdvisoryExamState, policy: AdvisoryPolicy, checked_rules: frozenset[str]
 ) -> bool:
-    """Whether a label or bucket rule must be explained before its records count."""
+    """Whether a label or bucket rule must be defined before its records count."""
     taxonomies = {lane: policy.taxonomy(lane) for lane in lanes_of(state)}
     explained = {
         lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()

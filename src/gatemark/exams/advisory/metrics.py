@@ -95,9 +95,9 @@ def kind_of(
     version: int = 2,
     violated: Set[str] | None = None,
 ) -> Kind:
-    """The kind of a record; ``private_text`` is what a scan of its texts found.
+    """Return the kind of a record; ``private_text`` is what a scan of its texts found.
 
-    ``violated`` is what the record violates, where that is known already.
+    ``violated`` is what the record violates, if that is already known.
     """
     if violated is None:
         violated = {kind for kind, _ in breaches_of(record, version)}

@@ -444,7 +444,7 @@ def bucket_fits(confidence: StatedConfidence) -> bool:
 
 
 def shared_part_is_sound(record: AdvisoryDecision) -> bool:
-    """Whether the shared part of a record keeps every rule that concerns it alone."""
+    """Whether the shared part of a record meets every rule that concerns it alone."""
     labels = (record.recommendation.label, record.human_or_atlas_decision.label)
     names = (record.service.name, record.input_class, record.confidence.bucket_rule)
     return (
@@ -463,7 +463,7 @@ def shared_part_is_sound(record: AdvisoryDecision) -> bool:
 
 
 def surely_local(effects: set[str]) -> bool:
-    """Whether every side effect is a write of a local report; errs only by saying no."""
+    """Whether every side effect is a write of a local report; may say no wrongly, never yes."""
     lines = "\n".join(effects) + "\n"
     return (
         lines.count("\n") == len(effects)
@@ -473,7 +473,7 @@ def surely_local(effects: set[str]) -> bool:
 
 
 def ids_are_whole(ids: list[str]) -> bool:
-    """Whether every id is a ULID, or else a UUID; types have bounded their lengths already."""
+    """Whether every id is a ULID or a UUID; their types already limit the lengths."""
     joined = "".join(ids)
     signs = joined.encode("utf-8", "replace")
     if len(joined) == 26 * len(ids):
@@ -487,16 +487,16 @@ def ids_are_whole(ids: list[str]) -> bool:
 
 
 def moments_exist(moments: list[str]) -> bool:
-    """Whether every time is one, in UTC, and on a day of the calendar."""
+    """Whether every time is valid, in UTC, and on an existing day."""
     lines = "\n".join(moments) + "\n"
     if not lines_match(TIME_PATTERN, lines):
         return False
-    # Only the last days of a month may be missing from the calendar.
+    # Only the last days of a month may not exist.
     return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
 
 
 def hashes_are_whole(hashes: list[str]) -> bool:
-    """Whether every hash has its prefix and 64 digits; the type has bounded its length already."""
+    """Whether every hash has its prefix and 64 digits; the type already limits its length."""
     if not hashes:
         return True
     size = len(hashes)

@@ -19,14 +19,14 @@ class Violation(NamedTuple):
 
 
 class ViolatedField(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A field that records violate something in, and what."""
+    """A field with violations, and their kind."""
 
     field: str
     kind: str
 
 
 class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A record by its ids, its shard and its place in it."""
+    """A record by its ids, its shard and its position in it."""
 
     shard: int
     place: int
@@ -36,9 +36,9 @@ class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RunBucket(msgspec.Struct, frozen=True, array_like=True):
-    """The records of a run and lane in one bucket; a recording played again was not run again.
+    """The records of a run and lane in one bucket; a replayed recording was not run again.
 
-    An empty run is none.
+    An empty name means no run.
     """
 
     run: str
@@ -58,11 +58,11 @@ class AdvisoryExamState(msgspec.Struct):
     """Counted records by kind, by run, by case and by fixture set; times by lane; violations.
 
     ``codes``, ``times``, ``pairs`` and ``run_places`` are the columns of records not yet counted,
-    one of each per record; ``run_names`` has the runs. A code means something to the collector
-    that made it, so columns are counted before a state leaves its process. ``first_times`` has
-    the earliest second of each run, and ``last`` the latest second of all with its decision.
-    ``named`` has the first records of each kind that may be wrong, unsure or violating;
-    ``named_codes`` has them before they are counted.
+    one of each per record; ``run_names`` has the runs. A code has a meaning only for the collector
+    that made it, so columns are counted before a state leaves its process. ``first_times`` has the
+    earliest second of each run, and ``last`` the latest second of all with its decision. ``named``
+    has the first records of each kind that may be wrong, uncertain or violating; ``named_codes``
+    has them before they are counted.
     """
 
     shard: int
