@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import hypothesis
 import pytest
+from tests.made_once import made_once, run_demo
 from tests.postgres_server import empty_place, real_postgres
 
 from gatemark.cli.main import main
@@ -149,3 +150,9 @@ def new_postgres_url(postgres_server: str) -> Callable[[], str]:
 def postgres_url(new_postgres_url: Callable[[], str]) -> str:
     """The address of an empty place in a real PostgreSQL."""
     return new_postgres_url()
+
+
+@pytest.fixture(scope="session")
+def finished_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``demo``, where the demo ran, and what it printed; tests only look at it."""
+    return made_once(tmp_path_factory, "finished-demo", run_demo)

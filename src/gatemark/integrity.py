@@ -1,4 +1,4 @@
-"""Verify or upgrade a whole store, with the checks of every feature.
+"""Verify, upgrade or erase from a whole store, with what every feature keeps in it.
 
 The ledger does not import the features; it is given their checks. This is the one list of them,
 for the command line, the page and the Python API.
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from gatemark.core.errors import UsageError
 from gatemark.core.progress import Advance
 from gatemark.drift.verify import drift_rows
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.scan import FurtherLook
 from gatemark.ledger.checks.tables import FurtherLooks
+from gatemark.ledger.erase import ErasureReport, erase_document, erase_recorded
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.journey import (
     FurtherChecks,
@@ -55,6 +57,27 @@ def _rescore(
     from gatemark.packs.rescore import rescore  # noqa: PLC0415
 
     return rescore(store, is_erased)
+
+
+def erase(workspace: Workspace, what: str, reason: str, *, dry_run: bool = False) -> ErasureReport:
+    """Erase a payload, a blob, or the texts of a result, pair or item; a tombstone stays.
+
+    ``what`` is the number of an event, the digest of a blob, ``result:ID``, ``pair:REVIEW/NUMBER``
+    or ``item:LABELS/ID``. A dry run tells what would be removed.
+    """
+    if not reason.strip():
+        raise UsageError("an erasure needs a reason")
+    if what.startswith(("pair:", "item:")):
+        from gatemark.review.erase import stored_text  # noqa: PLC0415 - loads numerics
+
+        found = stored_text(workspace, what)
+        report = erase_document(workspace, found, reason, dry_run=dry_run)
+    else:
+        report = erase_recorded(workspace, what, reason, dry_run=dry_run)
+    if not dry_run:
+        workspace.existing_store().forget()
+        workspace.delete_copies()
+    return report
 
 
 def upgrade_store(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -108,7 +109,9 @@ ADVISORY = {
     "gatemark_advisory": 1,
     "name": "ours",
     "lanes": {
-        "voice_audio/npu_voice_audio_pipeline": {"promotion": {"scope": "a", "approved_by": "b"}}
+        "voice_audio/npu_voice_audio_pipeline": {
+            "promotion": {"scope": "a", "approved_by": "b", "rollback_plan": "c", "reviewer": "d"}
+        }
     },
 }
 CASES = {"mode": "list", "cases": ["case-001"], "count": 1, "seed": 7}
@@ -191,10 +194,10 @@ def damaged(seed: Seed, draw: random.Random) -> bytes:
     return data if document is not seed.document else damaged_bytes(data, draw)
 
 
-def furnish(folder: Path) -> None:
-    """The good files that stand beside a damaged one."""
+@cache
+def _beside() -> dict[str, bytes]:
     advisory = [dict(one) for one in schemas().get("npu_advisory_decision_v1").forms[0].good][:2]
-    beside: dict[str, list[Any]] = {
+    rows: dict[str, list[Any]] = {
         "pairs.jsonl": PAIRS,
         "said.jsonl": SAMPLES,
         "told.jsonl": SAMPLES,
@@ -203,6 +206,11 @@ def furnish(folder: Path) -> None:
         "guarded.jsonl": [meta("guarded"), *losses([1.0, 1.1, 1.2, 1.3])],
         "advisory.jsonl": advisory,
     }
-    for name, rows in beside.items():
-        (folder / name).write_bytes(b"".join(spelled(row) + b"\n" for row in rows))
-    (folder / "pack.yaml").write_bytes(spelled(PACK))
+    files = {name: b"".join(spelled(row) + b"\n" for row in rows[name]) for name in rows}
+    return files | {"pack.yaml": spelled(PACK)}
+
+
+def furnish(folder: Path) -> None:
+    """The good files that stand beside a damaged one."""
+    for name, data in _beside().items():
+        (folder / name).write_bytes(data)

@@ -1,4 +1,4 @@
-"""Keys, checkpoints, proofs and stoplists: a pipe or an endless file is refused at once."""
+"""Keys, checkpoints, proofs, schemas and secrets: a pipe or an endless file is refused at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.guarded import guarded
+from tests.chaos.stores import keep
 
 from gatemark.cli.main import main
 from gatemark.core.errors import BadInputError
@@ -24,7 +25,16 @@ COMMANDS = {
         *("ledger", "rotate", "n", "--lost", "x", "--new-signer-command", "true"),
         *("--public-key", "{}"),
     ),
+    "--schema": ("validate", __file__, "--schema", "{}.json"),
+    "--file": ("asset", "add", "a@1.0.0", "--kind", "prompt", "--file", "{}", "--actor", "ann"),
+    "pairs": ("shadow", "push", "a@1.0.0", "{}", "--actor", "ann"),
+    "--tls-cert": ("serve", "--port", "0", "--tls-cert", "{}", "--tls-key", "{}"),
+    "MAP": ("calibration", "apply", "{}", __file__, "-o", "{}.out"),
+    "BACKUP": ("store", "restore", "{}"),
+    "--oidc": ("serve", "--port", "0", "--oidc", "{}.oidc.yaml"),
 }
+NO_STORE = {"--check", "--schema", "MAP"}
+OIDC = "gatemark_oidc: 1\nissuer: http://127.0.0.1:9\nclient_id: g\nclient_secret_file: "
 
 
 def pipe(path: Path) -> None:
@@ -43,9 +53,11 @@ BOMBS: dict[str, Callable[[Path], None]] = {"pipe": pipe, "endless": endless}
 def test_what_is_not_a_file_is_refused(tmp_path: Path, option: str, bomb: str) -> None:
     store = str(tmp_path / "store")
     make_key(Workspace(store=store, actor="ada"), tmp_path / "good.key")
-    BOMBS[bomb](tmp_path / "bomb")
+    for name in ("bomb", "bomb.json"):
+        BOMBS[bomb](tmp_path / name)
+    (tmp_path / "bomb.oidc.yaml").write_text(OIDC + str(tmp_path / "bomb"))
     told = [one.replace("{}", str(tmp_path / "bomb")) for one in COMMANDS[option]]
-    if "prove" not in told:
+    if option not in NO_STORE:
         told += ["--store", store]
     ended = guarded(lambda: int(main(told)), 30)
     assert (ended.code, ended.is_over) == (2, False), ended.said
@@ -62,3 +74,26 @@ def test_a_stoplist_that_is_not_a_file_is_refused(tmp_path: Path, bomb: str) -> 
 
     BOMBS[bomb](tmp_path / "stop_entities.txt")
     assert guarded(read, 30).code == 2
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("place", ["blobs", "checkpoints", "decisions", "results"])
+def test_what_is_not_a_file_in_an_export_does_not_verify(
+    tmp_path: Path, place: str, bomb: str
+) -> None:
+    kept = keep(tmp_path)
+    victim = min(path for path in (kept.export / place).rglob("*") if path.is_file())
+    victim.unlink()
+    BOMBS[bomb](victim)
+    ended = guarded(lambda: int(main(["ledger", "verify", str(kept.export)])), 30)
+    assert (ended.code, ended.is_over) == (4, False), ended.said
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_blob_that_is_not_a_file_does_not_verify(tmp_path: Path, bomb: str) -> None:
+    kept = keep(tmp_path)
+    victim = min(path for path in (kept.store / "blobs").rglob("*") if path.is_file())
+    victim.unlink()
+    BOMBS[bomb](victim)
+    ended = guarded(lambda: int(main(["ledger", "verify", "--store", str(kept.store)])), 30)
+    assert (ended.code, ended.is_over) == (4, False), ended.said

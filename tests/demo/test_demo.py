@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.made_once import PRINTED
 
 from gatemark.cli.main import main
 from gatemark.integrity import verify
@@ -12,13 +13,12 @@ from gatemark.workspace import Workspace
 
 @pytest.mark.slow
 def test_the_demo_leaves_one_store_that_verifies_and_says_how_to_look_at_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    finished_demo: Path,
 ) -> None:
-    folder = tmp_path / "demo"
-    assert main(["demo", str(folder)]) == 0
+    folder = finished_demo / "demo"
     store = folder / "store"
     assert [path.name for path in folder.iterdir() if path.name.endswith("store")] == ["store"]
-    last = capsys.readouterr().out.splitlines()[-2:]
+    last = (finished_demo / PRINTED).read_text().splitlines()[-2:]
     viewed, served = (line.split("    (")[0].split() for line in last)
     assert served == ["gatemark", "serve", "--store", str(store)]
     assert viewed[:2] == ["gatemark", "view"]

@@ -1,18 +1,26 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.made_once import made_once
 
 from check_docs import markdown_pages
 
-from .transcript import ROOT, Ran, Step, fits, make_targets_of, run_steps, steps_of
+from .transcript import ROOT, Ran, Step, fits, make_targets_of, run_demo, run_steps, steps_of
 
 PAGES = [
     page for page in markdown_pages(ROOT) if "```console\n" in page.read_text(encoding="utf-8")
 ]
 ASK_STATUS = "echo $?"
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    return partial(made_once, tmp_path_factory, "demo-of-pages", run_demo)
 
 
 def name_of(page: Path) -> str:
@@ -21,10 +29,12 @@ def name_of(page: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_every_command_of_a_page_does_what_the_page_shows(page: Path, tmp_path: Path) -> None:
+def test_every_command_of_a_page_does_what_the_page_shows(
+    page: Path, tmp_path: Path, demo: Callable[[], Path]
+) -> None:
     steps = steps_of(page.read_text(encoding="utf-8"))
     assert steps
-    ran = run_steps(steps, tmp_path)
+    ran = run_steps(steps, tmp_path, demo)
     followers = [*(step.text for step, _ in ran[1:]), ""]
     for (step, answer), follower in zip(ran, followers, strict=False):
         assert answer.status == 0 or follower == ASK_STATUS, (step.text, answer)
@@ -47,10 +57,12 @@ def test_every_make_command_has_its_target(page: Path) -> None:
     assert set(wanted) <= set(targets)
 
 
-def test_a_page_that_shows_other_output_is_noticed(tmp_path: Path) -> None:
+def test_a_page_that_shows_other_output_is_noticed(
+    tmp_path: Path, demo: Callable[[], Path]
+) -> None:
     file = '```json title="a.txt"\none\n```\n'
     page = f"{file}```console\n$ cat a.txt\ntwo\n$ false\n$ echo $?\n1\n```\n"
-    (first, shown), (_, failed), (_, asked) = run_steps(steps_of(page), tmp_path)
+    (first, shown), (_, failed), (_, asked) = run_steps(steps_of(page), tmp_path, demo)
     assert shown == Ran(("one",), 0)
     assert not fits(first.shown, shown.output)
     assert failed.status == 1

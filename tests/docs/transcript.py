@@ -9,9 +9,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from tests.made_once import PRINTED
 
 import gatemark
 
@@ -20,7 +23,6 @@ ANYTHING = "…"
 SHIM = ".venv/bin/gatemark"
 SERVER = Path(__file__).with_name("command_server.py")
 DEMO = f"{SHIM} demo"
-PRINTED = "demo.printed"
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
@@ -59,11 +61,8 @@ def make_targets_of(steps: list[Step]) -> list[str]:
     return [target for words in calls if words[0] == "make" for target in words[1:]]
 
 
-@cache
-def _demo_once() -> Path:
-    """A folder in which the demo ran, with what it printed: pages that begin with it get a copy."""
-    folder = Path(tempfile.mkdtemp(prefix="gatemark-docs-demo-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+def run_demo(folder: Path) -> None:
+    """Run the demo in a folder and keep what it printed: pages that begin with it get a copy."""
     (folder / "examples").symlink_to(ROOT / "examples")
     with (folder / PRINTED).open("wb") as printed:
         subprocess.run(
@@ -75,7 +74,6 @@ def _demo_once() -> Path:
             check=True,
         )
     (folder / "examples").unlink()
-    return folder
 
 
 @cache
@@ -99,10 +97,10 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **single, "PYTHONPATH": str(Path(gatemark.__file__).parents[1])}
 
 
-def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
+def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list[tuple[Step, Ran]]:
     """Run every command but make in one shell, with the gatemark of this interpreter.
 
-    As in a checkout, ``examples`` lies in the folder.
+    As in a checkout, ``examples`` lies in the folder. ``demo`` gives a folder where the demo ran.
     """
     shim = folder / SHIM
     shim.parent.mkdir(parents=True)
@@ -116,7 +114,7 @@ def run_steps(steps: list[Step], folder: Path) -> list[tuple[Step, Ran]]:
     commands: list[Step] = []
     is_after_demo = next(step.text for step in steps if step.file is None) == DEMO
     if is_after_demo:
-        shutil.copytree(_demo_once(), folder, dirs_exist_ok=True)
+        shutil.copytree(demo(), folder, dirs_exist_ok=True)
     for step in steps:
         if step.file is not None:
             (folder / step.file).write_text(step.text, encoding="utf-8")

@@ -12,9 +12,9 @@ import pytest
 from tests.drift.series import day
 
 from gatemark.core.canonical import digest_bytes
-from gatemark.integrity import verify
+from gatemark.integrity import erase, verify
 from gatemark.ledger.event import EventDraft
-from gatemark.ledger.journey import VerifyRequest, erase
+from gatemark.ledger.journey import VerifyRequest
 from gatemark.ledger.keys import make_key, sign_checkpoint
 from gatemark.ledger.port import Store
 from gatemark.lifecycle.ledger_rules import RuleCheck

@@ -57,7 +57,7 @@ def test_a_good_lane_passes_in_a_pack(gatemark: Run, tmp_path: Path) -> None:
     file = write(tmp_path, "d.jsonl", good_lane())
     ran = run(gatemark, tmp_path, advisory_pack(tmp_path, {"policy": POLICY}, {"decisions": file}))
     assert ran.code == 0, ran.json["blockers"]
-    assert ran.json["policy"]["settings"]["advice.advisory_rules"] == 3
+    assert ran.json["policy"]["settings"]["advice.advisory_rules"] == 4
     checked = gatemark("ledger", "verify", "--rescore", "--store", tmp_path / "store")
     assert checked.code == 0, checked.out
 
@@ -123,7 +123,7 @@ def test_results_of_the_first_build_keep_their_rules() -> None:
     _, first = exam_rules(suite, FIRST_RULES)
     _, newest = exam_rules(suite, RULES)
     assert "advice.advisory_rules" not in first
-    assert newest["advice.advisory_rules"] == 3
+    assert newest["advice.advisory_rules"] == 4
 
 
 def test_times_in_the_future_are_refused_in_a_pack(gatemark: Run, tmp_path: Path) -> None:

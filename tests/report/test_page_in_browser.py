@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import runpy
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,10 +29,8 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("demo")
-    subprocess.run([sys.executable, "-m", "gatemark", "demo", str(folder)], check=True)
-    return folder / "candidate.html"
+def report(finished_demo: Path) -> Path:
+    return finished_demo / "demo" / "candidate.html"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -53,7 +53,8 @@ def write_gold(folder: Path, better: int, same: int) -> str:
 def make_review(workspace: Workspace, folder: Path, count: int = 24, **plan: Any) -> None:
     gold = plan.pop("gold", None)
     arms = plan.pop("arms", ("new", "old"))
-    settled = ReviewPlan(name="letters", candidates=arms[:-1], baseline=arms[-1], **plan)
+    name = plan.pop("name", "letters")
+    settled = ReviewPlan(name=name, candidates=arms[:-1], baseline=arms[-1], **plan)
     files = {arm: write_arm(folder, arm, count) for arm in arms}
     create_review(workspace, CreateReview(plan=settled, files=files, gold=gold), key=KEY)
 

@@ -187,7 +187,7 @@ def test_tells_are_named_and_nothing_is_edited() -> None:
         for at in range(6)
     ]
     assert find_tells(pairs, ("alpaca", "llama")) == (
-        "answers have blanks at their ends: 100% of alpaca, 0% of llama",
+        "answers start or end with spaces: 100% of alpaca, 0% of llama",
     )
     signed = [
         ReviewPair(item="q", arms=("alpaca", "llama"), input="", answers=("I am Alpaca", "hi"))

@@ -8,7 +8,6 @@ from scipy import integrate, stats
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.statistics.preference import (
-    anytime_p_values,
     judge_preference,
     log_e_value,
     majority,
@@ -85,15 +84,6 @@ def test_the_e_process_has_the_power_and_the_stopping_times_measured_before():
             assert stopped.mean() == pytest.approx(power, abs=0.03)
         times = clear[stopped].argmax(axis=1) + 1
         assert np.median(times) == pytest.approx(stop, abs=6)
-
-
-def test_anytime_p_values_never_rise_and_follow_the_largest_e_value():
-    won = np.random.default_rng(4).random(80) < 0.7
-    p = anytime_p_values(won)
-    e = [log_e_value(int(won[:k].sum()), int(k - won[:k].sum())) for k in range(1, 81)]
-    assert np.all(np.diff(p) <= 0)
-    assert p == pytest.approx(np.minimum(1, np.exp(-np.maximum.accumulate(e))))
-    assert anytime_p_values([]).size == 0
 
 
 def test_a_clear_preference_passes_and_its_mirror_fails():

@@ -11,8 +11,6 @@ from gatemark.statistics.proportion import (
     Estimate,
     mean_pass_at_k,
     mean_pass_hat_k,
-    pass_at_k,
-    pass_hat_k,
     probe_outcome,
 )
 
@@ -30,13 +28,13 @@ def test_both_shares_are_counts_over_every_choice_of_attempts(
 ) -> None:
     n, right_count = item
     if k > n:
-        reason = f"k must be <= the number of attempts, got k={k}, n={n}"
-        assert pass_at_k(n, right_count, k) == Estimate(None, reason)
-        assert pass_hat_k(n, right_count, k) == Estimate(None, reason)
+        reason = f"1 of 1 items have fewer than {k} attempts"
+        assert mean_pass_at_k([(n, right_count)], k) == Estimate(None, reason)
+        assert mean_pass_hat_k([(n, right_count)], k) == Estimate(None, reason)
         return
     choices = every_choice(n, right_count, k)
-    assert pass_at_k(n, right_count, k).value == sum(map(any, choices)) / len(choices)
-    assert pass_hat_k(n, right_count, k).value == sum(map(all, choices)) / len(choices)
+    assert mean_pass_at_k([(n, right_count)], k).value == sum(map(any, choices)) / len(choices)
+    assert mean_pass_hat_k([(n, right_count)], k).value == sum(map(all, choices)) / len(choices)
 
 
 def test_pass_at_k_is_unbiased() -> None:
@@ -48,17 +46,17 @@ def test_pass_at_k_is_unbiased() -> None:
         for outcome in product((True, False), repeat=n):
             right_count = sum(outcome)
             weight = chance**right_count * (1 - chance) ** (n - right_count)
-            at_least_one += weight * (pass_at_k(n, right_count, k).value or 0.0)
-            all_right += weight * (pass_hat_k(n, right_count, k).value or 0.0)
+            at_least_one += weight * (mean_pass_at_k([(n, right_count)], k).value or 0.0)
+            all_right += weight * (mean_pass_hat_k([(n, right_count)], k).value or 0.0)
         assert at_least_one == pytest.approx(1 - (1 - chance) ** k, abs=1e-12)
         assert all_right == pytest.approx(chance**k, abs=1e-12)
 
 
 def test_known_values() -> None:
-    assert pass_at_k(10, 3, 2).value == pytest.approx(1 - 21 / 45)
-    assert pass_hat_k(10, 3, 2).value == pytest.approx(3 / 45)
-    assert pass_at_k(10_000, 1, 10_000).value == 1.0
-    assert pass_hat_k(10_000, 9_999, 10_000).value == 0.0
+    assert mean_pass_at_k([(10, 3)], 2).value == pytest.approx(1 - 21 / 45)
+    assert mean_pass_hat_k([(10, 3)], 2).value == pytest.approx(3 / 45)
+    assert mean_pass_at_k([(10_000, 1)], 10_000).value == 1.0
+    assert mean_pass_hat_k([(10_000, 9_999)], 10_000).value == 0.0
 
 
 @settings(deadline=None, max_examples=60)
@@ -67,10 +65,10 @@ def test_the_mean_is_over_items_and_free_of_their_order(
     items: list[tuple[int, int]],
 ) -> None:
     k = min(n for n, _ in items)
-    each = [pass_at_k(n, right_count, k).value or 0.0 for n, right_count in items]
+    each = [mean_pass_at_k([(n, right_count)], k).value or 0.0 for n, right_count in items]
     assert mean_pass_at_k(items, k).value == pytest.approx(sum(each) / len(each), abs=1e-12)
     assert mean_pass_at_k(sorted(items), k) == mean_pass_at_k(items, k)
-    hats = [pass_hat_k(n, right_count, k).value or 0.0 for n, right_count in items]
+    hats = [mean_pass_hat_k([(n, right_count)], k).value or 0.0 for n, right_count in items]
     assert mean_pass_hat_k(items, k).value == pytest.approx(sum(hats) / len(hats), abs=1e-12)
 
 
@@ -117,5 +115,6 @@ def test_impossible_reruns_are_refused(arguments: tuple[int, int, int, int], fin
     ],
 )
 def test_impossible_counts_are_refused(arguments: tuple[int, int, int], finding: str) -> None:
+    n, right_count, k = arguments
     with pytest.raises(InvalidValueError, match=finding):
-        pass_at_k(*arguments)
+        mean_pass_at_k([(n, right_count)], k)

@@ -12,7 +12,6 @@ from gatemark.statistics.significance import (
     loss_p_value,
     mcnemar,
     minimum_detectable_effect,
-    non_inferiority_items,
 )
 
 
@@ -63,16 +62,9 @@ def test_one_sided_p_of_losses_and_of_gains_overlap_in_one_outcome():
 
 
 @pytest.mark.parametrize(
-    ("rate", "margins", "effects"),
-    [
-        (0.05, (3092, 773, 344, 124), (0.044, 0.020)),
-        (0.10, (6183, 1546, 687, 248), (0.063, 0.028)),
-        (0.20, (12366, 3092, 1374, 495), (0.089, 0.040)),
-    ],
+    ("rate", "effects"), [(0.05, (0.044, 0.020)), (0.10, (0.063, 0.028)), (0.20, (0.089, 0.040))]
 )
-def test_the_planning_table_is_reproduced(rate, margins, effects):
-    found = tuple(non_inferiority_items(m, rate) for m in (0.01, 0.02, 0.03, 0.05))
-    assert found == margins
+def test_the_planning_table_is_reproduced(rate, effects):
     assert tuple(round(minimum_detectable_effect(n, rate), 3) for n in (200, 1000)) == effects
 
 
@@ -94,7 +86,6 @@ def test_the_detectable_effect_is_detected_with_its_power():
         lambda: minimum_detectable_effect(0, 0.1),
         lambda: minimum_detectable_effect(10, 0.0),
         lambda: minimum_detectable_effect(10, 0.1, power=1.0),
-        lambda: non_inferiority_items(0.0, 0.1),
     ],
 )
 def test_impossible_designs_are_refused(call):

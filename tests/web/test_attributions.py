@@ -50,7 +50,7 @@ def test_a_pack_owner_accepts_on_the_page_and_the_items_become_rows(
     name = add_failure(scene, tmp_path)
     scene.session(client, "eve")
     overview = client.get("/").text
-    assert "what follows from decision parcel-17" in overview
+    assert "the proposals about decision parcel-17" in overview
     assert client.get(f"/attributions/{name}/items").status_code == 409
     assert judged(client, scene, name) == 422
     done = judged(client, scene, name, golden_item="accept", rule_gap="reject", note="seen it")
@@ -96,7 +96,7 @@ def test_who_judged_the_decision_judges_nothing_that_follows(
     card = client.get(f"/api/v1/attributions/{name}").json()
     assert card["may_judge"] == []
     assert "you judged the decision" in card["why_not"]
-    assert "what follows from" not in client.get("/").text
+    assert "the proposals about" not in client.get("/").text
     assert "another person must judge" in client.get(f"/attributions/{name}").text
     body = {"verdicts": {"golden_item": "accepted"}}
     asked = client.post(f"/api/v1/attributions/{name}/verdicts", json=body, headers=headers)

@@ -18,6 +18,7 @@ from tests.web.review_talk import (
 )
 from tests.web.scene import Scene
 
+from gatemark.integrity import erase
 from gatemark.review.open_stores import label_sets_of
 
 
@@ -190,3 +191,21 @@ def test_reviews_and_labels_live_in_postgresql_too(postgres_url: str) -> None:
         assert "accepted by eve" in client.get("/labels/tone/items").text
         assert client.get("/").status_code == 200
     scene.workspace.store.close()
+
+
+def test_erased_samples_pairs_and_results_are_shown_as_such(scene: Scene, client: Client) -> None:
+    label_set(scene, client)
+    make(scene, client)
+    vote_all(scene, client, "ann")
+    vote_all(scene, client, "bob")
+    done = close(scene, client).json()
+    result_id = done["candidates"][0]["result_id"]
+    for what in ("item:tone/q01", "pair:letters/2", f"result:{result_id}"):
+        erase(scene.workspace, what, "request 4711")
+    scene.session(client, "eve")
+    told = "erased by"
+    page = client.get("/labels/tone/items").text
+    assert "This sample was erased by" in page
+    assert client.get(f"{LABELS}/tone/items").json()["items"][1]["erased"].startswith(told)
+    assert "request 4711" in client.get(f"/results/{result_id}").text
+    assert "pair 2 (item q01) was erased by" in client.get("/reviews/letters").text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args
@@ -109,6 +110,8 @@ def _secret_of(path: str, settings: OidcSettings, environment: Mapping[str, str]
 
 def _text_of(path: Path, place: str) -> str:
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BadInputError(f"{place}: expected a regular file")
         with path.open("rb") as stream:
             return stream.read(MAX_SECRET + 2).decode("ascii", "replace")
     except OSError as error:

@@ -22,7 +22,7 @@ from gatemark.attribution.decision import QUESTION, DecisionStep, PlannedDecisio
 MIN_PROBABILITY: Final = 0.3
 """Below this probability, no step is named."""
 MIN_STEPS: Final = 5
-"""With fewer steps, no step is named: the conversations that were measured have 5 to 10."""
+"""With fewer steps, no step is named: the measured conversations have 5 to 10."""
 LIKELY: Final = 0.5
 """From this probability on, the confidence is medium instead of low."""
 MAX_TEXT: Final = 100_000

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 NAME: Final = "gatemark.decision/1"
 QUESTION: Final = "input"
-"""What a step names as its source when it reads the question itself."""
+"""The source of a step that reads the question itself."""
 MAX_STEPS: Final = 1_000
 
 Name = Annotated[str, Meta(pattern=r"\S", max_length=512)]

@@ -41,7 +41,7 @@ def read_decisions(path: str) -> tuple[PlannedDecision, ...]:
 
 
 def problems_of(decision: PlannedDecision) -> list[str]:
-    """Yield what is wrong with a decision: plan, versions, or numbers that cannot be sealed."""
+    """Return what is wrong with a decision: plan, versions, or numbers that cannot be sealed."""
     form = schemas().get(NAME).form("decision")
     found = [f"{one.message} at {one.path}" for rule in form.rules for one in rule(decision)]
     try:

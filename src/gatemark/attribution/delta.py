@@ -15,7 +15,7 @@ from gatemark.attribution.replay import LEVEL, Experiment, Judged
 from gatemark.statistics.proportion import wilson
 
 Test = Callable[[frozenset[str]], Judged]
-"""Returns how the decision ends with only these changes."""
+"""Returns the outcome of the decision with only these changes."""
 
 
 class Minimal(msgspec.Struct, frozen=True):

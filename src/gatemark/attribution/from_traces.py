@@ -23,7 +23,7 @@ from gatemark.samples.trace_samples import NO_ROOT, ReadSpans, read_all
 
 UNVERSIONED: Final = "unversioned"
 EVALUATION: Final = "evaluation"
-"""The rule pack of verdicts that a trace carries without saying whose rules they are."""
+"""The rule pack of verdicts in a trace that do not name their rules."""
 LOG: Final = "log"
 """The reviewer of a decision that its own log calls right or wrong."""
 

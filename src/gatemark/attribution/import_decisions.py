@@ -29,7 +29,7 @@ READERS: Final = {
 }
 LARGEST_EXACT: Final = 2**53
 MAX_CONTENT_DEPTH: Final = MAX_DEPTH - 4
-"""Contents lie inside a step inside the steps of a decision."""
+"""Contents are nested inside a step inside the steps of a decision."""
 
 
 class DecisionsImported(msgspec.Struct, frozen=True, kw_only=True):

@@ -28,7 +28,7 @@ from gatemark.targets.spec import build, parse_spec
 
 Judged = Literal["right", "wrong", "unknown"]
 Oracle = Callable[[Any], Judged]
-"""Judges whether a final output is right; may not know."""
+"""Judges a final output: right, wrong or unknown."""
 
 
 class NotReplayable(msgspec.Struct, frozen=True):
@@ -64,7 +64,7 @@ Pins = Mapping[str, str]
 
 LEVEL = 0.95
 WHOLE_RUNS = 2
-"""How many times more often a whole plan is run than a step, because its noise adds up."""
+"""How many times more often a complete plan is run than a step, because its noise adds up."""
 
 
 class RepeatTally(msgspec.Struct, frozen=True):
@@ -238,7 +238,7 @@ class RecordedSteps:
     """
 
     calls = 0
-    """No target is asked."""
+    """No target is called."""
 
     def __init__(self, decisions: Sequence[PlannedDecision], first_seed: int) -> None:
         self._first_seed = first_seed

@@ -14,7 +14,7 @@ from gatemark.core.errors import ExitCode
 from gatemark.demo.drift import demo_drift
 from gatemark.demo.journey import new_store, run_demo
 from gatemark.demo.lifecycle import demo_lifecycle
-from gatemark.lifecycle.views.text import short
+from gatemark.lifecycle.decisions.citation import short
 from gatemark.report.terminal import verdict_table
 from gatemark.workspace import Workspace
 

@@ -123,7 +123,7 @@ def _known_document(path: Path) -> Subject | None:
 
     try:
         return msgspec.json.decode(data, type=ComparisonReport)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError):
         return None
 
 

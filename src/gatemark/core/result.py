@@ -326,7 +326,7 @@ class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 OCCASION = ("started_at", "finished_at", "actor", "cost")
 """Fields about the occasion, not the judgement."""
-_DOCUMENT: Final = "stored_document"
+STORED_DOCUMENT: Final = "stored_document"
 
 
 class Result(
@@ -380,7 +380,7 @@ class Result(
     @property
     def document(self) -> bytes:
         """The bytes of this result: as they are stored, or as a new one will be stored."""
-        stored: bytes | None = self.__dict__.get(_DOCUMENT)
+        stored: bytes | None = self.__dict__.get(STORED_DOCUMENT)
         return canonical_bytes(self) if stored is None else stored
 
 
@@ -462,7 +462,7 @@ def read_result(identity: str, document: bytes) -> Result:
         raise IntegrityError(
             f"result {identity} cannot be read: its policy digest names another policy"
         )
-    result.__dict__[_DOCUMENT] = document
+    result.__dict__[STORED_DOCUMENT] = document
     return result
 
 

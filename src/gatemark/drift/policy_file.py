@@ -62,7 +62,7 @@ def _check_watches(path: str, policy: DriftPolicy) -> None:
         if watch.harm == "down" and not detector.is_directed:
             raise BadInputError(
                 f"{path}: watch of {watch.metric}: {watch.detector} has no direction, "
-                "so that harm: down would never alarm; say both"
+                "so harm: down would never raise an alarm; use harm: both"
             )
 
 

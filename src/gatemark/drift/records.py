@@ -103,10 +103,10 @@ def _name_problems(point: Point) -> list[Problem]:
 
 def _part_problems(point: Point, form: str) -> list[Problem]:
     if (form in COUNTED) != (point.n is not UNSET):
-        verb = "needs" if form in COUNTED else "counts by itself and must not have"
+        verb = "needs" if form in COUNTED else "has its own counts and must not have"
         return [Problem("$.n", f"{form} {verb} n")]
     if (form == "sum") != (point.sum_squares is not UNSET):
-        return [Problem("$.sum_squares", "sum and sum_squares come together")]
+        return [Problem("$.sum_squares", "sum and sum_squares must be given together")]
     return [Problem("$.edges", "only a histogram has edges")]
 
 
@@ -126,14 +126,14 @@ def _check_sum(point: Any) -> list[Problem]:
 
 def _check_histogram(point: Any) -> list[Problem]:
     if not any(point.histogram):
-        return [Problem("$.histogram", "a histogram must count something, got n=0")]
+        return [Problem("$.histogram", "a histogram must have at least one item, got n=0")]
     if point.edges is UNSET:
         return []
     if len(point.edges) != len(point.histogram) + 1:
         finding = f"{len(point.histogram)} bins have {len(point.edges)} edges"
         return [Problem("$.edges", f"edges must be one more than bins, {finding}")]
     if any(high <= low for low, high in zip(point.edges, point.edges[1:], strict=False)):
-        return [Problem("$.edges", "edges must rise")]
+        return [Problem("$.edges", "edges must be in increasing order")]
     return []
 
 
@@ -142,7 +142,7 @@ def _check_calibration(point: Any) -> list[Problem]:
     if not len(bins.items) == len(bins.confidence_sum) == len(bins.correct):
         return [Problem("$.calibration", "every bin needs items, confidence_sum and correct")]
     if not any(bins.items):
-        return [Problem("$.calibration.items", "calibration must count something, got n=0")]
+        return [Problem("$.calibration.items", "calibration must have at least one item, got n=0")]
     problems = []
     for place, (n, promised, correct) in enumerate(
         zip(bins.items, bins.confidence_sum, bins.correct, strict=True)
@@ -158,7 +158,7 @@ def _check_calibration(point: Any) -> list[Problem]:
 
 def _check_categories(point: Any) -> list[Problem]:
     if not any(point.categories.values()):
-        return [Problem("$.categories", "categories must count something, got n=0")]
+        return [Problem("$.categories", "categories must have at least one item, got n=0")]
     return []
 
 
@@ -205,13 +205,13 @@ SCHEMA: Final = RecordSchema(
                 BadExample("two forms", _VALUE | {"k": 3}, "$"),
                 BadExample("a value without n", _WINDOW | {"value": 0.5}, "$.n"),
                 BadExample("no items", _VALUE | {"n": 0}, "$.n"),
-                BadExample("a value that is no number", _VALUE | {"value": None}, "$.value"),
-                BadExample("NaN in words", _VALUE | {"value": "NaN"}, "$.value"),
+                BadExample("a value that is null", _VALUE | {"value": None}, "$.value"),
+                BadExample("NaN as a string", _VALUE | {"value": "NaN"}, "$.value"),
                 BadExample("a value out of bounds", _VALUE | {"value": 1e300}, "$.value"),
                 BadExample("more hits than items", _WINDOW | {"n": 3, "k": 4}, "$.k"),
                 BadExample("a sum alone", _WINDOW | {"n": 3, "sum": 1.0}, "$.sum_squares"),
                 BadExample(
-                    "squares that cannot be",
+                    "impossible squares",
                     _WINDOW | {"n": 2, "sum": 4.0, "sum_squares": 7.0},
                     "$.sum_squares",
                 ),
@@ -222,14 +222,14 @@ SCHEMA: Final = RecordSchema(
                     "$.edges",
                 ),
                 BadExample(
-                    "edges that fall",
+                    "edges out of order",
                     _WINDOW | {"histogram": [1, 2], "edges": [0, 2, 1]},
                     "$.edges",
                 ),
                 BadExample("edges without a histogram", _VALUE | {"edges": [0, 1, 2]}, "$.edges"),
                 BadExample("n beside counts", _WINDOW | {"n": 3, "histogram": [1, 2]}, "$.n"),
                 BadExample(
-                    "more right than there are",
+                    "more correct than items",
                     _WINDOW | {"calibration": _BINS | {"correct": [0, 41]}},
                     "$.calibration.correct[1]",
                 ),
@@ -253,7 +253,7 @@ SCHEMA: Final = RecordSchema(
                     "half a second", _VALUE | {"start": "2026-03-01T00:00:00.5Z"}, "$.start"
                 ),
                 BadExample("a metric on two lines", _VALUE | {"metric": "a\nb"}, "$.metric"),
-                BadExample("a version with a blank", _VALUE | {"version": "2 1"}, "$.version"),
+                BadExample("a version with a space", _VALUE | {"version": "2 1"}, "$.version"),
                 BadExample(
                     "a version in the metric",
                     _VALUE | {"metric": 'accuracy{version="2.1.0"}'},

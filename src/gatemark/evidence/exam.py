@@ -470,7 +470,7 @@ def _in_plain_words(verdict: Verdict, reasons: Mapping[str, str]) -> Verdict:
     )
 
 
-PACKAGES = ("gatemark", "msgspec", "numpy", "scipy", "rfc8785")
+PACKAGES = ("msgspec", "numpy", "scipy", "rfc8785")
 
 
 def runtime_versions() -> dict[str, str]:
@@ -479,14 +479,16 @@ def runtime_versions() -> dict[str, str]:
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "system": f"{platform.system()} {platform.machine()}",
+        # What runs counts, not what was installed before the source changed.
+        "gatemark": gatemark.__version__,
     }
-    for package in PACKAGES:
-        if package == "gatemark":
-            # What runs counts, not what was installed before the source changed.
-            versions[package] = gatemark.__version__
-            continue
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    return versions
+    return versions | {package: _installed_version(package) for package in PACKAGES}
+
+
+@cache
+def _installed_version(package: str) -> str:
+    """Return the version of a package; reading it takes milliseconds, so it is read once."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -300,7 +300,6 @@ class _Filters(NamedTuple):
     """Patterns over the lines of many texts: those to look at, and texts of plain words only."""
 
     suspect: Any
-    suspect_lines: Any
     plain: Any
 
 
@@ -322,16 +321,29 @@ def _filters(rules: PrivateTextRules, *, note: bool, first: bool) -> _Filters:
     words = () if note else (_MANY_WORDS % min(rules.code_words_max, 500),)
     ibans = () if first else (_MAYBE_IBAN,)
     suspect = "|".join((*_SUSPECT, *ibans, *words, *([f"(?i:{roots})"] if roots else [])))
-    return _Filters(
-        *(
-            re2.compile(pattern.encode(), options)
-            for pattern in (
-                f"(?m){suspect}",
-                f"(?m)^.*(?:{suspect}).*$",
-                _PLAIN_TEXT,
-            )
-        )
-    )
+    patterns = (f"(?m){suspect}", _PLAIN_TEXT)
+    return _Filters(*(re2.compile(pattern.encode(), options) for pattern in patterns))
+
+
+def _matching_lines(pattern: Any, data: bytes) -> Iterator[bytes]:
+    """Yield the lines in which a pattern is found; no match may reach over two lines."""
+    end = 0
+    while (found := pattern.search(data, end)) is not None:
+        place = found.start()
+        end = data.find(b"\n", found.end())
+        end = len(data) if end < 0 else end
+        yield data[data.rfind(b"\n", 0, place) + 1 : end]
+
+
+@cache
+def _lines_of(pattern: str) -> Any:
+    re2 = importlib.import_module("re2")
+    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
+
+
+def lines_match(pattern: str, lines: str) -> bool:
+    """Whether each line matches a pattern; RE2 takes a third of the time of ``re`` for many."""
+    return _lines_of(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
 
 
 class PrivateTextScan:
@@ -362,9 +374,7 @@ class PrivateTextScan:
             return texts
         filters = _filters(rules, note=note, first=self._first)
         data = joined.encode("utf-8", "replace")
-        found: set[str] = set()
-        if filters.suspect.search(data) is not None:
-            found.update(map(bytes.decode, filters.suspect_lines.findall(data)))
+        found = set(map(bytes.decode, _matching_lines(filters.suspect, data)))
         if max(map(len, texts)) > longest:
             found.update(text for text in texts if len(text) > longest)
         if filters.plain.fullmatch(data) is None:

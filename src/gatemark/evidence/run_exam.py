@@ -212,7 +212,8 @@ def _blocks_left(
             reader.count_read(len(names))
 
 
-SHARD_BYTES = 32 * 1024 * 1024
+SHARD_BYTES = 64 * 1024 * 1024
+"""A shard costs what its counts cost to send and to add up, however few its records are."""
 ALONE_BYTES = 16 * 1024 * 1024
 """Up to this size, files are read in this process: others would take longer to start."""
 

@@ -142,16 +142,34 @@ class Shard(msgspec.Struct, frozen=True):
         return self.end - self.start
 
 
+def _regular(path: str, shown: str, hint: str = "") -> os.stat_result:
+    info = os.stat(path)  # noqa: PTH116 - a Path would normalise what the user typed
+    if stat.S_ISDIR(info.st_mode):
+        raise BadInputError(f"{shown}: is a directory, expected a file")
+    if not stat.S_ISREG(info.st_mode):
+        # Evidence is read more than once, and a pipe may keep its reader waiting for ever.
+        raise BadInputError(f"{shown}: expected a regular file{hint}")
+    return info
+
+
+def read_small_file(path: str, max_bytes: int) -> bytes:
+    """Return the bytes of a regular file; refuse a larger one."""
+    try:
+        _regular(path, path)
+        with open(path, "rb") as stream:  # noqa: PTH123
+            data = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    if len(data) > max_bytes:
+        raise BadInputError(f"{path}: larger than {max_bytes} bytes")
+    return data
+
+
 def inspect_source(path: str, *, name: str | None = None) -> Source:
     """Return a file's size and compression; refuse what is not a regular file."""
     shown = name or path
     try:
-        info = os.stat(path)  # noqa: PTH116 - a Path would normalise what the user typed
-        if stat.S_ISDIR(info.st_mode):
-            raise BadInputError(f"{shown}: is a directory, expected a file")
-        if not stat.S_ISREG(info.st_mode):
-            # Evidence is read more than once, and a pipe may keep its reader waiting for ever.
-            raise BadInputError(f"{shown}: expected a regular file; '-' reads standard input")
+        info = _regular(path, shown, "; '-' reads standard input")
         with open(path, "rb") as stream:  # noqa: PTH123
             head = stream.read(4)
     except OSError as error:
@@ -295,7 +313,7 @@ def read_expected_ids(path: str) -> frozenset[str]:
     return frozenset(first_lines)
 
 
-BLOCK_BYTES = 32 * 1024
+BLOCK_BYTES = 256 * 1024
 # One kilobyte of zstd can unpack to about 32 MB at worst; a larger piece would let a small
 # hostile file fill the memory before the size limit is looked at.
 _ZSTD_PIECE_BYTES = 1024

@@ -22,6 +22,7 @@ from gatemark.evidence.source import (
     find_sources,
     parse_strictly,
     read_blocks,
+    read_small_file,
     whole_file,
 )
 from gatemark.evidence.whole_file import (
@@ -77,13 +78,7 @@ def is_schema_path(text: str) -> bool:
 
 def read_schema_file(path: str) -> SchemaFile:
     """Return the validator of a JSON Schema file; references to other files are refused."""
-    try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
-    if len(data) > MAX_BYTES:
-        raise BadInputError(f"{path}: is larger than {MAX_BYTES} bytes")
+    data = read_small_file(path, MAX_BYTES)
     document, problems = parse_strictly(data, max_depth=MAX_DEPTH)
     if problems:
         raise BadInputError(tuple(f"{path}: {problem.message}" for problem in problems))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from types import MappingProxyType
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -139,6 +139,9 @@ KEY_ROTATED: Final = _declare("key_rotated", "a key follows another, signed by b
 KEY_REPLACED: Final = _declare("key_replaced_without_signature", "a lost key is replaced")
 PAYLOAD_ERASED: Final = _declare("payload_erased", "a payload is erased")
 BLOB_ERASED: Final = _declare("blob_erased", "a blob is erased")
+CONTENT_ERASED: Final = _declare(
+    "content_erased", "the texts of a result, a pair of a review or an item of labels are erased"
+)
 CLOCK_SET_BACK: Final = _declare("clock_set_back", "times start again after a clock that was ahead")
 CHECKPOINT_ASKED: Final = _declare(
     "checkpoint_asked", "somebody asks for a signed checkpoint in the page", is_kept=False
@@ -252,6 +255,25 @@ class BlobErased(msgspec.Struct, frozen=True):
 
     digest: str
     reason: str
+
+
+ErasableKind = Literal["result", "pair", "item"]
+
+
+class ContentErased(msgspec.Struct, frozen=True):
+    """Payload of ``content_erased``: the tombstone of a stored document.
+
+    ``name`` is the id of the result, the review or the label set, ``number`` that of the pair or
+    item (0 for a result). ``digest`` is what the ledger knew the document by: the id of the result,
+    the SHA-256 of the pair or item. ``remains`` is the document without its texts.
+    """
+
+    what: ErasableKind
+    name: str
+    number: int
+    digest: str
+    reason: str
+    remains: dict[str, object]
 
 
 class Channel(msgspec.Struct, frozen=True):

@@ -128,8 +128,11 @@ class ExportWriter:
         (self._folder / KEYS).write_text("".join(f"{key}\n" for key in keys), encoding="utf-8")
         self._write_events(size)
         for result_id, document in self._store.results.documents():
-            if result_id in self._result_ids:
-                self._write_result(read_result(result_id, document), document, erased_blobs)
+            if result_id in self._result_ids and document:
+                self._write_result(read_result(result_id, document), erased_blobs)
+            elif result_id in self._result_ids:
+                # What is left of an erased result.
+                self._write_result(self._store.results.get(result_id), erased_blobs)
         checkpoints = [one for one in self._store.events.checkpoints() if one[0] <= size]
         for number, (covered, note) in enumerate(checkpoints, start=1):
             path = self._folder / CHECKPOINTS / f"{covered}-{number}.txt"
@@ -170,9 +173,9 @@ class ExportWriter:
         path.write_bytes(envelope_bytes(envelope))
         self._decision_count += 1
 
-    def _write_result(self, result: Result, document: bytes, erased: frozenset[str]) -> None:
+    def _write_result(self, result: Result, erased: frozenset[str]) -> None:
         name = result.id.removeprefix(DIGEST_PREFIX)
-        (self._folder / RESULTS / f"{name}.json").write_bytes(document)
+        (self._folder / RESULTS / f"{name}.json").write_bytes(result.document)
         statement = self._folder / RESULTS / f"{name}.intoto.json"
         statement.write_bytes(result_statement(result))
         files = [file.digest for account in result.evidence for file in account.files]

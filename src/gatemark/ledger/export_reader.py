@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes, digest_bytes
 from gatemark.core.errors import (
     BadInputError,
     IntegrityError,
@@ -19,6 +20,7 @@ from gatemark.core.errors import (
 )
 from gatemark.core.result import Result, read_result
 from gatemark.core.stored import is_newer, newer_format
+from gatemark.ledger.blobs import read_document
 from gatemark.ledger.event import (
     EMPTY,
     SCHEMA,
@@ -41,7 +43,7 @@ from gatemark.ledger.export import (
     RegisteredDigests,
     export_line,
 )
-from gatemark.ledger.port import ResultLine, line_of, wanted_prefix
+from gatemark.ledger.port import Erasure, ResultLine, erasures, line_of, wanted_prefix
 from gatemark.ledger.signing.dsse import open_envelope, read_envelope
 from gatemark.ledger.signing.note import VerifierKey
 from gatemark.ledger.signing.statements import decision_statement, result_statement
@@ -108,7 +110,7 @@ class ExportedEvents:
             match = _CHECKPOINT.match(path.name)
             if match is None:
                 raise IntegrityError(f"{CHECKPOINTS}/{path.name}: unexpected file in an export")
-            found.append((int(match[1]), path.read_bytes().decode(errors="replace")))
+            found.append((int(match[1]), read_document(path).decode(errors="replace")))
         return sorted(found)
 
     def append(
@@ -129,24 +131,36 @@ class ExportedEvents:
 class ExportedResults:
     """The results of an export."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, events: ExportedEvents) -> None:
         self._folder = folder / RESULTS
+        self._events = events
+
+    @cached_property
+    def _erased(self) -> dict[tuple[str, int], Erasure]:
+        return erasures(self._events, "result")
+
+    def read(self, identity: str, document: bytes) -> Result:
+        """A result whose seal holds, or what is left of one that an event erased."""
+        erasure = self._erased.get((identity, 0))
+        if erasure is not None and canonical_bytes(erasure.said.remains) == document:
+            return erasure.result()
+        return read_result(identity, document)
 
     def documents(self) -> Iterator[tuple[str, bytes]]:
         for path in sorted(self._folder.iterdir()):
             if match := _RESULT.match(path.name):
-                yield DIGEST_PREFIX + match[1], path.read_bytes()
+                yield DIGEST_PREFIX + match[1], read_document(path)
 
     def get(self, reference: str) -> Result:
         prefix = wanted_prefix(reference)
         found = [one for one in self.documents() if one[0].startswith(prefix)]
         if len(found) != 1:
             raise UsageError(f"the export holds {len(found)} results {reference}")
-        return read_result(*found[0])
+        return self.read(*found[0])
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
         numbered = list(enumerate(self.documents(), start=1))[: before and before - 1]
-        return [line_of(seq, read_result(*one)) for seq, one in numbered][:limit]
+        return [line_of(seq, self.read(*one)) for seq, one in numbered][:limit]
 
     def append(self, result: Result) -> int:
         raise _only_looked_at(result.id)
@@ -163,7 +177,7 @@ class ExportStore:
                 raise IntegrityError(f"{folder}: the export has no folder {name}")
         self.folder = folder
         self.events = ExportedEvents(folder)
-        self.results = ExportedResults(folder)
+        self.results = ExportedResults(folder, self.events)
         self.blobs = FolderBlobs(folder / BLOBS)
 
     def forget(self) -> None:
@@ -175,7 +189,7 @@ class ExportStore:
     def statement_troubles(
         self, keys: Callable[[], Sequence[VerifierKey]]
     ) -> Iterator[tuple[int | None, str]]:
-        """Return the problems of the statements: event number and message.
+        """Yield the problems of the statements: event number and message.
 
         Statements are derived from results and events, so one that differs is false. Problems of
         the events and results themselves are reported by other checks.
@@ -185,10 +199,10 @@ class ExportStore:
             name = f"{result_id.removeprefix(DIGEST_PREFIX)}.intoto.json"
             path = self.folder / RESULTS / name
             try:
-                expected = result_statement(read_result(result_id, document))
+                expected = result_statement(self.results.read(result_id, document))
             except (IntegrityError, NewerFormatError):
                 continue
-            if not path.is_file() or path.read_bytes() != expected:
+            if not path.is_file() or read_document(path) != expected:
                 yield None, f"{RESULTS}/{name}: does not match its result"
 
     def _decision_troubles(self, keys: Sequence[VerifierKey]) -> Iterator[tuple[int | None, str]]:
@@ -230,7 +244,7 @@ class ExportStore:
         if not path.is_file():
             return f"{name} is missing"
         try:
-            said = open_envelope(read_envelope(path.read_bytes(), name), keys, name)
+            said = open_envelope(read_envelope(read_document(path), name), keys, name)
         except (BadInputError, IntegrityError) as error:
             return str(error)
         return None if said == expected else f"{name} does not match the event"

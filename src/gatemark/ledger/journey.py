@@ -1,4 +1,4 @@
-"""The commands of ``gatemark ledger``: verify, export, erase and log."""
+"""The commands of ``gatemark ledger``: verify, export, log."""
 
 from __future__ import annotations
 
@@ -9,28 +9,19 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from gatemark.core.canonical import is_digest
-from gatemark.core.errors import IntegrityError, RefusedError, UsageError
+from gatemark.core.errors import IntegrityError, UsageError
 from gatemark.ledger.checks.report import LedgerReport
 from gatemark.ledger.checks.scan import FurtherLook
 from gatemark.ledger.checks.tables import FeatureRows, FurtherLooks, TableCheck
 from gatemark.ledger.checks.verify import LedgerCheck, VerifyOptions
 from gatemark.ledger.context import LedgerContext
 from gatemark.ledger.event import Event, EventDraft
-from gatemark.ledger.event_kinds import (
-    BLOB_ERASED,
-    CLOCK_SET_BACK,
-    PAYLOAD_ERASED,
-    BlobErased,
-    PayloadErased,
-    as_payload,
-    is_kept,
-)
+from gatemark.ledger.event_kinds import BLOB_ERASED, CLOCK_SET_BACK
 from gatemark.ledger.export import Exported, write_export
 from gatemark.ledger.export_reader import ExportStore
 from gatemark.ledger.keys import keyring_of, read_public_key, sign_checkpoint, signing_key
 from gatemark.ledger.port import Store
-from gatemark.ledger.prove import event_at, small_text
+from gatemark.ledger.prove import small_text
 from gatemark.ledger.signing.note import Signer
 from gatemark.ledger.stores.sql import SqlStore
 from gatemark.ledger.told_blobs import MISSING, blob_trouble, told_blobs
@@ -150,58 +141,6 @@ def erased_blobs(store: Store, after: int = 0) -> frozenset[str]:
         for _, payload in store.events.events(after=after, kind=BLOB_ERASED)
         if payload is not None
     )
-
-
-def erase(context: LedgerContext, what: str, reason: str) -> Event:
-    """Erase a payload (by event number) or a blob (by digest); a tombstone stays."""
-    if not reason.strip():
-        raise UsageError("an erasure needs a reason")
-    store = context.existing_store()
-    if is_digest(what):
-        event = _erase_blob(context, store, what, reason)
-    elif what.isdigit():
-        event = _erase_payload(context, store, int(what), reason)
-    else:
-        raise UsageError(f"{what!r} neither an event number nor the digest of a blob")
-    store.forget()
-    return event
-
-
-def _erase_payload(context: LedgerContext, store: Store, seq: int, reason: str) -> Event:
-    event, payload = event_at(store.events, seq)
-    if payload is None:
-        return _tombstone(store, PAYLOAD_ERASED, "seq", seq)[0]
-    if is_kept(event.kind):
-        raise RefusedError(
-            f"event {seq} is a {event.kind}: decisions rest on it, so it cannot be erased"
-        )
-    said = PayloadErased(seq, event.payload_digest, reason)
-    draft = EventDraft(
-        PAYLOAD_ERASED, context.clock(), context.actor, event.subject, as_payload(said)
-    )
-    return store.events.erase_payload(seq, draft)
-
-
-def _erase_blob(context: LedgerContext, store: Store, digest: str, reason: str) -> Event:
-    told = _tombstone(store, BLOB_ERASED, "digest", digest)
-    if not told:
-        if not store.blobs.has(digest):
-            raise UsageError(f"the store holds no blob {digest}")
-        payload = as_payload(BlobErased(digest, reason))
-        draft = EventDraft(BLOB_ERASED, context.clock(), context.actor, None, payload)
-        told = list(store.events.append((draft,)))
-    # Also after an erasure that was cut short between tombstone and removal.
-    store.blobs.remove(digest, told[0].seq)
-    return told[0]
-
-
-def _tombstone(store: Store, kind: str, field: str, value: object) -> list[Event]:
-    """Return the event of an earlier erasure, if there is one."""
-    return [
-        event
-        for event, payload in store.events.events(kind=kind)
-        if payload is not None and payload[field] == value
-    ]
 
 
 def set_clock_back(context: LedgerContext, reason: str) -> Event:

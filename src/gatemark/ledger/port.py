@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from gatemark.core.canonical import DIGEST_PREFIX
-from gatemark.core.errors import UsageError
+from gatemark.core.canonical import DIGEST_PREFIX, canonical_bytes
+from gatemark.core.errors import IntegrityError, InvalidValueError, UsageError
 from gatemark.core.policy import Outcome
-from gatemark.core.result import Result
+from gatemark.core.result import STORED_DOCUMENT, Result
+from gatemark.core.stored import convert_stored
 from gatemark.ledger.event import Event, EventDraft, EventRow, Head
+from gatemark.ledger.event_kinds import CONTENT_ERASED, ContentErased, ErasableKind
 
 
 class ResultLine(msgspec.Struct, frozen=True):
@@ -208,3 +210,62 @@ def event_moment(events: EventStore, now: datetime) -> datetime:
     head = events.head()
     last = [event.at for event, _ in events.events(head.seq - 1)] if head.seq else []
     return max([now, *last])
+
+
+class Erasure(NamedTuple):
+    """The event that erased the texts of a document, and what it says."""
+
+    event: Event
+    said: ContentErased
+
+    @property
+    def words(self) -> str:
+        """By whom, when and why, for people."""
+        event, reason = self.event, self.said.reason
+        return f"erased by {event.actor} on {event.at:%Y-%m-%d} (event {event.seq}): {reason}"
+
+    def result(self) -> Result:
+        """What is left of an erased result; its seal covered the texts too."""
+        try:
+            result = convert_stored(self.said.remains, Result)
+        except (msgspec.ValidationError, InvalidValueError) as error:
+            raise IntegrityError(
+                f"event {self.event.seq}: what it says is left of result {self.said.name} cannot "
+                f"be read: {error}"
+            ) from error
+        told = f"the texts of this result were {self.words}; its seal covered them"
+        result = msgspec.structs.replace(result, caveats=(told,))
+        result.__dict__[STORED_DOCUMENT] = canonical_bytes(self.said.remains)
+        result.__dict__[_ERASURE] = self
+        return result
+
+
+_ERASURE: Final = "erasure"
+GONE: Final = "(erased)"
+"""Stands for a text that was erased."""
+
+
+def erasure_of(result: Result) -> Erasure | None:
+    """The erasure that a result lost its texts to; None for a whole one."""
+    found: Erasure | None = result.__dict__.get(_ERASURE)
+    return found
+
+
+def erasures(
+    events: EventStore, what: ErasableKind, subject: str | None = None
+) -> dict[tuple[str, int], Erasure]:
+    """What was erased of one kind, by name and number; the first event counts."""
+    found: dict[tuple[str, int], Erasure] = {}
+    for event, payload in events.events(kind=CONTENT_ERASED, subject=subject):
+        if payload is not None and payload.get("what") == what:
+            erasure = read_erasure(event, payload)
+            found.setdefault((erasure.said.name, erasure.said.number), erasure)
+    return found
+
+
+def read_erasure(event: Event, payload: Mapping[str, object]) -> Erasure:
+    """The erasure in an event."""
+    try:
+        return Erasure(event, convert_stored(payload, ContentErased))
+    except msgspec.ValidationError as error:
+        raise IntegrityError(f"event {event.seq}: is not a {CONTENT_ERASED}: {error}") from error

@@ -11,7 +11,7 @@ import msgspec
 from gatemark.core.canonical import canonical_bytes, digest, is_digest
 from gatemark.core.errors import BadInputError, InvalidValueError, UsageError
 from gatemark.core.result import AssetKind, AssetRef
-from gatemark.evidence.source import parse_strictly
+from gatemark.evidence.source import parse_strictly, read_small_file
 from gatemark.lifecycle.commands import AddVersion, SetExam
 from gatemark.lifecycle.decisions.schema_change import bump, compare_schemas
 from gatemark.lifecycle.exam_identity import exam_of_pack
@@ -87,21 +87,13 @@ def _content_digest(workspace: Workspace, new: NewVersion) -> str:
         if candidate is None:
             raise UsageError(f"result {new.result} names no candidate")
         return candidate.digest
-    kept = {Path(name).name: workspace.blobs.put(_read(name)) for name in new.files}
+    kept = {
+        Path(name).name: workspace.blobs.put(read_small_file(name, MAX_FILE_BYTES))
+        for name in new.files
+    }
     if len(kept) != len(new.files):
         raise UsageError("two of the files have the same name")
     return next(iter(kept.values())) if len(kept) == 1 else digest(kept)
-
-
-def _read(name: str, limit: int = MAX_FILE_BYTES) -> bytes:
-    try:
-        with Path(name).open("rb") as stream:
-            data = stream.read(limit + 1)
-    except OSError as error:
-        raise BadInputError(f"{name}: cannot be read: {error.strerror or error}") from error
-    if len(data) > limit:
-        raise BadInputError(f"{name}: larger than {limit} bytes")
-    return data
 
 
 def read_pins(texts: Sequence[str]) -> Pins:
@@ -149,7 +141,7 @@ def _schema_change(
 
 
 def _read_schema(name: str) -> Mapping[str, object]:
-    value, problems = parse_strictly(_read(name, MAX_SCHEMA_BYTES), max_depth=64)
+    value, problems = parse_strictly(read_small_file(name, MAX_SCHEMA_BYTES), max_depth=64)
     if problems:
         raise BadInputError(
             tuple(f"{name}: {problem.path}: {problem.message}" for problem in problems)

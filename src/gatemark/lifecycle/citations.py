@@ -13,7 +13,7 @@ from gatemark.core.canonical import DIGEST_PREFIX, is_digest, same_digest
 from gatemark.core.errors import IntegrityError, RefusedError, UsageError
 from gatemark.core.result import Result, answer_time_of
 from gatemark.ledger.event_kinds import BLOB_ERASED
-from gatemark.ledger.port import BlobStore
+from gatemark.ledger.port import BlobStore, erasure_of
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.exam_identity import exam_of, pack_kind
 from gatemark.lifecycle.model.nouns import Cited, CitedSuite
@@ -103,6 +103,12 @@ def _get(workspace: Workspace, result_id: str) -> Result | None:
 
 
 def _check_evidence(workspace: Workspace, result: Result) -> None:
+    erasure = erasure_of(result)
+    if erasure is not None:
+        raise RefusedError(
+            f"the texts of result {short(result.id)} were {erasure.words}; only a fresh result can "
+            "be cited"
+        )
     erased = erased_evidence(workspace, result)
     if erased:
         raise RefusedError(

@@ -55,7 +55,7 @@ class RuleCheck:
         return [finding[:2] for finding in self._step(event, payload)]
 
     def finish(self) -> Sequence[tuple[int, str]]:
-        """Yield the findings of the last action."""
+        """Return the findings of the last action."""
         return [finding[:2] for finding in self._inspector.finish()]
 
     def _step(self, event: Event, payload: Mapping[str, object]) -> Sequence[EventFinding]:

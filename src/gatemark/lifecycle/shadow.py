@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from gatemark.core.errors import BadInputError, InvalidValueError
+from gatemark.evidence.source import read_small_file
 from gatemark.lifecycle.commands import PushShadow
 from gatemark.lifecycle.journey import CommandResult, act, preview
 from gatemark.lifecycle.model.nouns import PRODUCTION, ShadowPairs, VersionRef
@@ -67,15 +67,8 @@ def push_pairs(
 
 def read_pairs(path: str) -> list[ShadowPairs]:
     """Read the spans of a JSON Lines file."""
-    try:
-        with Path(path).open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if len(data) > MAX_BYTES:
-        raise BadInputError(f"{path}: larger than {MAX_BYTES} bytes")
     found, problems = [], []
-    for number, line in enumerate(data.splitlines(), start=1):
+    for number, line in enumerate(read_small_file(path, MAX_BYTES).splitlines(), start=1):
         if line.strip():
             try:
                 found.append(pairs_of(msgspec.json.decode(line)))

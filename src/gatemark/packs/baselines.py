@@ -182,7 +182,7 @@ def _accepted(workspace: Workspace, result: Result) -> str:
 
 
 def results_of_pack(workspace: Workspace, pack: Pack) -> Iterator[Result]:
-    """Return sealed results of the same pack and asset, the last one first."""
+    """Yield sealed results of the same pack and asset, the last one first."""
     store = workspace.existing_results()
     before: int | None = None
     while lines := store.lines(_PAGE, before):

@@ -20,9 +20,9 @@ PART_METRICS: Final = {
     "baseline_score": "part_baseline_score",
     "regression": "part_regression",
 }
-"""What the suite measures, and what the same number of one part is called.
+"""The suite's metrics, and the names of the same metrics for one part.
 
-Names of their own keep the parts out of the tests over all suites.
+Separate names keep the parts out of the tests over all suites.
 """
 
 

@@ -90,7 +90,7 @@ def _rules_of(result: Result) -> int:
     """Return the version of the rules that judged a result; the first had no number."""
     version = result.policy.settings.get(RULES_SETTING, FIRST_RULES)
     if not isinstance(version, int) or version < FIRST_RULES:
-        raise IntegrityError(f"its policy names rules {version!r}, which never were")
+        raise IntegrityError(f"its policy names rules {version!r}, which do not exist")
     if version > RULES:
         raise NewerFormatError(f"it was judged by rules {version}, this build knows up to {RULES}")
     return version
@@ -200,7 +200,7 @@ def _exams(opened: OpenPack, result: Result, blobs: BlobStore) -> dict[str, Suit
 def suites_again(
     blobs: BlobStore, result: Result, kind: str
 ) -> Iterator[tuple[dict[str, Any], ExamOutcome]]:
-    """Return the evidence suites of one kind, examined again, with their options."""
+    """Yield the evidence suites of one kind, examined again, with their options."""
     kept = {blob.name: blob.digest for blob in result.blobs}
     pack = read_pack(blobs.get(kept[PACK_BLOB]), result.pack.digest, PACK_BLOB)
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
@@ -275,7 +275,7 @@ def _answers(
     answers = []
     for sample in samples:
         if sample["id"] not in rows:
-            raise IntegrityError(f"{place}: answers {sample['id']!r}, which is no row")
+            raise IntegrityError(f"{place}: answers {sample['id']!r}, which is not a row")
         row = rows[sample["id"]]
         error = sample["error"]
         kind = None if error is None else error["kind"]

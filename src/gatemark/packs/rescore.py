@@ -34,7 +34,7 @@ from gatemark.evidence.exam import (
 )
 from gatemark.evidence.run_exam import exam_suite, run_exam
 from gatemark.evidence.source import ReadingChoices, read_expected_ids
-from gatemark.ledger.port import BlobStore, Store
+from gatemark.ledger.port import GONE, BlobStore, Store
 from gatemark.packs.rejudge import rejudge_pack, suites_again
 from gatemark.packs.seal import PACK_BLOB
 from gatemark.packs.seal_compare import COMPARE_BLOB, compare_again
@@ -65,11 +65,19 @@ def rescore(store: Store, is_erased: Callable[[str], bool]) -> Iterator[tuple[st
     """Derive every result that verifies again."""
     for result_id, document in store.results.documents():
         try:
-            result = read_result(result_id, document)
+            # Of an erased result the store gives what is left; its seal covered the rest.
+            is_whole = not is_erased(result_id)
+            result = read_result(result_id, document) if is_whole else store.results.get(result_id)
         except (IntegrityError, NewerFormatError):
             # Seal verification reports it.
             continue
-        yield result_id, rescore_result(store.blobs, result, is_erased)
+        done = rescore_result(store.blobs, result, is_erased)
+        yield result_id, done if is_whole else _without_texts(done)
+
+
+def _without_texts(done: Rescored) -> Rescored:
+    why = "its texts were erased: tables, caveats, blockers and reasons cannot be compared"
+    return msgspec.structs.replace(done, unjudged=(why, *done.unjudged))
 
 
 def rescore_result(blobs: BlobStore, result: Result, is_erased: Callable[[str], bool]) -> Rescored:
@@ -173,7 +181,7 @@ class DerivedExam(msgspec.Struct, frozen=True):
 
 
 def derived_exams(blobs: BlobStore, result: Result, kind: str) -> Iterator[DerivedExam]:
-    """Return the exams of one kind in a result: its own, or the suites of its pack.
+    """Yield the exams of one kind in a result: its own, or the suites of its pack.
 
     Waivers apply to an exam of its own. A suite of a pack is judged without them.
     """
@@ -207,7 +215,7 @@ def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutco
     needed = {role.name for role in exam_suite(inputs.kind).roles if role.required}
     (account,) = result.evidence
     if len(account.files) != len(inputs.roles):
-        raise IntegrityError(f"its {SITTING} tells of other evidence files")
+        raise IntegrityError(f"its {SITTING} names other evidence files")
     if not needed <= set(inputs.roles):
         raise IncomparableError("an evidence file was not there when it was made")
     with _spooled_evidence(blobs, result) as (paths, expected):
@@ -328,7 +336,7 @@ def _differences(result: Result, anew: _Anew) -> Iterator[str]:
 
 def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator[str]:
     now = runtime_versions()
-    packages = ("python", *PACKAGES)
+    packages = ("python", "gatemark", *PACKAGES)
     is_same = all(result.runtime.get(name) == now.get(name) for name in packages)
     tolerance = 0.0 if is_same else OTHER_SOFTWARE_TOLERANCE
     before = {number.key: number for number in result.measurements}
@@ -349,7 +357,8 @@ def _number_differences(result: Result, anew: Sequence[Measurement]) -> Iterator
 
 
 def _same(old: Measurement, new: Measurement, tolerance: float) -> bool:
-    if (old.n, old.reason, old.value is None) != (new.n, new.reason, new.value is None):
+    reason = new.reason if old.reason != GONE else GONE
+    if (old.n, old.reason, old.value is None) != (new.n, reason, new.value is None):
         return False
     pairs = [(old.value, new.value)]
     if (old.interval is None) != (new.interval is None):

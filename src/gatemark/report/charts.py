@@ -55,9 +55,27 @@ SERIES: Final[dict[Theme, tuple[str, ...]]] = {
 }
 
 
-def svg(chart: alt.TopLevelMixin) -> str:
-    """Return a chart as SVG; raise if drawing it would need the network."""
-    specification: dict[str, object] = chart.to_dict()
+def svg(
+    layers: Sequence[alt.Chart],
+    size: tuple[float, float],
+    padding: Mapping[str, float],
+    config: Mapping[str, object],
+) -> str:
+    """Draw layers on one chart of a fixed size; raise if that would need the network."""
+    # Put together here: ``alt.layer`` copies and checks all layers again and again, which takes
+    # longer than to draw them.
+    datasets: dict[str, object] = {}
+    context = {"top_level": False, "datasets": datasets}
+    specification = {
+        "$schema": alt.SCHEMA_URL,
+        "width": size[0],
+        "height": size[1],
+        "padding": dict(padding),
+        "autosize": {"type": "none"},
+        "layer": [layer.to_dict(validate=False, context=context) for layer in layers],
+        "datasets": datasets,
+        "config": {"background": "transparent", **config},
+    }
     return str(vl_convert.vegalite_to_svg(specification, allowed_base_urls=[]))
 
 
@@ -203,15 +221,9 @@ def drawn(
     padding: Mapping[str, float],
     number_format: str = ",~r",
 ) -> str:
-    """Draw layers on one chart of a fixed size and return the SVG."""
-    chart = alt.layer(*layers).properties(
-        width=size[0], height=size[1], padding=dict(padding), autosize={"type": "none"}
-    )
-    return svg(
-        chart.configure(background="transparent")
-        .configure_view(strokeOpacity=0, clip=False)
-        .configure_axis(**axis_style(palette, number_format))
-    )
+    """Draw layers with the axes that most charts have, and return the SVG."""
+    view = {"strokeOpacity": 0, "clip": False}
+    return svg(layers, size, padding, {"view": view, "axis": axis_style(palette, number_format)})
 
 
 def number_axis(

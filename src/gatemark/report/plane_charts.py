@@ -50,13 +50,8 @@ def matrix_svg(matrix: Matrix, theme: charts.Theme) -> str:
         layers.append(
             text.encode(text=alt.Text("count:Q", format=",d"), fill=alt.Fill("ink:N", scale=None))
         )
-    chart = alt.layer(*layers).properties(
-        width=size,
-        height=size,
-        padding={"left": left, "top": top, "right": longest // 2 + 12, "bottom": 8},
-        autosize={"type": "none"},
-    )
-    return charts.svg(chart.configure(background="transparent").configure_view(strokeOpacity=0))
+    padding = {"left": left, "top": top, "right": longest // 2 + 12, "bottom": 8}
+    return charts.svg(layers, (size, size), padding, {"view": {"strokeOpacity": 0}})
 
 
 def _cells(matrix: Matrix, labels: Sequence[str], palette: charts.Palette) -> charts.Rows:

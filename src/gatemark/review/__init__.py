@@ -1,1 +1,1 @@
-"""Blind review: sealed positions, queues, votes and labels of people; no model judges here."""
+"""Blind review and labels: sealed positions, queues, votes and labels of people."""

@@ -1,8 +1,8 @@
-"""Votes and labels in the chain: each is named by its digest in an event when it is given.
+"""Votes and labels in the ledger: each has an event with its digest.
 
-A row that somebody adds, edits or removes behind the back of Gatemark no longer fits its event,
-also while the review or label set is open. Reviews and label sets of earlier builds have no such
-events; what made them does not promise any (``CHAINED``).
+A row that is added, edited or removed in the database no longer matches its event, even while the
+review or label set is open. Reviews and label sets of earlier builds have no such events; their
+creation event lacks ``CHAINED``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gatemark.core.errors import IntegrityError
 from gatemark.ledger.event import Event
 
 CHAINED: Final = "votes_are_chained"
-"""The member of a ``review_created`` that promises an event for each vote."""
+"""Key of ``review_created`` that says that every vote has an event."""
 
 
 class GivenRow(NamedTuple):
-    """One version of a vote (``number`` is the reviewer's ordinal) or label (that of the item)."""
+    """One version of a vote or label; ``number`` is the reviewer's ordinal or the item's number."""
 
     reviewer: str
     number: int
@@ -28,7 +28,7 @@ class GivenRow(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Name the row in messages."""
+        """Return the name of the row for messages."""
         return f"{self.reviewer}'s {self.number}, version {self.version}"
 
 
@@ -43,7 +43,7 @@ def given_vote(
     reason: str,
     at: str,
 ) -> GivenRow:
-    """Return a vote with the digest that its event has; ``number`` is that of the pair."""
+    """Return a vote with the digest of its event; ``number`` is the pair's number."""
     content = {
         "schema": "gatemark.review-vote/1",
         "review": review,
@@ -61,7 +61,7 @@ def given_vote(
 def given_label(
     *, label_set: str, reviewer: str, number: int, version: int, label: str, note: str, at: str
 ) -> GivenRow:
-    """Return a label with the digest that its event has."""
+    """Return a label with the digest of its event."""
     content = {
         "schema": "gatemark.label-mark/1",
         "labels": label_set,
@@ -81,7 +81,7 @@ def given_payload(name: str, row: GivenRow) -> dict[str, object]:
 
 
 def given_by(payload: Mapping[str, Any] | None) -> GivenRow:
-    """Return what the event of a vote or label names."""
+    """Return the vote or label that an event names."""
     said = payload or {}
     return GivenRow(*(said.get(name) for name in GivenRow._fields))  # type: ignore[arg-type]
 
@@ -89,14 +89,14 @@ def given_by(payload: Mapping[str, Any] | None) -> GivenRow:
 def promised(
     events: Iterable[tuple[Event, Mapping[str, object] | None]],
 ) -> dict[GivenRow, int]:
-    """Return what events say was given, with the number of each event."""
+    """Return the votes or labels that events name, with the number of each event."""
     return {given_by(payload): event.seq for event, payload in events}
 
 
 def differences(
     rows: Iterable[GivenRow], told: Mapping[GivenRow, int]
 ) -> Iterator[tuple[int | None, str]]:
-    """Yield rows that no event names and events whose row is gone, with the event's number."""
+    """Yield the rows without an event and the events without a row."""
     missing = dict(told)
     edited = {row[:3]: seq for row, seq in told.items()}
     for row in rows:
@@ -106,17 +106,17 @@ def differences(
             missing = {one: seq for one, seq in missing.items() if one[:3] != row[:3]}
             yield edited[row[:3]], f"{row.words} was edited after it was given"
         else:
-            yield None, f"{row.words} was given by nobody"
+            yield None, f"{row.words} has no event in the ledger"
     for row, seq in missing.items():
         yield seq, f"{row.words} is missing"
 
 
 def require_given(what: str, rows: Iterable[GivenRow], told: Mapping[GivenRow, int]) -> None:
-    """Refuse rows that are not the ones that were given."""
+    """Raise IntegrityError if rows and events differ."""
     for _, message in differences(rows, told):
         raise IntegrityError(f"{what} does not verify: {message}; see 'gatemark ledger verify'")
 
 
 def items_digest(items: Iterable[tuple[int, str, str]]) -> str:
-    """Return the digest of the items of a label set: number, id and digest of each."""
+    """Return the digest of a label set's items: number, id and digest of each."""
     return digest([list(item) for item in items])

@@ -1,9 +1,12 @@
 """Close a blind review: reveal the key, open the votes and judge them.
 
-(1) End the voting and put the key into the ledger, in one act. (2) Check key, rules and pairs
-against the commitment. (3) Open the votes and leave out reviewers by the rule of the plan.
-(4) Judge each candidate by the pairwise exam and seal the results. (5) Rank several candidates.
-Steps 2 to 5 give the same whenever they are taken again.
+(1) End the voting and append the key to the ledger, in one transaction.
+(2) Check key, plan and pairs against the commitment.
+(3) Open the votes and exclude reviewers by the gold rule of the plan.
+(4) Judge each candidate by the pairwise exam and seal the results.
+(5) Rank several candidates.
+
+Steps 2 to 5 can be repeated and always give the same outcome.
 """
 
 from __future__ import annotations
@@ -51,8 +54,8 @@ from gatemark.review.findings import (
     vote_spread,
 )
 from gatemark.review.items import item_ids
-from gatemark.review.open_stores import reviews_of
-from gatemark.review.plan import ReviewClosing, StoredReview, read_pair
+from gatemark.review.open_stores import erased_pairs, reviews_of
+from gatemark.review.plan import ReviewClosing, StoredReview
 from gatemark.review.queue import is_complete
 from gatemark.review.sealed_key import BLOCKS_OF_TWO, check_key
 from gatemark.review.sealed_rows import VOTES, given_votes, outcome_title
@@ -64,16 +67,16 @@ CLOSERS: Final = ("pack_owner", "evaluator")
 
 
 class CloseReview(msgspec.Struct, frozen=True, kw_only=True):
-    """Which review to end; ``early`` says why votes are still missing."""
+    """The review to close; ``early`` is the reason to close it while votes are missing."""
 
     review: str
     early: str | None = None
 
 
 class CandidateOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one candidate against the baseline; the numbers are the pairwise exam's.
+    """The outcome of one candidate against the baseline, with the numbers of the pairwise exam.
 
-    Without a vote that counts there is nothing to seal, and no result.
+    Without any counted vote there is no result.
     """
 
     candidate: str
@@ -108,14 +111,14 @@ class ReviewOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
-    """Close a review and judge it; a closed one is only judged again."""
+    """Close a review and judge it; a closed review is only judged again."""
     stored = reviews_of(workspace).get(request.review)
     plan = stored.plan
     # Step 1.
     if stored.closing is None:
         _require_closer(workspace, stored)
         check_key(
-            reviews_of(workspace).sealed(stored),
+            reviews_of(workspace).sealed(stored, erased_pairs(workspace, plan.name)),
             review_key(workspace, stored),
             _committed(workspace, plan.name),
         )
@@ -135,9 +138,9 @@ def close_review(workspace: Workspace, request: CloseReview) -> ReviewOutcome:
 
 
 def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) -> ReviewOutcome:
-    """The outcome of a closed review, from what is kept.
+    """Return the outcome of a closed review, computed from stored rows.
 
-    Who only looks seals nothing; a result that is not in the store is then left out.
+    Without ``may_seal`` nothing is written, and results that are not in the store have no id.
     """
     stored = reviews_of(workspace).get(name)
     if stored.closing is None:
@@ -181,7 +184,7 @@ def review_outcome(workspace: Workspace, name: str, *, may_seal: bool = True) ->
 
 
 def export_votes(workspace: Workspace, name: str, candidate: str | None = None) -> bytes:
-    """The opened votes against the baseline as ``gatemark.vote/1`` lines."""
+    """Return the opened votes against the baseline as ``gatemark.vote/1`` lines."""
     stored = reviews_of(workspace).get(name)
     if stored.closing is None:
         raise RefusedError(f"review {name} is not closed: its key and votes are sealed")
@@ -197,7 +200,7 @@ def export_votes(workspace: Workspace, name: str, candidate: str | None = None) 
 
 
 def running_numbers(workspace: Workspace, stored: StoredReview) -> dict[str, Any]:
-    """Return the numbers so far, for reviews that allow looking."""
+    """Return the interim numbers of a review that allows peeking."""
     opened = _open(workspace, stored)
     found: dict[str, Any] = {}
     for candidate in stored.plan.candidates:
@@ -228,7 +231,7 @@ def _end(workspace: Workspace, stored: StoredReview, request: CloseReview) -> No
 
 
 def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
-    """Refuse people who neither made the review nor own or run evaluations."""
+    """Refuse actors who neither created the review nor have a role that may close it."""
     if workspace.actor == stored.created_by:
         return
     held = roles_of(read_state(workspace, "*").governance, workspace.actor)
@@ -242,8 +245,9 @@ def _require_closer(workspace: Workspace, stored: StoredReview) -> None:
 def _open(workspace: Workspace, stored: StoredReview) -> OpenedReview:
     name = stored.plan.name
     key = review_key(workspace, stored)
-    check_key(reviews_of(workspace).sealed(stored), key, _committed(workspace, name))
-    pairs = dict(enumerate(map(read_pair, reviews_of(workspace).documents(name)), start=1))
+    erased = erased_pairs(workspace, name)
+    check_key(reviews_of(workspace).sealed(stored, erased), key, _committed(workspace, name))
+    pairs = reviews_of(workspace).pairs(name, erased)
     cast = reviews_of(workspace).votes(name)
     if stored.closing is not None:
         _check_ballots(workspace, name, cast)
@@ -269,12 +273,12 @@ def _check_ballots(workspace: Workspace, name: str, cast: Sequence[CastVote]) ->
 
 
 def _committed(workspace: Workspace, name: str) -> str:
-    """The commitment as the ledger has it: a row beside it could have been changed."""
+    """Return the commitment from the ledger: the row in the database could be edited."""
     return str(_creation(workspace, name)["commitment"])
 
 
 def _creation(workspace: Workspace, name: str) -> Mapping[str, object]:
-    """What the event that made a review says."""
+    """Return the payload of the event that created a review."""
     subject = subject_of_review(name)
     for _, payload in workspace.events.events(kind=REVIEW_CREATED, subject=subject):
         if payload is not None:
@@ -283,7 +287,7 @@ def _creation(workspace: Workspace, name: str) -> Mapping[str, object]:
 
 
 def _require_given_votes(workspace: Workspace, name: str) -> None:
-    """Refuse votes that are not the ones that were cast; earlier builds did not record them."""
+    """Refuse votes that differ from their events; earlier builds have no vote events."""
     if _creation(workspace, name).get(CHAINED):
         subject = subject_of_review(name)
         told = promised(workspace.events.events(kind=VOTE_CAST, subject=subject))
@@ -313,7 +317,7 @@ def _examine(
     votes: Sequence[OpenVote],
     folder: Path | None = None,
 ) -> ExamOutcome:
-    """Run the pairwise exam over opened votes; every item to be judged is pinned."""
+    """Run the pairwise exam over opened votes, with the ids of all items pinned."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="gatemark-") as made:
             return _examine(workspace, opened, votes, Path(made))
@@ -338,7 +342,7 @@ def _examine(
 def _options(opened: OpenedReview) -> dict[str, object]:
     plan = opened.stored.plan
     options: dict[str, object] = {
-        # With several candidates one of them must not win by being one of many.
+        # Bonferroni: with several candidates, one of them may look better by chance.
         "alpha": plan.alpha / len(plan.candidates),
         "peeking": plan.peeking,
         "min_decisive": plan.min_decisive,
@@ -354,7 +358,7 @@ def _left_out(opened: OpenedReview) -> int:
 
 
 def _kept(opened: OpenedReview) -> dict[str, bytes]:
-    """Return what is needed to judge the votes again."""
+    """Return the files that are needed to judge the votes again."""
     sitting = write_sitting(
         PAIRWISE, _options(opened), ReadingChoices(), [VOTES], left_out=_left_out(opened)
     )
@@ -410,7 +414,7 @@ def _judge(
 
 
 def _is_kept(workspace: Workspace, result_id: str) -> bool:
-    """Whether the same judgement is sealed already; closing again must write nothing."""
+    """Return whether the same result is sealed already: closing again writes nothing."""
     try:
         workspace.results.get(result_id)
     except UsageError:

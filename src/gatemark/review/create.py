@@ -1,7 +1,7 @@
-"""Journeys of a blind review while it is open: make it, see the next pair, vote.
+"""An open blind review: create it, show the next pair, and vote.
 
-Nothing here gives out the key, which arm is which, or an item's own id. What could give an arm
-away (tells) is named when a review is made and never edited out.
+Nothing here reveals the key, which arm is which, or an item's own id. Traits that could give an arm
+away (tells) are reported when a review is created; answers are never edited to hide them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import sqlalchemy as sa
 
+from gatemark.core.canonical import digest_bytes
 from gatemark.core.errors import (
     IntegrityError,
     InvalidValueError,
@@ -45,7 +46,7 @@ from gatemark.review.items import (
     read_gold,
     sealed_answers,
 )
-from gatemark.review.open_stores import reviews_of
+from gatemark.review.open_stores import erased_pairs, refuse_erased, reviews_of
 from gatemark.review.plan import (
     MAX_PAIRS,
     Answered,
@@ -75,22 +76,11 @@ SHARE_MIN: Final = 0.9
 PAIRS_MIN: Final = 5
 
 
-def _ends_blank(answer: object) -> bool:
-    return isinstance(answer, str) and answer != answer.strip()
-
-
-def _is_object(answer: object) -> bool:
-    return not isinstance(answer, str)
-
-
-def _has_markup(answer: object) -> bool:
-    return isinstance(answer, str) and any(mark in answer for mark in ("**", "```", "\n- ", "\n# "))
-
-
+_MARKUP: Final = ("**", "```", "\n- ", "\n# ")
 _TRAITS: Final[tuple[tuple[str, Callable[[Any], bool]], ...]] = (
-    ("have blanks at their ends", _ends_blank),
-    ("are data and not text", _is_object),
-    ("have Markdown in them", _has_markup),
+    ("start or end with spaces", lambda one: isinstance(one, str) and one != one.strip()),
+    ("are JSON, not text", lambda one: not isinstance(one, str)),
+    ("contain Markdown", lambda one: isinstance(one, str) and any(m in one for m in _MARKUP)),
 )
 
 
@@ -117,7 +107,7 @@ def find_tells(pairs: Sequence[ReviewPair], arms: Sequence[str]) -> tuple[str, .
 
 
 def _names(answer: object, arms: Sequence[str]) -> bool:
-    """Whether a text contains an arm's name; short names are skipped, they are in every text."""
+    """Return whether a text contains an arm's name; short and default names are skipped."""
     text = str(answer).casefold()
     everyday = {"candidate", "baseline"}
     return any(len(arm) >= 4 and arm not in everyday and arm.casefold() in text for arm in arms)
@@ -141,10 +131,10 @@ MAX_SHOWN_LEFT_OUT: Final = 20
 
 
 class CreateReview(msgspec.Struct, frozen=True, kw_only=True):
-    """What to review: files by arm name, or the arms of a pack run.
+    """The answers to review: files by arm name, or the arms of a pack run.
 
-    A run is named by its sealed ``result``, or by its ``pack``: then the newest result counts.
-    ``assets`` says which version an arm is, as ASSET@VERSION; a sealed result says so itself.
+    A run is named by its sealed ``result``, or by its ``pack``, whose newest result is used.
+    ``assets`` gives the version of each arm as ASSET@VERSION; a sealed result has it already.
     """
 
     plan: ReviewPlan
@@ -195,7 +185,7 @@ class VoteRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SavedVote(msgspec.Struct, frozen=True, kw_only=True):
-    """A vote that was kept."""
+    """A stored vote."""
 
     review: str
     token: str
@@ -210,9 +200,9 @@ def create_review(
     *,
     key: bytes | None = None,
 ) -> ReviewCreated:
-    """Match the arms, draw and seal the key, and put the commitment into the ledger.
+    """Match the arms, draw and seal the key, and append the commitment to the ledger.
 
-    ``key`` is for tests: whoever knows it is not blind.
+    ``key`` is for tests: anyone who knows it is not blind.
     """
     choices = choices or ReadingChoices()
     arms, known = _arms(workspace, request, choices)
@@ -224,8 +214,12 @@ def create_review(
     if len(pairs) > MAX_PAIRS:
         raise InvalidValueError(f"a review holds at most {MAX_PAIRS} pairs, got {len(pairs)}")
     documents = [pair.document() for pair in pairs]
+    digests = [digest_bytes(document) for document in documents]
+    refuse_erased(
+        workspace, "pair", {one: pair.item for one, pair in zip(digests, pairs, strict=True)}
+    )
     drawn = secrets.token_bytes(KEY_BYTES) if key is None else key
-    sealed = Sealed(plan.name, plan.digest, manifest_digest(documents))
+    sealed = Sealed(plan.name, plan.digest, manifest_digest(digests))
     committed = commitment(sealed, drawn)
     created = ReviewCreated(
         review=plan.name,
@@ -261,15 +255,16 @@ def create_review(
 
 
 def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | None:
-    """Return the open pair of a reviewer, or the next one; None at the end."""
+    """Return the reviewer's current pair, or the next one; None at the end."""
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored, reviewer)
     plan, key = stored.plan, review_key(workspace, stored)
+    erased = erased_pairs(workspace, name)
 
     def pick(
         standings: list[PairProgress], votes: list[CastVote], seen: list[Show]
     ) -> tuple[int, str] | None:
-        before = {show.number for show in seen}
+        before = {*erased, *(show.number for show in seen)}
         if reviewer == plan.arbiter:
             split = undecided_pairs(key, plan, standings, votes)
             number = next_to_arbitrate(key, reviewer, split, before)
@@ -279,25 +274,28 @@ def next_pair(workspace: Workspace, name: str, reviewer: str) -> ShownPair | Non
             )
         return None if number is None else (number, token(key, reviewer, number))
 
-    show = reviews_of(workspace).show(name, reviewer, pick, workspace.clock())
+    show = reviews_of(workspace).show(name, reviewer, pick, workspace.clock(), erased)
     return None if show is None else _shown(workspace, stored, show)
 
 
 def shown_pair(workspace: Workspace, name: str, reviewer: str, shown_token: str) -> ShownPair:
-    """Return a pair that a reviewer has seen before."""
+    """Return a pair that the reviewer has seen before."""
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored, reviewer)
     return _shown(workspace, stored, _find_show(workspace, name, reviewer, shown_token))
 
 
 def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
-    """Store a vote, a changed vote or a skip; only on pairs that were shown."""
+    """Store a vote, a changed vote or a skip; only for pairs that were shown."""
     name, reason = request.review, request.reason
     stored = open_review(workspace, name)
     _require_reviewer(workspace, stored, request.reviewer)
     check_answer(request.answered, reason)
     check_words(reason, "a reason")
     show = _find_show(workspace, name, request.reviewer, request.token)
+    erasure = erased_pairs(workspace, name).get(show.number)
+    if erasure is not None:
+        raise RefusedError(f"this pair was {erasure.words}; ask for the next one")
     now = workspace.clock()
 
     def tell(connection: sa.Connection, row: GivenRow) -> None:
@@ -312,7 +310,7 @@ def cast_vote(workspace: Workspace, request: VoteRequest) -> SavedVote:
 
 
 def open_review(workspace: Workspace, name: str) -> StoredReview:
-    """A review that can still be voted in."""
+    """Return a review that is still open for votes."""
     stored = reviews_of(workspace).get(name)
     if stored.closing is not None:
         raise RefusedError(f"review {name} is closed")
@@ -320,7 +318,7 @@ def open_review(workspace: Workspace, name: str) -> StoredReview:
 
 
 def review_key(workspace: Workspace, stored: StoredReview) -> bytes:
-    """Return the key of a review: from the ledger once it is closed, until then from its row."""
+    """Return the key of a review: from the ledger if it is closed, otherwise from its row."""
     name = stored.plan.name
     if stored.closing is not None:
         subject = subject_of_review(name)
@@ -338,17 +336,17 @@ def review_key(workspace: Workspace, stored: StoredReview) -> bytes:
 
 
 def tell_ledger(workspace: Workspace, connection: sa.Connection, draft: EventDraft) -> None:
-    """Add an event in a transaction that writes something else too."""
+    """Append an event in the caller's transaction."""
     workspace.store.events.add(connection, lambda _: [draft])
 
 
 def subject_of_review(name: str) -> str:
-    """What events about a review are filed under; no asset can have this name."""
+    """Return the subject of a review's events; no asset can have this name."""
     return f"review:{name}"
 
 
 def lookers(workspace: Workspace, name: str) -> frozenset[str]:
-    """Who has seen numbers of a review before its end."""
+    """Return the people who saw interim numbers of a review."""
     subject = subject_of_review(name)
     looks = workspace.events.events(kind=REVIEW_LOOKED_AT, subject=subject)
     return frozenset(event.actor for event, _ in looks)
@@ -363,7 +361,7 @@ def _event(
 def _arms(
     workspace: Workspace, request: CreateReview, choices: ReadingChoices
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
-    """The answers of every arm, and what a sealed result says the arms are."""
+    """Return the answers of every arm, and the assets that a sealed result names for them."""
     plan = request.plan
     given = [bool(request.files), request.result is not None, request.pack is not None]
     if sum(given) != 1:
@@ -382,7 +380,7 @@ def _arms(
 def _with_assets(
     workspace: Workspace, request: CreateReview, known: Mapping[str, AssetRef]
 ) -> ReviewPlan:
-    """The plan with the versions that its arms are; the ledger must know those that are named."""
+    """Return the plan with the versions of its arms; versions in the request must exist."""
     named = {arm: version_ref(workspace, parse_version_ref(a)) for arm, a in request.assets.items()}
     for arm, said in named.items():
         if arm in known and known[arm].digest != said.digest:
@@ -419,7 +417,8 @@ def _find_show(workspace: Workspace, name: str, reviewer: str, shown_token: str)
 
 
 def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
-    pair = reviews_of(workspace).pair(stored.plan.name, show.number)
+    erased = erased_pairs(workspace, stored.plan.name)
+    pair = reviews_of(workspace).pair(stored.plan.name, show.number, erased)
     first, second = pair.answers
     seen = reviews_of(workspace).shows(stored.plan.name, show.reviewer)
     gold = reviews_of(workspace).gold_numbers(stored.plan.name)
@@ -443,7 +442,7 @@ def _shown(workspace: Workspace, stored: StoredReview, show: Show) -> ShownPair:
 def undecided_pairs(
     key: bytes, plan: ReviewPlan, standings: list[PairProgress], votes: list[CastVote]
 ) -> frozenset[int]:
-    """Pairs that the reviewers left without a majority; the arbiter's own votes aside."""
+    """Return the pairs without a majority, not counting the arbiter's votes."""
     gold = {pair.number for pair in standings if pair.is_gold}
     cast = [vote for vote in votes if vote.reviewer != plan.arbiter]
     return undecided(key, cast, gold, plan)

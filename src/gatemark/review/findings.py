@@ -1,7 +1,7 @@
 """Findings of a closed review besides its verdict.
 
-Agreement of reviewers, arbitration, spread, caveats, and the ranking of several arms by Bradley
-and Terry's model.
+Agreement of reviewers, arbitration, vote distribution, caveats, and the ranking of several arms by
+the Bradley-Terry model.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from gatemark.evidence.exam import measures
 from gatemark.evidence.run_exam import ExamJob, build_exam, exam_suite
 from gatemark.evidence.source import ReadingChoices
 from gatemark.review.create import lookers
+from gatemark.review.open_stores import erased_pairs
 from gatemark.review.plan import ReviewPair, ReviewPlan, StoredReview
 from gatemark.review.unblind import CastVote, GoldRecord, OpenVote, undecided
 from gatemark.statistics.bradley_terry import rank_sides
@@ -31,9 +32,9 @@ Ratings = list[tuple[str | None, ...]]
 def shared_ratings(
     votes: Sequence[OpenVote], arbiter: str | None
 ) -> tuple[Ratings, list[tuple[str, str]]]:
-    """Ratings of pairs that several people judged; as plain pairs too when they are just two.
+    """Return the ratings of pairs that several people judged; for two people also as plain pairs.
 
-    The arbiter saw only what others were split on, so the arbiter's votes do not count here.
+    The arbiter's votes are left out: the arbiter only sees pairs without a majority.
     """
     people = sorted({vote.reviewer for vote in votes} - {arbiter})
     by_pair: dict[int, dict[str, str]] = {}
@@ -49,7 +50,7 @@ def shared_ratings(
 def reviewer_rows(
     votes: Sequence[OpenVote], gold: Sequence[GoldRecord]
 ) -> tuple[dict[str, Any], ...]:
-    """Each reviewer's counts, and the record on gold pairs."""
+    """Return the counts of each reviewer, with the record on gold pairs."""
     rows = []
     for record in gold:
         choices = [vote.choice for vote in votes if vote.reviewer == record.reviewer]
@@ -79,22 +80,22 @@ AGREEMENT_RULES: Final = (
     "agreement.label",
     "agreement.label_fails",
 )
-"""The rules of the agreement exam that look at the labels of two people.
+"""The rules of the agreement exam that use the labels of two people.
 
-The others need texts, flags or a number of items that a review does not ask for.
+The others need texts, flags or a number of items that a review does not have.
 """
 PAIR_RULES_VERSION: Final = 2
-"""1 asked for percent agreement and kappa only, by the first rules of the exam."""
+"""Version 1 used only percent agreement and kappa, by the first rules of the exam."""
 CHOICES: Final = ("candidate", "baseline", "tie")
 SPREAD_ALPHA: Final = 0.01
 SPREAD_VOTES_MIN: Final = 10
 MAX_COUPLES: Final = 66
 SEED: Final = 20_261_116
-"""Fixed, so that the same votes give the same numbers on every run."""
+"""A fixed seed: the same votes always give the same numbers."""
 
 
 class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agreement exam says of two reviewers, over the pairs that both judged."""
+    """The outcome of the agreement exam for two reviewers, over the pairs that both judged."""
 
     reviewers: tuple[str, str]
     n: int
@@ -104,7 +105,7 @@ class PairAgreement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Arbitration(msgspec.Struct, frozen=True, kw_only=True):
-    """Pairs that the reviewers left without a majority, and how many the arbiter decided."""
+    """The number of pairs without a majority, and how many of them the arbiter decided."""
 
     arbiter: str | None
     undecided: int
@@ -112,9 +113,9 @@ class Arbitration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VoteSpread(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether reviewers spread their votes in the same way over the sides: Pearson's chi-square.
+    """Whether reviewers distribute their votes over the sides alike: Pearson's chi-square test.
 
-    ``is_alike`` is null when it could not be judged, and ``reason`` says why.
+    ``is_alike`` is None if it could not be judged; ``reason`` says why.
     """
 
     reviewers: tuple[str, ...]
@@ -128,7 +129,7 @@ class VoteSpread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenedReview(msgspec.Struct, frozen=True):
-    """A review whose key was checked and used."""
+    """A review whose votes were opened with its checked key."""
 
     stored: StoredReview
     key: bytes
@@ -139,17 +140,17 @@ class OpenedReview(msgspec.Struct, frozen=True):
 
     @property
     def counted(self) -> list[OpenVote]:
-        """The votes of reviewers who were not left out, without gold pairs."""
+        """Return the votes of reviewers who were not excluded, without gold pairs."""
         out = {record.reviewer for record in self.gold if record.is_left_out}
         return [v for v in self.votes if not v.pair.is_gold and v.reviewer not in out]
 
     def between(self, left: str, right: str) -> list[OpenVote]:
-        """The counted votes on pairs of two arms."""
+        """Return the counted votes on pairs of two arms."""
         return [vote for vote in self.counted if vote.pair.arms == (left, right)]
 
 
 def agreement(opened: OpenedReview) -> tuple[Measurement, ...]:
-    """Alpha over all reviewers, and kappa and friends where exactly two voted."""
+    """Return alpha over all reviewers, and kappa and others if exactly two voted."""
     rows, pairs = shared_ratings(opened.counted, opened.stored.plan.arbiter)
     found: list[Measurement] = []
     if rows and "krippendorff" in measures():
@@ -162,7 +163,7 @@ def agreement(opened: OpenedReview) -> tuple[Measurement, ...]:
 
 
 def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
-    """Every two reviewers with pairs in common, by the agreement exam's own rules."""
+    """Run the agreement exam for every two reviewers with pairs in common."""
     if AGREEMENT not in measures():
         return ()
     newest = exam_suite(AGREEMENT).newest_rules
@@ -200,7 +201,7 @@ def pairs_agreement(opened: OpenedReview) -> tuple[PairAgreement, ...]:
 
 
 def arbitration(opened: OpenedReview) -> Arbitration:
-    """How many pairs had no majority, and how many of them the arbiter settled."""
+    """Count the pairs without a majority, and how many of them the arbiter decided."""
     plan = opened.stored.plan
     gold = {number for number, pair in opened.pairs.items() if pair.is_gold}
     cast = [vote for vote in opened.cast if vote.reviewer != plan.arbiter]
@@ -214,9 +215,9 @@ def arbitration(opened: OpenedReview) -> Arbitration:
 
 
 def vote_spread(opened: OpenedReview) -> VoteSpread:
-    """Pearson's test that all reviewers with enough votes share one spread over the sides.
+    """Test whether all reviewers with enough votes distribute them over the sides alike.
 
-    Pairs are dealt to reviewers by chance, so that a difference is one between people.
+    Pairs are assigned at random, so a difference is one between people.
     """
     arbiter = opened.stored.plan.arbiter
     tables: dict[str, list[str]] = {}
@@ -240,7 +241,7 @@ def vote_spread(opened: OpenedReview) -> VoteSpread:
             is_alike=None,
             reason=reason,
         )
-    # Needs numpy, which other looks at a review can do without.
+    # Needs numpy, which other views of a review do not need.
     import numpy as np  # noqa: PLC0415
 
     from gatemark.statistics.homogeneity import homogeneity  # noqa: PLC0415
@@ -265,8 +266,8 @@ def vote_spread(opened: OpenedReview) -> VoteSpread:
 
 
 def ranking(opened: OpenedReview) -> dict[str, Any]:
-    """All arms by strength."""
-    # Needs numpy, which two-arm reviews can do without.
+    """Return all arms by strength."""
+    # Needs numpy, which reviews of two arms do not need.
     from gatemark.review.findings import rank_arms  # noqa: PLC0415
 
     return rank_arms(opened.stored.plan, opened.counted, seed=SEED)
@@ -278,7 +279,7 @@ def caveats(
     spread: VoteSpread,
     couples: Sequence[PairAgreement],
 ) -> tuple[str, ...]:
-    """What a reader of the outcome must know."""
+    """Return what a reader of the outcome must know."""
     stored = opened.stored
     plan, closing = stored.plan, stored.closing
     found = [f"tell: {tell}" for tell in stored.facts.get("tells", [])]
@@ -295,6 +296,10 @@ def caveats(
     )
     if plan.peeking and (seen := lookers(workspace, plan.name)):
         found.append(f"numbers were looked at before the end by {', '.join(sorted(seen))}")
+    found.extend(
+        f"pair {number} (item {opened.pairs[number].item}) was {erasure.words}"
+        for number, erasure in sorted(erased_pairs(workspace, plan.name).items())
+    )
     if spread.is_alike is False:
         found.append(spread.reason)
     found.extend(
@@ -307,7 +312,7 @@ def caveats(
 
 
 def rank_arms(plan: ReviewPlan, votes: Sequence[OpenVote], *, seed: int) -> dict[str, Any]:
-    """All arms by strength; the votes on a pair count as one, by majority."""
+    """Return all arms by strength; each pair counts once, by majority."""
     places = {arm: at for at, arm in enumerate(plan.arms)}
     items = {item: at for at, item in enumerate(sorted({vote.pair.item for vote in votes}))}
     by_pair: dict[int, list[OpenVote]] = {}

@@ -1,4 +1,4 @@
-"""Match two or more files of samples by id into pairs; what cannot be shown is counted."""
+"""Match two or more files of samples by id into pairs, and count the items left out."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ MAX_SEARCHED: Final = 500
 SEARCHED_AT_ONCE: Final = 10
 
 
-class Told(NamedTuple):
-    """What an arm answered to one item; ``error`` when it did not."""
+class ItemAnswer(NamedTuple):
+    """The answer of an arm to one item, or its ``error``."""
 
     input: object
     output: object
     error: str | None = None
 
 
-Answers = Mapping[str, Told]
+Answers = Mapping[str, ItemAnswer]
 
 
 class Matched(NamedTuple):
-    """The pairs that can be shown, and items that cannot, by reason."""
+    """The pairs to show, and the items left out, by reason."""
 
     pairs: list[ReviewPair]
     left_out: dict[str, list[str]]
 
 
 def read_answers(path: str, choices: ReadingChoices) -> Answers:
-    """An arm's first answer to each item, from samples or another tool's log."""
+    """Return an arm's first answer to each item, from samples or another tool's log."""
     source = inspect_source(path)
     if is_own_file(source, choices):
         form = schemas().get(SAMPLE_SCHEMA).form("sample")
@@ -62,15 +62,15 @@ def read_answers(path: str, choices: ReadingChoices) -> Answers:
         log = _foreign(source, choices)
         refuse([f"{entry.place}: {entry.reason}" for entry in log.refused], choices)
         found = list(log.samples)
-    answers: dict[str, Told] = {}
+    answers: dict[str, ItemAnswer] = {}
     for sample in sorted(found, key=lambda sample: sample.epoch):
         error = None if sample.error is None else sample.error.kind
-        answers.setdefault(sample.id, Told(sample.input, sample.output, error))
+        answers.setdefault(sample.id, ItemAnswer(sample.input, sample.output, error))
     return answers
 
 
 def _foreign(source: Source, choices: ReadingChoices) -> Imported:
-    """Another tool's log; of a line that is too long nobody can say whose it is."""
+    """Read another tool's log; a line that is too long is an error, since its id is unknown."""
     try:
         (log,) = import_files([Path(source.path)], tool="auto", options=ReadOptions())
     except BadInputError as error:
@@ -86,7 +86,7 @@ def _foreign(source: Source, choices: ReadingChoices) -> Imported:
 def sealed_answers(
     workspace: Workspace, reference: str, suite: str | None
 ) -> tuple[dict[str, Answers], dict[str, AssetRef]]:
-    """Both arms' answers to one suite of a pack run, and what the sealed result says they are."""
+    """Return both arms' answers to one suite of a pack run, and the assets of the arms."""
     result = workspace.results.get(reference)
     suffix = ".candidate.jsonl"
     known = [blob.name.removesuffix(suffix) for blob in result.blobs if blob.name.endswith(suffix)]
@@ -103,18 +103,20 @@ def sealed_answers(
         if name not in stored:
             raise UsageError(f"result {result.id} holds no answers of the {arm} to {wanted!r}")
         samples = read_sample_lines(workspace.blobs.get(stored[name]), name)
-        found: dict[str, Told] = {}
+        found: dict[str, ItemAnswer] = {}
         for sample in sorted(samples, key=lambda sample: sample["epoch"]):
             error = sample.get("error")
             kind = None if error is None else error["kind"]
-            found.setdefault(sample["id"], Told(sample.get("input"), sample.get("output"), kind))
+            found.setdefault(
+                sample["id"], ItemAnswer(sample.get("input"), sample.get("output"), kind)
+            )
         arms[arm] = found
     about = {"candidate": result.candidate, "baseline": result.baseline}
     return arms, {arm: ref for arm, ref in about.items() if ref is not None}
 
 
 def newest_result(workspace: Workspace, pack: str) -> str:
-    """The newest sealed result of a pack."""
+    """Return the newest sealed result of a pack."""
     before, seen = None, 0
     while seen < MAX_SEARCHED and (lines := workspace.results.lines(SEARCHED_AT_ONCE, before)):
         for line in lines:
@@ -127,7 +129,7 @@ def newest_result(workspace: Workspace, pack: str) -> str:
 def match_arms(
     arms: Mapping[str, Answers], choices: ReadingChoices, *, trim: bool = False
 ) -> Matched:
-    """Every pair of arms on every item; what is under one id must be about one input."""
+    """Return every pair of arms on every item; the inputs of an item must be equal."""
     everyone = sorted(set().union(*arms.values()))
     unpaired = [
         f"{name}: lacks item {item!r}"
@@ -162,7 +164,7 @@ def match_arms(
 
 
 def read_gold(path: str, choices: ReadingChoices) -> list[ReviewPair]:
-    """Gold pairs of a file: rows with id, input and either better and worse, or same."""
+    """Read gold pairs: rows with id, input and either better and worse, or same."""
     pairs: list[ReviewPair] = []
     problems: list[str] = []
     seen: set[str] = set()
@@ -201,7 +203,7 @@ def _gold_problem(row: object, seen: set[str]) -> str | None:
     return None
 
 
-def _reason(told: Mapping[str, Told], arm_count: int) -> str | None:
+def _reason(told: Mapping[str, ItemAnswer], arm_count: int) -> str | None:
     if len(told) < arm_count:
         return "unpaired"
     if any(one.error is not None for one in told.values()):
@@ -214,5 +216,5 @@ def _shown(output: object, trim: bool) -> object:
 
 
 def item_ids(pairs: Sequence[ReviewPair]) -> list[str]:
-    """The items of some pairs, each once."""
+    """Return the distinct items of some pairs."""
     return sorted({pair.item for pair in pairs if not pair.is_gold})

@@ -1,38 +1,38 @@
-"""Whether the rows of a label set are what its events say was accepted. Pure.
+"""Compare the rows of a label set with its events. No I/O.
 
-Each time labels are accepted, an event names the data set that they amount to. Every line of it has
-an item with its label, version and names, and so says what the tables must hold.
+Each time labels are accepted, an event names the resulting data set. Each line of the data set has
+an item with its label, version and names, and so fixes what the tables must hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
-from gatemark.core.canonical import digest, digest_bytes
+from gatemark.core.canonical import digest
 from gatemark.ledger.event import Event
+from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
 from gatemark.review.cast_rows import GivenRow, differences, given_label, items_digest
+from gatemark.review.sealed_rows import document_digest, misplaced_erasures
 
 
 class ItemRow(NamedTuple):
-    """An item as it is stored, not looked into; the fields are columns."""
+    """A stored item, not decoded; the fields are its columns."""
 
     number: int
     id: str
     document: bytes
 
-    @property
-    def named(self) -> tuple[int, str, str]:
-        """Number, id and digest."""
-        # SQLite keeps texts in a column of bytes, too.
-        document: str | bytes = self.document
-        data = document.encode() if isinstance(document, str) else bytes(document)
-        return self.number, self.id, digest_bytes(data)
+    def named(self, erasure: Erasure | None = None) -> tuple[int, str, str]:
+        """Return number, id and digest of the item."""
+        found, _ = document_digest("item", self.number, self.document, erasure)
+        return self.number, self.id, found
 
 
 class AcceptanceRow(NamedTuple):
-    """An accepted label as it is stored; the fields are columns."""
+    """A stored accepted label; the fields are its columns."""
 
     number: int
     version: int
@@ -43,7 +43,7 @@ class AcceptanceRow(NamedTuple):
 
 
 class MarkRow(NamedTuple):
-    """One version of a label that a reviewer gave, as it is stored; the fields are columns."""
+    """One stored version of a reviewer's label; the fields are its columns."""
 
     number: int
     reviewer: str
@@ -58,17 +58,18 @@ class MarkRow(NamedTuple):
 
 
 class LabelRows(NamedTuple):
-    """Everything that is stored of a label set."""
+    """All stored rows of a label set."""
 
     name: str
     plan: bytes | None
     items: Sequence[ItemRow]
     accepted: Sequence[AcceptanceRow]
     marks: Sequence[MarkRow] = ()
+    erased: Mapping[int, Erasure] = MappingProxyType({})
 
 
 class AcceptedSet(NamedTuple):
-    """An event that told of accepted labels, and the data set it names; None when it is gone."""
+    """An event about accepted labels, and its data set; None if the data set is missing."""
 
     event: Event
     payload: Mapping[str, object]
@@ -76,14 +77,21 @@ class AcceptedSet(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line of a data set, and the first event that had it."""
+    """A line of a data set, and the first event that has it."""
 
     event: Event
     row: Mapping[str, object]
 
 
-def label_findings(rows: LabelRows, told: Sequence[AcceptedSet]) -> Iterator[Finding]:
-    """What is wrong with a label set."""
+def label_findings(
+    rows: LabelRows,
+    told: Sequence[AcceptedSet],
+    erased_digests: Mapping[str, int] = MappingProxyType({}),
+) -> Iterator[Finding]:
+    """Yield the differences between a label set and the accepted data sets.
+
+    ``erased_digests`` has the items of all label sets that were erased, and the event of each.
+    """
     place = f"label set {rows.name}"
     last = told[-1].event.seq if told else None
     plan = None if rows.plan is None else plain_json(rows.plan)
@@ -96,16 +104,27 @@ def label_findings(rows: LabelRows, told: Sequence[AcceptedSet]) -> Iterator[Fin
             yield finding(
                 one.event.seq,
                 "label_sets",
-                f"{place}: its rules are not the ones that labels were accepted by",
+                f"{place}: its rules differ from those that labels were accepted by",
             )
     items = {}
     for row in rows.items:
-        item = plain_json(row.document)
+        erasure = rows.erased.get(row.number)
+        known, trouble = document_digest("item", row.number, row.document, erasure)
+        if erasure is None and known in erased_digests:
+            trouble = (
+                f"item {row.number} has content that was erased by event {erased_digests[known]}"
+            )
+        if trouble is not None:
+            yield finding(last, "label_items", f"{place}: {trouble}")
+        item = plain_json(row.document) if erasure is None else erasure.said.remains
         if not isinstance(item, dict) or item.get("id") != row.id:
-            what = f"column id of item {row.number} says {row.id!r}, its document otherwise"
+            what = f"column id of item {row.number} is {row.id!r}, which differs from its document"
             yield finding(last, "label_items", f"{place}: {what}")
         items[row.number] = item if isinstance(item, dict) else {}
-    # A data set that was erased is told of as such; what it held cannot be compared.
+    for number in sorted(rows.erased.keys() - items.keys()):
+        what = f"event {rows.erased[number].event.seq} erases item {number}, which never was"
+        yield finding(last, "label_items", f"{place}: {what}")
+    # A missing data set is reported elsewhere; its content cannot be compared.
     if all(one.data is not None for one in told):
         yield from _accepted(rows, items, _lines(told), str(plan.get("field", "label")))
 
@@ -113,12 +132,15 @@ def label_findings(rows: LabelRows, told: Sequence[AcceptedSet]) -> Iterator[Fin
 def chained_findings(
     rows: LabelRows, created: tuple[Event, Mapping[str, object]], given: Mapping[GivenRow, int]
 ) -> Iterator[Finding]:
-    """What is wrong with a label set whose items and labels events name."""
+    """Yield the differences between a label set and the events of its items and labels."""
     place, (event, said) = f"label set {rows.name}", created
     if rows.plan is not None and digest(plain_json(rows.plan)) != said.get("plan_digest"):
         what = f"{place}: its rules differ from those recorded when it was made"
         yield finding(event.seq, "label_sets", what)
-    if items_digest(row.named for row in rows.items) != said.get("items_digest"):
+    for what in misplaced_erasures(rows.erased, event.seq):
+        yield finding(event.seq, "label_items", f"{place}: {what}")
+    named = (row.named(rows.erased.get(row.number)) for row in rows.items)
+    if items_digest(named) != said.get("items_digest"):
         what = f"{place}: its items differ from those recorded when it was made"
         yield finding(event.seq, "label_items", what)
     for row in rows.marks:
@@ -131,7 +153,7 @@ def chained_findings(
 
 
 def _lines(told: Sequence[AcceptedSet]) -> dict[tuple[str, int], _Line]:
-    """Every accepted label there ever was, by item and version."""
+    """Return every label that was ever accepted, by item and version."""
     lines: dict[tuple[str, int], _Line] = {}
     for one in told:
         for text in (one.data or b"").splitlines():
@@ -153,15 +175,17 @@ def _accepted(
         item = items.get(row.number)
         line = None if item is None else lines.pop((str(item.get("id")), row.version), None)
         if item is None or line is None:
-            what = f"{place}: item {row.number}, version {row.version}: nobody accepted it"
+            what = f"{place}: item {row.number}, version {row.version}: no event accepts it"
             yield finding(None, "label_acceptances", what)
             continue
         seq, name = line.event.seq, f"{place}: item {item.get('id')}"
         for what in _acceptance(row, line, field):
             yield finding(seq, "label_acceptances", f"{name}: {what}")
+        if row.number in rows.erased:
+            continue
         shown = [key for key in ("input", "output") if key in line.row]
         if any(line.row[key] != item.get(key) for key in shown):
-            yield finding(seq, "label_items", f"{name} is not the one that was labelled")
+            yield finding(seq, "label_items", f"{name} differs from the item that was labelled")
     known = {item.get("id") for item in items.values()}
     for (name, version), line in lines.items():
         if name not in known:
@@ -174,7 +198,7 @@ def _accepted(
 def _acceptance(row: AcceptanceRow, line: _Line, field: str) -> Iterator[str]:
     said = line.row
     if row.label != said.get(field):
-        yield f"is called {row.label!r}, accepted was {said.get(field)!r}"
+        yield f"has label {row.label!r}, {said.get(field)!r} was accepted"
     if plain_json(row.reviewers) != said.get("label_reviewers"):
         yield f"was given by {row.reviewers}, not by {said.get('label_reviewers')}"
     if row.by != said.get("label_accepted_by"):

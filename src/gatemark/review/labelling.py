@@ -1,4 +1,4 @@
-"""Labels people give to samples: one each, a proposal by majority, and who may accept it."""
+"""Labels that people give to samples: proposals by majority, and who may accept them."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ MAX_ITEMS: Final = 20_000
 
 @original_fields("name labels source field labels_per_item reviewers question")
 class LabelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Which labels there are, who gives them, and where an accepted one goes.
+    """The labels of a set, who gives them, and where an accepted label is written.
 
     ``field`` is ``label`` for calibrating a judge (rows keep their output) and ``target`` for a
-    golden set. ``source`` says where the samples are from.
+    golden set. ``source`` names the origin of the samples.
     """
 
     name: ReviewName
@@ -44,7 +44,7 @@ class LabelPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def digest(self) -> str:
-        """Names the rules."""
+        """The digest of the plan."""
         return digest(self)
 
 
@@ -56,7 +56,7 @@ class LabelItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     output: object
 
     def document(self) -> bytes:
-        """The bytes that are kept."""
+        """Return the stored bytes."""
         data = msgspec.json.encode(self, order="deterministic")
         if len(data) > MAX_PAIR_BYTES:
             raise InvalidValueError(
@@ -66,7 +66,7 @@ class LabelItem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class LabelMark(msgspec.Struct, frozen=True):
-    """The newest version of what one reviewer called one item."""
+    """The newest label that one reviewer gave to one item."""
 
     number: int
     reviewer: str
@@ -76,7 +76,7 @@ class LabelMark(msgspec.Struct, frozen=True):
 
 
 class Acceptance(msgspec.Struct, frozen=True):
-    """A label that counts from now on; ``version`` grows when an item gets another one."""
+    """An accepted label; ``version`` grows when an item gets a different label."""
 
     number: int
     version: int
@@ -87,7 +87,7 @@ class Acceptance(msgspec.Struct, frozen=True):
 
 
 class LabelProposal(msgspec.Struct, frozen=True):
-    """What the marks of an item come to: a label, or why there is none yet."""
+    """The proposed label of an item, or the reason why there is none yet."""
 
     number: int
     label: str | None
@@ -98,7 +98,7 @@ class LabelProposal(msgspec.Struct, frozen=True):
 def next_item(
     reviewer: str, numbers: Sequence[int], marks: Sequence[LabelMark], labels_per_item: int
 ) -> int | None:
-    """The next item of a reviewer, in an order of the reviewer's own."""
+    """Return the reviewer's next item, in an order that differs between reviewers."""
     given = Counter(mark.number for mark in marks)
     own = {mark.number for mark in marks if mark.reviewer == reviewer}
 
@@ -110,7 +110,7 @@ def next_item(
 
 
 def propose(plan: LabelPlan, number: int, marks: Sequence[LabelMark]) -> LabelProposal:
-    """The label with strictly the most marks, once there are enough of them."""
+    """Return the label with strictly the most votes, once there are enough."""
     if len(marks) < plan.labels_per_item:
         reason = f"{len(marks)} of {plan.labels_per_item} labels"
         return LabelProposal(number, None, (), reason)
@@ -123,7 +123,7 @@ def propose(plan: LabelPlan, number: int, marks: Sequence[LabelMark]) -> LabelPr
 
 
 def settle(plan: LabelPlan, number: int, marks: Sequence[LabelMark], chosen: str) -> LabelProposal:
-    """The label that an owner chose where reviewers did not agree."""
+    """Return the label that an owner chose where reviewers disagree."""
     if chosen not in plan.labels:
         raise InvalidValueError(
             f"{chosen!r} is not a label of {plan.name}; expected one of {', '.join(plan.labels)}"
@@ -134,14 +134,14 @@ def settle(plan: LabelPlan, number: int, marks: Sequence[LabelMark], chosen: str
 
 
 def own_work(proposal: LabelProposal, actor: str) -> bool:
-    """Whether an actor would accept only what the actor said; a choice alone is that too."""
+    """Return whether the actor alone gave or chose the label, and so may not accept it."""
     return set(proposal.reviewers) <= {actor}
 
 
 def dataset_rows(
     plan: LabelPlan, items: Mapping[int, LabelItem], accepted: Sequence[Acceptance]
 ) -> bytes:
-    """Accepted labels as lines of a data set, the same bytes every time."""
+    """Return the accepted labels as lines of a data set; the bytes are deterministic."""
     lines = []
     for acceptance in sorted(accepted, key=lambda one: items[one.number].id):
         item = items[acceptance.number]

@@ -1,6 +1,8 @@
-"""Journeys of human labels: give them, see where people differ, accept them, write them out."""
+"""Commands for human labels: create a set, give labels, accept them, and export them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import msgspec
 import sqlalchemy as sa
@@ -21,6 +23,7 @@ from gatemark.evidence.exam import measures
 from gatemark.evidence.source import ReadingChoices
 from gatemark.ledger.event import EventDraft, moment_text
 from gatemark.ledger.event_kinds import LABEL_GIVEN, LABELS_ACCEPTED, LABELS_CREATED
+from gatemark.ledger.port import GONE, Erasure
 from gatemark.lifecycle.decisions.decision import require_role
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.lifecycle.state_cache import read_state
@@ -47,7 +50,7 @@ from gatemark.review.labelling import (
     propose,
     settle,
 )
-from gatemark.review.open_stores import label_sets_of
+from gatemark.review.open_stores import erased_items, label_sets_of, refuse_erased
 from gatemark.workspace import Workspace
 
 __all__ = [
@@ -67,7 +70,7 @@ __all__ = [
 
 
 class GiveLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reviewer calls an item."""
+    """A reviewer's label for an item."""
 
     labels: str
     reviewer: str
@@ -77,14 +80,14 @@ class GiveLabel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AcceptLabels(msgspec.Struct, frozen=True, kw_only=True):
-    """Which labels an owner accepts: all that are agreed upon, and some by choice."""
+    """The labels to accept: all with a majority, and those that the owner chose."""
 
     labels: str
     chosen: dict[str, str] = {}
 
 
 class Accepted(msgspec.Struct, frozen=True, kw_only=True):
-    """What was accepted, and what was not, with the reason."""
+    """The accepted labels, and the items that were not accepted, with the reason."""
 
     labels: str
     accepted_count: int
@@ -94,7 +97,7 @@ class Accepted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a label set is. ``open`` says what each item that is not accepted waits for."""
+    """The progress of a label set. ``open`` says what each unaccepted item waits for."""
 
     labels: str
     items: int
@@ -109,7 +112,7 @@ class LabelStatus(msgspec.Struct, frozen=True, kw_only=True):
 def create_labels(
     workspace: Workspace, plan: LabelPlan, path: str, choices: ReadingChoices | None = None
 ) -> int:
-    """Make a set of the samples of a file; gives the number of items."""
+    """Create a label set from a file of samples and return the number of items."""
     answers = read_answers(path, choices or ReadingChoices())
     items = [
         LabelItem(id=name, input=told.input, output=told.output) for name, told in answers.items()
@@ -123,11 +126,12 @@ def create_labels(
     if len(items) > MAX_ITEMS:
         raise InvalidValueError(f"a label set holds at most {MAX_ITEMS} items, got {len(items)}")
     rows = [ItemRow(number, one.id, one.document()) for number, one in enumerate(items, start=1)]
+    refuse_erased(workspace, "item", {digest_bytes(row.document): row.id for row in rows})
     now = workspace.clock()
     payload = {
         "labels": plan.name,
         "plan_digest": plan.digest,
-        "items_digest": items_digest(row.named for row in rows),
+        "items_digest": items_digest(row.named() for row in rows),
         "item_count": len(rows),
     }
     draft = EventDraft(LABELS_CREATED, now, workspace.actor, _subject(plan.name), payload)
@@ -145,11 +149,12 @@ def next_sample(workspace: Workspace, name: str, reviewer: str) -> LabelItem | N
     """Return the next sample of a reviewer, without the labels of others."""
     plan = label_sets_of(workspace).get(name)
     _require_reviewer(plan, reviewer)
-    numbers = list(label_sets_of(workspace).ids(name).values())
+    erased = erased_items(workspace, name)
+    numbers = [one for one in label_sets_of(workspace).ids(name).values() if one not in erased]
     number = next_item(
         reviewer, numbers, label_sets_of(workspace).marks(name), plan.labels_per_item
     )
-    return None if number is None else label_sets_of(workspace).item(name, number)
+    return None if number is None else label_sets_of(workspace).item(name, number, erased)
 
 
 def give_label(workspace: Workspace, request: GiveLabel) -> int:
@@ -163,6 +168,9 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
         )
     check_words(request.note, "a note")
     number = _number(workspace, request.labels, request.item)
+    erasure = erased_items(workspace, request.labels).get(number)
+    if erasure is not None:
+        raise RefusedError(f"item {request.item} was {erasure.words}; label the next one")
     mark = LabelMark(number, request.reviewer, 0, request.label, request.note)
     now = workspace.clock()
 
@@ -176,12 +184,13 @@ def give_label(workspace: Workspace, request: GiveLabel) -> int:
 
 
 def label_status(workspace: Workspace, name: str) -> LabelStatus:
-    """How far a set is, and how well people agree."""
+    """Return the progress of a set, and how well reviewers agree."""
     plan = label_sets_of(workspace).get(name)
     ids = label_sets_of(workspace).ids(name)
     marks = label_sets_of(workspace).marks(name)
     accepted = label_sets_of(workspace).accepted(name)
     proposals = _proposals(plan, ids, marks, {})
+    erased = erased_items(workspace, name)
     reviewers: dict[str, int] = {}
     for mark in marks:
         reviewers[mark.reviewer] = reviewers.get(mark.reviewer, 0) + 1
@@ -194,7 +203,7 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
         reviewers=dict(sorted(reviewers.items())),
         agreement=_agreement(marks),
         open={
-            item: proposals[number].reason or "waits for a pack_owner"
+            item: GONE if number in erased else proposals[number].reason or "waits for a pack_owner"
             for item, number in ids.items()
             if number not in accepted
         },
@@ -202,7 +211,7 @@ def label_status(workspace: Workspace, name: str) -> LabelStatus:
 
 
 def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
-    """Accept agreed labels. Only a pack_owner may, and never labels that only they gave."""
+    """Accept labels with a majority. The actor must be a pack_owner, and not their only giver."""
     name = request.labels
     plan = label_sets_of(workspace).get(name)
     require_role(
@@ -217,8 +226,11 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
     now = workspace.clock()
     fresh: list[Acceptance] = []
     waiting: dict[str, str] = {}
+    erased = erased_items(workspace, name)
     for item, number in ids.items():
         proposal, known = proposals[number], before.get(number)
+        if number in erased:
+            continue
         if proposal.label is None:
             if known is None:
                 waiting[item] = str(proposal.reason)
@@ -240,10 +252,12 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
                     at=moment_text(now),
                 )
             )
-    after = before | {one.number: one for one in fresh}
+    after = _whole(before, erased) | {one.number: one for one in fresh}
     dataset = None
-    if fresh:
-        data = dataset_rows(plan, label_sets_of(workspace).items(name), list(after.values()))
+    data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), list(after.values()))
+    # Once an accepted item was erased, the data set is another one, without it.
+    is_smaller = bool(erased.keys() & before.keys()) and bool(after)
+    if fresh or (is_smaller and not _is_told(workspace, name, data)):
         dataset = workspace.blobs.put(data)
         payload = {
             "labels": name,
@@ -266,7 +280,7 @@ def accept_labels(workspace: Workspace, request: AcceptLabels) -> Accepted:
 
 
 def accepted_rows(workspace: Workspace, name: str) -> bytes:
-    """The accepted labels as a data set, checked against what the ledger says was accepted."""
+    """Return the accepted labels as a data set, after checking them against the ledger."""
     plan = label_sets_of(workspace).get(name)
     accepted = label_sets_of(workspace).accepted(name)
     if not accepted:
@@ -274,20 +288,38 @@ def accepted_rows(workspace: Workspace, name: str) -> bytes:
             f"no label of {name} is accepted yet; a pack_owner accepts them with "
             "'gatemark review labels accept'"
         )
-    data = dataset_rows(plan, label_sets_of(workspace).items(name), list(accepted.values()))
-    told: str | None = None
-    for event, payload in workspace.events.events(subject=_subject(name)):
-        if event.kind == LABELS_ACCEPTED and payload is not None:
-            told = str(payload["dataset_digest"])
-    if told is None or not same_digest(digest_bytes(data), told):
-        raise IntegrityError(
-            f"label set {name} differs from what the ledger says was accepted: {told}"
+    erased = erased_items(workspace, name)
+    left = list(_whole(accepted, erased).values())
+    data = dataset_rows(plan, label_sets_of(workspace).items(name, erased), left)
+    if _is_told(workspace, name, data):
+        return data
+    for number in sorted(erased.keys() & accepted.keys()):
+        item = erased[number].said.remains.get("id")
+        raise RefusedError(
+            f"item {item} was {erased[number].words}; a pack_owner must accept the labels again, "
+            "without it: 'gatemark review labels accept'"
         )
-    return data
+    raise IntegrityError(f"label set {name} differs from what the ledger says was accepted")
+
+
+def _whole(
+    accepted: Mapping[int, Acceptance], erased: Mapping[int, Erasure]
+) -> dict[int, Acceptance]:
+    """Accepted labels of items that were not erased."""
+    return {number: one for number, one in accepted.items() if number not in erased}
+
+
+def _is_told(workspace: Workspace, name: str, data: bytes) -> bool:
+    """Whether the last acceptance in the ledger is of this data set."""
+    told = ""
+    for _, payload in workspace.events.events(kind=LABELS_ACCEPTED, subject=_subject(name)):
+        if payload is not None:
+            told = str(payload["dataset_digest"])
+    return same_digest(digest_bytes(data), told)
 
 
 def _require_given(workspace: Workspace, name: str) -> None:
-    """Refuse labels that are not the ones reviewers gave; earlier builds did not record them."""
+    """Refuse labels that differ from their events; earlier builds have no label events."""
     subject = _subject(name)
     if any(workspace.events.events(kind=LABELS_CREATED, subject=subject)):
         told = promised(workspace.events.events(kind=LABEL_GIVEN, subject=subject))

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from gatemark.core.errors import RefusedError
+from gatemark.ledger.event_kinds import ErasableKind
+from gatemark.ledger.port import Erasure, erasures
 from gatemark.review.stores.labels import SqlLabels
 from gatemark.review.stores.reviews import SqlReviews
 from gatemark.workspace import Workspace
@@ -13,5 +18,28 @@ def reviews_of(workspace: Workspace) -> SqlReviews:
 
 
 def label_sets_of(workspace: Workspace) -> SqlLabels:
-    """Return the labels that people gave to samples."""
+    """Return the label sets."""
     return workspace.store_of(SqlLabels)
+
+
+def erased_pairs(workspace: Workspace, name: str) -> dict[int, Erasure]:
+    """The erased pairs of a review by number."""
+    found = erasures(workspace.events, "pair", f"review:{name}")
+    return {number: one for (review, number), one in found.items() if review == name}
+
+
+def erased_items(workspace: Workspace, name: str) -> dict[int, Erasure]:
+    """The erased items of a label set by number."""
+    found = erasures(workspace.events, "item", f"labels:{name}")
+    return {number: one for (labels, number), one in found.items() if labels == name}
+
+
+def refuse_erased(workspace: Workspace, what: ErasableKind, named: Mapping[str, str]) -> None:
+    """Refuse content that was erased before; ``named`` has the item of each digest."""
+    for erasure in erasures(workspace.events, what).values():
+        item = named.get(erasure.said.digest)
+        if item is not None:
+            raise RefusedError(
+                f"the content of item {item} was {erasure.words}; it is not taken again: leave it "
+                "out"
+            )

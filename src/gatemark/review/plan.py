@@ -1,18 +1,20 @@
-"""What a review is about: its plan, settled before the first vote, and its pairs."""
+"""The plan of a review, fixed before the first vote, and its pairs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Final, Literal, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from gatemark.core.canonical import digest, digest_bytes, original_fields
+from gatemark.core.canonical import digest, original_fields
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.result import AssetRef
-from gatemark.core.stored import read_stored
+from gatemark.core.stored import convert_stored, read_stored
 from gatemark.core.text import MAX_REASON
+from gatemark.ledger.port import GONE
 from gatemark.lifecycle.model.nouns import Actor
 from gatemark.review.sealed_key import BLOCKS_OF_TWO, PositionScheme
 from gatemark.statistics.preference import MIN_DECISIVE
@@ -33,13 +35,13 @@ GOLD_ARMS: Final = ("better", "worse")
     "reviewers arbiter gold_min_rate trim question assets"
 )
 class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The rules of one review; the ledger keeps their digest, so that none changes later.
+    """The rules of one review; their digest is in the ledger, so they cannot change later.
 
-    ``votes_per_pair`` is how many people judge each pair. ``reviewers`` names who may vote, and
-    nobody named means everybody. ``arbiter`` votes only where the others have no majority. A
-    reviewer whose rate on gold pairs is below ``gold_min_rate`` is left out. ``assets`` says which
-    registered versions the arms are; without it no promotion can rest on the outcome.
-    ``position_scheme`` is how positions are drawn; plans of earlier builds do not say it.
+    ``votes_per_pair`` is how many people judge each pair. ``reviewers`` may vote; empty means
+    everyone. ``arbiter`` votes only where the others have no majority. A reviewer whose rate on
+    gold pairs is below ``gold_min_rate`` is excluded. ``assets`` gives the registered versions of
+    the arms; without it, no promotion can cite the outcome. ``position_scheme`` is how positions
+    are drawn; plans of earlier builds lack it.
     """
 
     name: ReviewName
@@ -79,12 +81,12 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def digest(self) -> str:
-        """Names the rules."""
+        """The digest of the plan."""
         return digest(self)
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Everything that is compared, the baseline last."""
+        """All arms, the baseline last."""
         return (*self.candidates, self.baseline)
 
     @property
@@ -93,12 +95,12 @@ class ReviewPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return self.position_scheme or BLOCKS_OF_TWO
 
     def asset_of(self, arm: str) -> AssetRef | None:
-        """The version that an arm is, where the plan says so."""
+        """Return the version of an arm, or None if the plan does not have it."""
         return None if self.assets is UNSET else self.assets.get(arm)
 
 
 class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Two answers to one item; ``arms`` says whose they are, in the order of ``answers``."""
+    """Two answers to one item; ``arms`` names their arms in the order of ``answers``."""
 
     item: str
     arms: tuple[str, str]
@@ -108,11 +110,11 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def is_gold(self) -> bool:
-        """Whether the right choice is known beforehand."""
+        """Whether the right choice is known in advance."""
         return self.kind != "pair"
 
     def document(self) -> bytes:
-        """The bytes that are kept and digested."""
+        """Return the bytes that are stored and digested."""
         data = msgspec.json.encode(self, order="deterministic")
         if len(data) > MAX_PAIR_BYTES:
             raise InvalidValueError(
@@ -122,7 +124,7 @@ class ReviewPair(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class ReviewClosing(msgspec.Struct, frozen=True):
-    """Who ended a review, when and why."""
+    """Who closed a review, when and why."""
 
     by: str
     at: datetime
@@ -130,7 +132,7 @@ class ReviewClosing(msgspec.Struct, frozen=True):
 
 
 class ReviewFacts(TypedDict, total=False):
-    """What was found when a review was made: what was left out, and what tells arms apart."""
+    """Facts from the creation of a review: the items left out, and the tells."""
 
     left_out: dict[str, int]
     left_out_items: dict[str, list[str]]
@@ -138,7 +140,7 @@ class ReviewFacts(TypedDict, total=False):
 
 
 class StoredReview(msgspec.Struct, frozen=True):
-    """A review as it was made. ``sealed_key`` is opened by ``create.review_key``."""
+    """A stored review. ``create.review_key`` opens its ``sealed_key``."""
 
     plan: ReviewPlan
     plan_digest: str
@@ -151,10 +153,16 @@ class StoredReview(msgspec.Struct, frozen=True):
 
 
 def read_pair(document: bytes) -> ReviewPair:
-    """The pair in some kept bytes."""
+    """Decode a stored pair."""
     return read_stored(document, ReviewPair)
 
 
-def manifest_digest(documents: list[bytes]) -> str:
-    """Names all pairs of a review, in order."""
-    return digest([digest_bytes(document) for document in documents])
+def left_of_pair(remains: Mapping[str, object]) -> ReviewPair:
+    """Return an erased pair: item and arms, without the question and the answers."""
+    gone = {"input": GONE, "answers": [GONE, GONE]}
+    return convert_stored({**remains, **gone}, ReviewPair)
+
+
+def manifest_digest(digests: list[str]) -> str:
+    """Return the digest of all pairs of a review, from the digest of each, in order."""
+    return digest(digests)

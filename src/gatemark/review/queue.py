@@ -1,4 +1,4 @@
-"""Which pair a reviewer sees next."""
+"""Choose the next pair of a reviewer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gatemark.review.sealed_key import luck
 
 
 class PairProgress(NamedTuple):
-    """How far one pair has come: to how many it was shown, and how many voted."""
+    """The progress of one pair: how many reviewers saw it, and how many voted."""
 
     number: int
     is_gold: bool
@@ -25,10 +25,10 @@ def next_number(
     *,
     votes_per_pair: int,
 ) -> int | None:
-    """The next pair of a reviewer, None when nothing is left.
+    """Return the next pair of a reviewer, or None if nothing is left.
 
-    Gold pairs go to everybody and lie between the others. A pair that enough people have before
-    them waits until all others are handed out: somebody may never come back to it.
+    Gold pairs go to everyone, mixed with the others. A pair that enough reviewers are looking at
+    comes after all others: one of them may never vote.
     """
     waiting = [
         pair
@@ -48,18 +48,18 @@ def next_number(
 def next_to_arbitrate(
     key: bytes, arbiter: str, undecided: Collection[int], seen: Collection[int]
 ) -> int | None:
-    """The next pair that the reviewers left without a majority."""
+    """Return the next pair without a majority."""
     waiting = [number for number in undecided if number not in seen]
     return min(waiting, key=lambda number: luck(key, arbiter, number), default=None)
 
 
 def is_complete(standings: Sequence[PairProgress], votes_per_pair: int) -> bool:
-    """Whether every pair has all its votes; gold pairs hold nobody up."""
+    """Return whether every pair has all its votes; gold pairs do not count."""
     return all(pair.is_gold or pair.vote_count >= votes_per_pair for pair in standings)
 
 
 def missing_counts(standings: Sequence[PairProgress], votes_per_pair: int) -> Mapping[str, int]:
-    """Pairs that still want votes, and pairs that have none at all."""
+    """Return the number of pairs that need more votes, and of pairs without any."""
     pairs = [pair for pair in standings if not pair.is_gold]
     return {
         "short": sum(pair.vote_count < votes_per_pair for pair in pairs),

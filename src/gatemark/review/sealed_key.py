@@ -1,13 +1,13 @@
-"""The sealed key: who sees what in which position, fixed when the review is made.
+"""The sealed key of a review: it decides which arm each reviewer sees first.
 
 The key is 32 random bytes. A commitment to it goes into the ledger before the first vote, and the
-key itself when the review is closed: until then nobody can read the positions out of the ledger,
-and afterwards nobody can have chosen another key. In the database the key of a review is encrypted
-(AES-256-GCM) with a key in a file, so that whoever reads the table is as blind as a reviewer.
+key itself when the review is closed: until then nobody can derive the positions from the ledger,
+and afterwards nobody can replace the key. In the database the key is encrypted (AES-256-GCM) with a
+key in a file, so that reading the table does not unblind anyone.
 
-Which arm a pair shows first is a coin of its own for each reviewer and pair, drawn from the key:
-what a reviewer learns of one pair tells nothing about the next. Reviews of earlier builds keep
-their scheme, blocks of two with one each way, counted apart for gold pairs.
+The arm that is shown first is drawn from the key for each reviewer and pair independently: a known
+position says nothing about the next pair. Reviews of earlier builds keep their scheme: blocks of
+two pairs with one each way, separately for gold pairs.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ NONCE_BYTES: Final = 12
 SEALED_FORM: Final = b"sealed1:"
 TOKEN_LENGTH: Final = 32
 PositionScheme = Literal[1, 2]
-"""How positions are drawn: 1 in blocks of two, 2 by a coin of its own for each pair."""
+"""How positions are drawn: 1 in blocks of two, 2 independently for each pair."""
 BLOCKS_OF_TWO: Final[PositionScheme] = 1
 OWN_COINS: Final[PositionScheme] = 2
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """What a commitment covers beside the key."""
+    """What a commitment covers besides the key."""
 
     review: str
     plan_digest: str
@@ -46,7 +46,7 @@ class Sealed(msgspec.Struct, frozen=True):
 
 
 def commitment(sealed: Sealed, key: bytes) -> str:
-    """The digest that fixes a key, with the rules and pairs it was drawn for."""
+    """Return the digest that commits to a key, its plan and its pairs."""
     if len(key) != KEY_BYTES:
         raise InvalidValueError(f"a review key must have {KEY_BYTES} bytes, got {len(key)}")
     return digest(
@@ -61,7 +61,7 @@ def commitment(sealed: Sealed, key: bytes) -> str:
 
 
 def check_key(sealed: Sealed, key: bytes, committed: str) -> None:
-    """Refuse a key, rules or pairs that are not those of the commitment."""
+    """Raise IntegrityError if key, plan or pairs do not match the commitment."""
     if not same_digest(commitment(sealed, key), committed):
         raise IntegrityError(
             f"review {sealed.review} does not verify: its key, rules or pairs are not those "
@@ -70,15 +70,15 @@ def check_key(sealed: Sealed, key: bytes, committed: str) -> None:
 
 
 def seal_key(outside: bytes, committed: str, key: bytes) -> bytes:
-    """Encrypt the key of a review for its row; ``outside`` is a key outside of the database."""
+    """Encrypt the key of a review for its row; ``outside`` is the key from the key file."""
     nonce = secrets.token_bytes(NONCE_BYTES)
     return SEALED_FORM + nonce + AESGCM(outside).encrypt(nonce, key, committed.encode())
 
 
 def opened_key(stored: object, committed: str, key_file: Path) -> bytes:
-    """Return the key in a row; earlier builds stored it in clear.
+    """Return the key from a row; earlier builds stored it unencrypted.
 
-    Raise FileNotFoundError where the key that opens it is not, IntegrityError where it does not.
+    Raise FileNotFoundError if the key file is missing, and IntegrityError if it does not fit.
     """
     sealed = stored if isinstance(stored, bytes) else b""
     if not sealed.startswith(SEALED_FORM) or len(sealed) == KEY_BYTES:
@@ -100,12 +100,12 @@ def coin(key: bytes, purpose: str, reviewer: str, number: int) -> int:
 
 
 def luck(key: bytes, reviewer: str, number: int) -> bytes:
-    """What a reviewer's pairs are sorted by."""
+    """Return the random sort key of a pair for a reviewer."""
     return _draw(key, "order", reviewer, number)
 
 
 def token(key: bytes, reviewer: str, number: int) -> str:
-    """What a reviewer names a pair by; it tells nothing about the pair."""
+    """Return the id of a pair for a reviewer; it reveals nothing about the pair."""
     return _draw(key, "token", reviewer, number).hex()[:TOKEN_LENGTH]
 
 
@@ -115,7 +115,7 @@ def _draw(key: bytes, purpose: str, reviewer: str, number: int) -> bytes:
 
 
 class SeenPair(Protocol):
-    """A pair that a reviewer was shown, the ``ordinal``-th of theirs."""
+    """A pair that a reviewer was shown as their ``ordinal``-th."""
 
     @property
     def reviewer(self) -> str: ...
@@ -128,10 +128,10 @@ class SeenPair(Protocol):
 
 
 class PairPosition(NamedTuple):
-    """What decides on the position of a pair.
+    """The inputs that decide the position of a pair.
 
-    ``number`` is the pair's own; in blocks of two its place among the reviewer's gold pairs, or
-    among their others, from 1.
+    ``number`` is the pair's own; in blocks of two, its place among the reviewer's gold pairs or
+    among the others, from 1.
     """
 
     reviewer: str
@@ -143,7 +143,7 @@ class PairPosition(NamedTuple):
 def places(
     seen: Iterable[SeenPair], gold: Collection[int], scheme: PositionScheme
 ) -> dict[tuple[str, int], PairPosition]:
-    """The place of each pair by reviewer and ordinal; ``seen`` must begin with the first pairs."""
+    """Return the position inputs by reviewer and ordinal; ``seen`` must start at ordinal 1."""
     counts: dict[tuple[str, bool], int] = {}
     found = {}
     for show in sorted(seen, key=lambda one: (one.reviewer, one.ordinal)):
@@ -155,7 +155,7 @@ def places(
 
 
 def is_swapped(key: bytes, place: PairPosition) -> bool:
-    """Whether a pair shows the second arm first."""
+    """Return whether the second arm is shown first."""
     if place.scheme == OWN_COINS:
         return bool(coin(key, "own position", place.reviewer, place.number))
     block, second = divmod(place.number - 1, 2)

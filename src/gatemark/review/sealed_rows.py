@@ -1,13 +1,13 @@
-"""Whether the rows of a review are what its events commit to. Pure.
+"""Compare the rows of a review with its events. No I/O.
 
-The event that made a review fixes its rules, its pairs and its key; the one that ended it fixes the
-votes. Everything is compared with the stored bytes, so that a later build with more fields still
-finds them as they were.
+The creation event commits to plan, pairs and key; the closing event commits to the votes. Stored
+bytes are compared, so that builds with additional fields verify older rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from gatemark.core.canonical import digest, digest_bytes
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.event import Event
+from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import Finding, finding, has_types, is_moment_of, plain_json
 from gatemark.review.cast_rows import CHAINED, GivenRow, differences, given_vote
 from gatemark.review.plan import Answered, ReviewPair, ReviewPlan
@@ -23,20 +24,20 @@ from gatemark.review.sealed_key import Sealed, commitment, places, token
 from gatemark.review.unblind import CastVote, ballots_digest, opened_choice
 
 VOTES: Final = "votes.jsonl"
-"""The evidence of a sealed outcome."""
+"""The evidence file of a sealed outcome."""
 TITLE: Final = "review "
-"""How the titles of sealed outcomes begin."""
+"""Prefix of the titles of sealed outcomes."""
 MOST_TOLD: Final = 5
-"""How many rows of one kind are told of by name."""
+"""Maximum number of rows of one kind that are reported by name."""
 
 
 def outcome_title(review: str, candidate: str, baseline: str) -> str:
-    """What the sealed outcome of a review is called."""
+    """Return the title of a review's sealed outcome."""
     return f"{TITLE}{review}: {candidate} against {baseline}"
 
 
 class ReviewRow(NamedTuple):
-    """A review as it is stored, not looked into; the fields are columns."""
+    """A stored review, not decoded; the fields are its columns."""
 
     name: str
     plan: bytes
@@ -48,7 +49,7 @@ class ReviewRow(NamedTuple):
 
 
 class PairRow(NamedTuple):
-    """A pair as it is stored; the fields are columns."""
+    """A stored pair; the fields are its columns."""
 
     number: int
     is_gold: bool
@@ -56,7 +57,7 @@ class PairRow(NamedTuple):
 
 
 class ShowRow(NamedTuple):
-    """A pair before a reviewer, as it is stored; the fields are columns."""
+    """A stored pair of a reviewer's queue; the fields are its columns."""
 
     reviewer: str
     ordinal: int
@@ -65,7 +66,7 @@ class ShowRow(NamedTuple):
 
 
 class VoteRow(NamedTuple):
-    """One version of a vote as it is stored; the fields are columns."""
+    """One stored version of a vote; the fields are its columns."""
 
     reviewer: str
     ordinal: int
@@ -75,12 +76,12 @@ class VoteRow(NamedTuple):
     at: str
 
     def given(self, review: str, number: int) -> GivenRow:
-        """Return the vote as its event names it; ``number`` is that of the pair."""
+        """Return the vote as its event names it; ``number`` is the pair's number."""
         return given_vote(review=review, number=number, **self._asdict())
 
 
 class ClosingRow(NamedTuple):
-    """The end of a review as it is stored; the fields are columns."""
+    """The stored closing of a review; the fields are its columns."""
 
     by: str
     at: str
@@ -88,7 +89,7 @@ class ClosingRow(NamedTuple):
 
 
 class ReviewRows(NamedTuple):
-    """Everything that is stored of a review."""
+    """All stored rows of a review."""
 
     review: ReviewRow
     pairs: Callable[[], Iterable[PairRow]]
@@ -96,7 +97,7 @@ class ReviewRows(NamedTuple):
     votes: Sequence[VoteRow]
     closing: ClosingRow | None
     key: bytes | None = b""
-    """The opened key; None where it cannot be opened here."""
+    """The decrypted key, or None if the key file is missing."""
 
 
 class LedgerFact(NamedTuple):
@@ -107,12 +108,13 @@ class LedgerFact(NamedTuple):
 
 
 class ReviewEvents:
-    """The events that made and closed one review, and the votes that events name."""
+    """The events that created and closed one review, and the votes that events name."""
 
     def __init__(self) -> None:
         self.created: LedgerFact | None = None
         self.unblinded: LedgerFact | None = None
         self.votes: dict[GivenRow, int] = {}
+        self.erased: dict[int, Erasure] = {}
 
     @property
     def is_chained(self) -> bool:
@@ -121,13 +123,18 @@ class ReviewEvents:
 
 
 def missing_review(name: str, told: ReviewEvents) -> Finding:
-    """A review that the ledger tells of and that is not there."""
+    """Return the finding for a review that is in the ledger but not in the table."""
     seq = None if told.created is None else told.created.event.seq
     return finding(seq, "reviews", f"review {name} is missing")
 
 
-def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
-    """What is wrong with a review and everything that belongs to it."""
+def review_findings(
+    rows: ReviewRows, told: ReviewEvents, erased_digests: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[Finding]:
+    """Yield the differences between a review's rows and its events.
+
+    ``erased_digests`` has the pairs of all reviews that were erased, and the event of each.
+    """
     name = rows.review.name
     if told.created is None:
         yield finding(None, "reviews", f"review {name}: it has no event in the ledger")
@@ -135,7 +142,9 @@ def review_findings(rows: ReviewRows, told: ReviewEvents) -> Iterator[Finding]:
     seq = told.created.event.seq
     for what in _review(rows, told.created):
         yield finding(seq, "reviews", f"review {name}: {what}")
-    for what in _pairs(rows.pairs(), told.created.payload):
+    for what in misplaced_erasures(told.erased, seq):
+        yield finding(seq, "review_pairs", f"review {name}: {what}")
+    for what in _pairs(rows.pairs(), told.created.payload, told.erased, erased_digests):
         yield finding(seq, "review_pairs", f"review {name}: {what}")
     unreadable = list(misfits(rows))
     for table, what in unreadable:
@@ -169,14 +178,14 @@ def _review(rows: ReviewRows, told: LedgerFact) -> Iterator[str]:
     if digest(plain_json(row.plan)) != said.get("plan_digest"):
         yield "its rules differ from those recorded when it was made"
     if row.commitment != said.get("commitment"):
-        yield "has another commitment"
+        yield "its commitment differs from the recorded one"
     if rows.key is not None and not is_key(rows, said):
         yield "its key differs from the sealed one"
     facts = plain_json(row.facts)
     kept = facts if isinstance(facts, dict) else {}
     for word in ("left_out", "tells"):
         if kept.get(word) != said.get(word):
-            yield f"has other facts ({word}) than it was made with"
+            yield f"its facts ({word}) differ from those recorded when it was made"
     if row.created_by != told.event.actor:
         yield f"was made by {told.event.actor}, not by {row.created_by}"
     if not is_moment_of(row.created_at, told.event.at):
@@ -184,7 +193,7 @@ def _review(rows: ReviewRows, told: LedgerFact) -> Iterator[str]:
 
 
 def is_key(rows: ReviewRows, said: Mapping[str, object]) -> bool:
-    """Whether the stored key is the one that was committed to."""
+    """Return whether the stored key matches the commitment."""
     sealed = Sealed(
         rows.review.name, str(said.get("plan_digest")), str(said.get("manifest_digest"))
     )
@@ -194,20 +203,52 @@ def is_key(rows: ReviewRows, said: Mapping[str, object]) -> bool:
         return False
 
 
-def _pairs(rows: Iterable[PairRow], said: Mapping[str, object]) -> Iterator[str]:
+def misplaced_erasures(erased: Mapping[int, Erasure], made: int) -> Iterator[str]:
+    """Yield erasures that come before what they erase; ``made`` is the event that made it."""
+    for number, erasure in erased.items():
+        if erasure.event.seq < made:
+            yield f"event {erasure.event.seq} erases number {number}, which was not there yet"
+
+
+def document_digest(
+    what: str, number: int, document: str | bytes, erasure: Erasure | None
+) -> tuple[str, str | None]:
+    """The digest by which the chain knows a document, and what is wrong with an erasure of it."""
+    # SQLite may return a text from a column of bytes.
+    data = document.encode() if isinstance(document, str) else bytes(document)
+    if erasure is None:
+        lost = f"{what} {number} is gone, and no event erased it"
+        return digest_bytes(data), None if data else lost
+    seq = erasure.event.seq
+    back = f"{what} {number} was erased by event {seq}, yet its content is here"
+    return erasure.said.digest, back if data else None
+
+
+def _pairs(
+    rows: Iterable[PairRow],
+    said: Mapping[str, object],
+    erased: Mapping[int, Erasure],
+    erased_digests: Mapping[str, int],
+) -> Iterator[str]:
     digests = []
     for place, row in enumerate(rows, start=1):
         if row.number != place:
             yield f"pair {place} is missing"
             return
-        # SQLite keeps texts in a column of bytes, too.
-        document: str | bytes = row.document
-        data = document.encode() if isinstance(document, str) else bytes(document)
-        digests.append(digest_bytes(data))
-        plain = plain_json(data)
+        erasure = erased.get(place)
+        known, trouble = document_digest("pair", place, row.document, erasure)
+        digests.append(known)
+        if trouble is not None:
+            yield trouble
+            continue
+        if erasure is None and known in erased_digests:
+            yield f"pair {place} has content that was erased by event {erased_digests[known]}"
+        plain = plain_json(row.document) if erasure is None else erasure.said.remains
         kind = plain.get("kind", "pair") if isinstance(plain, dict) else None
         if bool(row.is_gold) != (kind != "pair"):
-            yield f"column is_gold of pair {place} says otherwise than its document"
+            yield f"column is_gold of pair {place} differs from its document"
+    for number in sorted(set(erased) - set(range(1, len(digests) + 1))):
+        yield f"event {erased[number].event.seq} erases pair {number}, which never was"
     made = sum(int(str(said.get(word, 0))) for word in ("pair_count", "gold_count"))
     if len(digests) != made:
         yield f"has {len(digests)} pairs, was made with {made}"
@@ -216,15 +257,15 @@ def _pairs(rows: Iterable[PairRow], said: Mapping[str, object]) -> Iterator[str]
 
 
 def _shows(rows: ReviewRows, said: Mapping[str, object]) -> Iterator[str]:
-    """Tokens are drawn from the key, so that each says which pair it stands for."""
+    """Yield wrong queue rows; tokens are derived from the key, so each proves its pair."""
     key = rows.key if is_key(rows, said) else None
     last: dict[str, int] = {}
     for row in sorted(rows.shows, key=lambda one: (one.reviewer, one.ordinal)):
         if row.ordinal != last.get(row.reviewer, 0) + 1:
-            yield f"what {row.reviewer} saw before pair {row.ordinal} is missing"
+            yield f"{row.reviewer}'s queue has a gap before pair {row.ordinal}"
         last[row.reviewer] = row.ordinal
         if key is not None and row.token != token(key, row.reviewer, row.number):
-            yield f"what {row.reviewer} saw as pair {row.ordinal} is not pair {row.number}"
+            yield f"pair {row.ordinal} of {row.reviewer}'s queue was not pair {row.number}"
 
 
 def _votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
@@ -248,7 +289,7 @@ def _votes(rows: ReviewRows, unblinded: LedgerFact | None) -> Iterator[str]:
 
 
 def given_votes(rows: ReviewRows) -> Iterator[GivenRow]:
-    """Every version of every vote on a pair that was shown, as events name them."""
+    """Yield every version of every vote on a shown pair, as events name them."""
     shown = {(row.reviewer, row.ordinal): row.number for row in rows.shows}
     for row in rows.votes:
         number = shown.get((row.reviewer, row.ordinal))
@@ -257,7 +298,7 @@ def given_votes(rows: ReviewRows) -> Iterator[GivenRow]:
 
 
 def cast_votes(rows: ReviewRows) -> list[CastVote]:
-    """The newest version of every vote on a pair that was shown."""
+    """Return the newest version of every vote on a shown pair."""
     shown = {(row.reviewer, row.ordinal): row.number for row in rows.shows}
     newest: dict[tuple[str, int], CastVote] = {}
     for row in sorted(rows.votes, key=lambda one: one[:3]):
@@ -286,7 +327,7 @@ def _closing(row: ClosingRow | None, unblinded: LedgerFact | None) -> Iterator[s
 
 
 class SealedVote(msgspec.Struct, frozen=True):
-    """A vote as a sealed result keeps it; a line has more."""
+    """The fields of a vote in a sealed result that are compared."""
 
     item: str
     reviewer: str
@@ -297,10 +338,10 @@ class SealedVote(msgspec.Struct, frozen=True):
 def sealed_vote_findings(
     rows: ReviewRows, pairs: Mapping[int, ReviewPair], arms: tuple[str, str], lines: Sequence[bytes]
 ) -> Iterator[str]:
-    """Votes that a sealed result rests on and that the table has otherwise, by name."""
+    """Yield the votes of a sealed result that differ from the table."""
     key = rows.key or b""
     gold = {number for number, pair in pairs.items() if pair.is_gold}
-    # By what was shown: a vote that is gone must not move the others to other places.
+    # Positions come from the shown pairs: a missing vote must not shift the others.
     place = places(rows.shows, gold, read_stored(rows.review.plan, ReviewPlan).scheme)
     opened = set()
     for cast in cast_votes(rows):
@@ -311,6 +352,6 @@ def sealed_vote_findings(
     sealed = (msgspec.json.decode(line, type=SealedVote) for line in lines)
     lost = [one for one in sealed if one not in opened]
     for one in lost[:MOST_TOLD]:
-        yield f"{one.reviewer}'s vote on {one.item} is not the one that was sealed"
+        yield f"{one.reviewer}'s vote on {one.item} differs from the sealed one"
     if len(lost) > MOST_TOLD:
-        yield f"{len(lost) - MOST_TOLD} more votes are not the ones that were sealed"
+        yield f"{len(lost) - MOST_TOLD} more votes differ from the sealed ones"

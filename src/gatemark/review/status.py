@@ -1,6 +1,6 @@
-"""How far a blind review is, and its numbers for those who may see them.
+"""The progress of a blind review, and its numbers for those who may see them.
 
-Numbers stay hidden until the review is closed, unless its plan allows peeking, and then only for
+Numbers are hidden until the review is closed, unless its plan allows peeking, and then only for
 people who do not vote.
 """
 
@@ -20,7 +20,7 @@ from gatemark.workspace import Workspace
 
 
 class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a review is. ``numbers`` are there only for those who may see them."""
+    """The progress of a review. ``numbers`` is set only for those who may see them."""
 
     review: str
     state: str
@@ -38,7 +38,7 @@ class ReviewStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def review_status(workspace: Workspace, name: str, looker: str | None = None) -> ReviewStatus:
-    """How far a review is; ``looker`` asks for the numbers, which the ledger notes."""
+    """Return the progress; ``looker`` requests the numbers, which is recorded in the ledger."""
     stored = reviews_of(workspace).get(name)
     plan = stored.plan
     standings = reviews_of(workspace).standings(name)
@@ -81,7 +81,7 @@ def _numbers(
         return None, "ask for the numbers with --look"
     if looker in {*plan.reviewers, plan.arbiter} or reviews_of(workspace).shows(plan.name, looker):
         return None, f"{looker} votes in this review and must stay blind"
-    # The outcome needs the exam, which few looks do.
+    # Loads the exam, which is needed only here.
     from gatemark.review.close import running_numbers  # noqa: PLC0415
 
     numbers = running_numbers(workspace, stored)

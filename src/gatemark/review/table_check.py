@@ -1,4 +1,4 @@
-"""Tables of reviews and labels held against the ledger."""
+"""Compare the tables of reviews and labels with the ledger."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from gatemark.core.errors import IntegrityError, NewerFormatError, UsageError
 from gatemark.ledger.checks.report import Check
 from gatemark.ledger.event import Event
 from gatemark.ledger.event_kinds import (
+    CONTENT_ERASED,
     LABEL_GIVEN,
     LABELS_ACCEPTED,
     LABELS_CREATED,
     REVIEW_CREATED,
     VOTE_CAST,
 )
+from gatemark.ledger.port import Erasure, read_erasure
 from gatemark.ledger.stored_rows import Finding, finding, plain_json
 from gatemark.review.cast_rows import GivenRow, given_by
 from gatemark.review.label_rows import AcceptedSet, chained_findings, label_findings
 from gatemark.review.open_stores import label_sets_of, reviews_of
-from gatemark.review.plan import PairKind, ReviewPair
+from gatemark.review.plan import PairKind, ReviewPair, left_of_pair
 from gatemark.review.sealed_key import opened_key
 from gatemark.review.sealed_rows import (
     TITLE,
@@ -42,16 +44,17 @@ SHORT: Final = 19
 
 
 class LabelEvents:
-    """The events that made one label set, and what they say was given and accepted."""
+    """The events that created one label set, and the labels they name."""
 
     def __init__(self) -> None:
         self.created: tuple[Event, Mapping[str, object]] | None = None
         self.given: dict[GivenRow, int] = {}
         self.accepted: list[LedgerFact] = []
+        self.erased: dict[int, Erasure] = {}
 
 
 class ReviewTables:
-    """Learns what events tell of reviews and labels, and then compares the tables."""
+    """Collects the events about reviews and labels, then compares the tables with them."""
 
     def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
@@ -60,10 +63,15 @@ class ReviewTables:
         self._open: list[str] = []
         self._unsealed: list[str] = []
         self._unopened: list[str] = []
+        self._erased: dict[str, int] = {}
+        self._erasures: list[str] = []
 
     def learn(self, event: Event, payload: Mapping[str, object]) -> None:
-        """Take in one event."""
+        """Add one event."""
         name = (event.subject or "").partition(":")[2]
+        if event.kind == CONTENT_ERASED:
+            self._learn_erasure(read_erasure(event, payload))
+            return
         if event.kind in (LABELS_ACCEPTED, LABELS_CREATED, LABEL_GIVEN):
             labels = self._labels.setdefault(name, LabelEvents())
             if event.kind == LABELS_ACCEPTED:
@@ -81,9 +89,23 @@ class ReviewTables:
         else:
             told.unblinded = LedgerFact(event, payload)
 
+    def _learn_erasure(self, erasure: Erasure) -> None:
+        said = erasure.said
+        if said.what == "pair":
+            erased = self._reviews.setdefault(said.name, ReviewEvents()).erased
+        elif said.what == "item":
+            erased = self._labels.setdefault(said.name, LabelEvents()).erased
+        else:
+            return
+        erased.setdefault(said.number, erasure)
+        place = "review" if said.what == "pair" else "label set"
+        self._erased[said.digest] = erasure.event.seq
+        self._erasures.append(f"{place} {said.name}: {said.what} {said.number} was {erasure.words}")
+
     @property
     def caveats(self) -> Iterator[str]:
-        """What no event covers yet, once the tables were looked at."""
+        """Yield what was erased and what no event covers yet; call it after the comparisons."""
+        yield from self._erasures
         if len(self._open) == 1:
             yield f"review {self._open[0]} is open: its votes are sealed when it closes"
         elif self._open:
@@ -94,14 +116,14 @@ class ReviewTables:
             yield f"open reviews {names}: {file} is not here, so their keys were not checked"
         if self._unsealed:
             sets = "label set" if len(self._unsealed) == 1 else "label sets"
-            yield f"{sets} {_named(self._unsealed)}: labels that nobody accepted are not sealed"
+            yield f"{sets} {_named(self._unsealed)}: labels that are not accepted are not sealed"
 
     def comparisons(self) -> Sequence[tuple[Check, Callable[[], Iterator[Finding]]]]:
-        """Compare reviews, then label sets."""
+        """Return the checks of reviews, then of label sets."""
         return (("review", self.reviews), ("labels", self.labels))
 
     def reviews(self) -> Iterator[Finding]:
-        """Rows of reviews that are not what their events commit to."""
+        """Yield a finding for each row of a review that differs from its events."""
         stored = reviews_of(self._workspace)
         is_any_closed = any(told.unblinded is not None for told in self._reviews.values())
         sealed = self._workspace.store.results.ids_by_title(TITLE) if is_any_closed else {}
@@ -111,18 +133,18 @@ class ReviewTables:
         for name in stored.stored_names():
             events = missing.pop(name, ReviewEvents())
             rows = self._opened(stored.stored_rows(name), events)
-            found = list(review_findings(rows, events))
+            found = list(review_findings(rows, events, self._erased))
             yield from found
             if events.unblinded is None:
                 if not events.is_chained:
                     self._open.append(name)
             elif all(_is_about_votes(what) for _, what in found) and not any(misfits(rows)):
-                yield from self._sealed_votes(rows, events.unblinded.event.seq, sealed)
+                yield from self._sealed_votes(rows, events, sealed)
         for name, events in missing.items():
             yield missing_review(name, events)
 
     def _opened(self, rows: ReviewRows, events: ReviewEvents) -> ReviewRows:
-        """Return the rows with their key; where its file is not, with the one in the ledger."""
+        """Return the rows with their key, from the ledger if the key file is missing."""
         row, key_file = rows.review, self._workspace.review_key_file
         try:
             return rows._replace(key=opened_key(row.sealed_key, row.commitment, key_file))
@@ -135,11 +157,13 @@ class ReviewTables:
             return rows._replace(key=bytes.fromhex(str(events.unblinded.payload.get("key"))))
 
     def _sealed_votes(
-        self, rows: ReviewRows, seq: int, sealed: Mapping[str, Sequence[str]]
+        self, rows: ReviewRows, events: ReviewEvents, sealed: Mapping[str, Sequence[str]]
     ) -> Iterator[Finding]:
-        """Votes that the sealed outcome of a closed review rests on, and that are others now."""
+        """Yield the votes in sealed outcomes that differ from the table."""
         plan = plain_json(rows.review.plan)
-        pairs = {row.number: _light(row.document) for row in rows.pairs()}
+        seq = None if events.unblinded is None else events.unblinded.event.seq
+        left = {number: left_of_pair(one.said.remains) for number, one in events.erased.items()}
+        pairs = {row.number: left.get(row.number) or _light(row.document) for row in rows.pairs()}
         for candidate in plan["candidates"]:
             arms = (candidate, plan["baseline"])
             for result_id in sealed.get(outcome_title(plan["name"], *arms), ()):
@@ -149,7 +173,7 @@ class ReviewTables:
                     yield finding(seq, "review_votes", message)
 
     def _vote_lines(self, result_id: str) -> list[bytes]:
-        """The votes that a sealed result rests on; what is wrong with itself is told elsewhere."""
+        """Return the votes of a sealed result; a damaged result is reported elsewhere."""
         try:
             result = self._workspace.results.get(result_id)
             for account in result.evidence:
@@ -157,28 +181,28 @@ class ReviewTables:
                     if file.name == VOTES:
                         return self._workspace.blobs.get(file.digest).splitlines()
         except (IntegrityError, NewerFormatError, UsageError):
-            # The check of results tells of it.
+            # The check of results reports it.
             return []
         return []
 
     def labels(self) -> Iterator[Finding]:
-        """Rows of label sets that are not what was accepted."""
+        """Yield a finding for each row of a label set that differs from its events."""
         stored = label_sets_of(self._workspace)
         self._unsealed = []
         for name in sorted({*stored.stored_names(), *self._labels}):
-            rows = stored.stored_rows(name)
             labels = self._labels.get(name, LabelEvents())
+            rows = stored.stored_rows(name)._replace(erased=labels.erased)
             told = [
                 AcceptedSet(one.event, one.payload, self._dataset(one)) for one in labels.accepted
             ]
-            yield from label_findings(rows, told)
+            yield from label_findings(rows, told, self._erased)
             if labels.created is not None:
                 yield from chained_findings(rows, labels.created, labels.given)
             elif {row.number for row in rows.items} - {row.number for row in rows.accepted}:
                 self._unsealed.append(name)
 
     def _dataset(self, told: LedgerFact) -> bytes | None:
-        """The data set that an event names; one that is gone or changed is told of elsewhere."""
+        """Return the data set of an event; a damaged one is reported elsewhere."""
         try:
             return self._workspace.blobs.get(str(told.payload.get("dataset_digest")))
         except (IntegrityError, UsageError):
@@ -186,7 +210,7 @@ class ReviewTables:
 
 
 class _LightPair(msgspec.Struct, frozen=True):
-    """What opening a vote needs of a pair; the answers can be large."""
+    """The fields of a pair that opening a vote needs; the answers can be large."""
 
     item: str
     arms: tuple[str, str]

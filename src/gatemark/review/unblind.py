@@ -1,4 +1,4 @@
-"""Open the votes: from letters to arms, once the key may be used."""
+"""Open the votes: translate letters to arms with the key."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gatemark.review.sealed_key import PairPosition, PositionScheme, is_swapped,
 from gatemark.statistics.preference import Choice, majority
 
 GOLD_VOTES_MIN: Final = 3
-"""Minimum number of votes on gold pairs before a reviewer can be left out."""
+"""Minimum number of votes on gold pairs before a reviewer can be excluded."""
 
 
 _BALLOT: Final = ("number", "reviewer", "ordinal", "version", "answered", "reason")
-"""What the digest of ballots covers of each vote, in this order."""
+"""The fields of a vote that the digest of ballots covers, in this order."""
 
 
 class CastVote(msgspec.Struct, frozen=True):
-    """The newest version of one reviewer's vote on one pair, still in letters.
+    """The newest version of one reviewer's vote on one pair, still as a letter.
 
-    ``ordinal`` is how many pairs the reviewer had seen by then.
+    ``ordinal`` is the position of the pair in the reviewer's queue.
     """
 
     number: int
@@ -47,7 +47,7 @@ class OpenVote(NamedTuple):
 
 
 class GoldRecord(msgspec.Struct, frozen=True):
-    """How a reviewer did on pairs whose right choice is known."""
+    """A reviewer's record on pairs whose right choice is known."""
 
     reviewer: str
     right_count: int
@@ -61,7 +61,7 @@ class GoldRecord(msgspec.Struct, frozen=True):
 
 
 def opened_choice(key: bytes, vote: CastVote, place: PairPosition) -> tuple[Choice, Choice]:
-    """What a vote chose, and what it was shown first; the pair's first arm is the candidate."""
+    """Return the chosen arm and the arm shown first; the pair's first arm is the candidate."""
     swapped = is_swapped(key, place)
     first: Choice = "baseline" if swapped else "candidate"
     second: Choice = "candidate" if swapped else "baseline"
@@ -76,7 +76,7 @@ def unblind(
     pairs: Mapping[int, ReviewPair],
     scheme: PositionScheme,
 ) -> list[OpenVote]:
-    """Every vote that is not a skip, by arms."""
+    """Return every vote that is not a skip, in terms of arms."""
     place = places(votes, {number for number, pair in pairs.items() if pair.is_gold}, scheme)
     opened = []
     for vote in votes:
@@ -91,7 +91,7 @@ def unblind(
 
 
 def gold_records(votes: Sequence[OpenVote], least_rate: float) -> list[GoldRecord]:
-    """Each reviewer's record on gold pairs; the rule for leaving out was fixed with the plan."""
+    """Return each reviewer's record on gold pairs, and whether the plan excludes them."""
     records = []
     for reviewer in sorted({vote.reviewer for vote in votes}):
         gold = [vote for vote in votes if vote.reviewer == reviewer and vote.pair.is_gold]
@@ -107,7 +107,7 @@ def gold_records(votes: Sequence[OpenVote], least_rate: float) -> list[GoldRecor
 def undecided(
     key: bytes, votes: Sequence[CastVote], gold: Collection[int], plan: ReviewPlan
 ) -> frozenset[int]:
-    """Pairs that have all their votes, and no choice with most of them."""
+    """Return the pairs that have all their votes but no majority."""
     place = places(votes, gold, plan.scheme)
     by_pair: dict[int, list[Choice]] = {}
     for vote in votes:
@@ -124,9 +124,9 @@ def undecided(
 
 
 def ballots_digest(votes: Sequence[CastVote]) -> str:
-    """Names the votes as they were cast, before anybody knew what they meant."""
+    """Return the digest of the votes as they were cast, still blind."""
     ordered = sorted(votes, key=lambda vote: (vote.number, vote.reviewer))
-    # By name, so that the digest stays the same when a vote gets another field.
+    # A fixed list of fields, so that a new field does not change the digest.
     cast = [{name: getattr(vote, name) for name in _BALLOT} for vote in ordered]
     return digest_bytes(msgspec.json.encode(cast))
 

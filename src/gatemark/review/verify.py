@@ -1,9 +1,10 @@
-"""Which rows of reviews and labels a check of the ledger compares with events."""
+"""The tables of reviews and labels that ``gatemark ledger verify`` compares with events."""
 
 from __future__ import annotations
 
 from gatemark.ledger.checks.tables import FeatureRows, RowCheck
 from gatemark.ledger.event_kinds import (
+    CONTENT_ERASED,
     LABEL_GIVEN,
     LABELS_ACCEPTED,
     LABELS_CREATED,
@@ -16,7 +17,7 @@ from gatemark.workspace import Workspace
 
 
 def review_rows(workspace: Workspace) -> FeatureRows:
-    """Return the tables of reviews and labels and how they are compared."""
+    """Return the tables of reviews and labels, and the function that compares them."""
 
     def opened() -> RowCheck:
         from gatemark.review.table_check import ReviewTables  # noqa: PLC0415 - loads numerics
@@ -32,6 +33,7 @@ def review_rows(workspace: Workspace) -> FeatureRows:
                 LABELS_CREATED,
                 LABEL_GIVEN,
                 LABELS_ACCEPTED,
+                CONTENT_ERASED,
             }
         ),
         looked_up=frozenset(),

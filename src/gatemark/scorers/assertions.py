@@ -15,7 +15,7 @@ ALLOWED: Final = (
     *("canary", "choice", "contains", "edit_distance", "exact", "is_json", "json_equal"),
     *("json_schema", "normalised", "numeric", "refusal", "regex", "rouge_l", "set_f1", "token_f1"),
 )
-"""Scorers an item may name; the versions of all of them are part of the identity."""
+"""Scorers that an item may name; the versions of all of them are part of the identity."""
 
 
 class AssertionsOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

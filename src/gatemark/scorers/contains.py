@@ -56,7 +56,7 @@ def _from_target(item: Scorable) -> tuple[str, ...]:
 
 SCORER = Scorer(
     name="contains",
-    summary="1 when any (or all) of the phrases stand in the output, else 0.",
+    summary="1 when any (or all) of the phrases occur in the output, else 0.",
     options=ContainsOptions,
     build=_build,
     needs_target=False,

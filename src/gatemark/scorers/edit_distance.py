@@ -19,7 +19,7 @@ from gatemark.scorers.scorer import (
 )
 
 MAX_LENGTH: Final = 20_000
-"""Characters or words of a text; the work grows with the product of both lengths."""
+"""Maximum length in characters or words; the work grows with the product of both lengths."""
 
 
 class EditDistanceOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -57,7 +57,7 @@ def _build(options: IsJsonOptions) -> ScoreFunction:
 
 SCORER = Scorer(
     name="is_json",
-    summary="1 when the output is JSON (of the wanted type), else 0; repeated keys are refused.",
+    summary="1 when the output is JSON (of the expected type), else 0; repeated keys are refused.",
     options=IsJsonOptions,
     build=_build,
     needs_target=False,

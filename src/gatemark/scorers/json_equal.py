@@ -266,7 +266,7 @@ def _build(options: JsonEqualOptions) -> ScoreFunction:
 
 SCORER = Scorer(
     name="json_equal",
-    summary="1 when output and target are the same JSON value; says the first place that differs.",
+    summary="1 when output and target are the same JSON value; reports the first difference.",
     options=JsonEqualOptions,
     build=_build,
     known=(

@@ -46,7 +46,7 @@ _RAISED: Final = (
     TypeError,
     ValueError,
 )
-"""What code of strangers usually raises; anything rarer stops the run and shows itself."""
+"""What user code usually raises; anything else stops the run."""
 
 
 class PythonOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -147,7 +147,7 @@ def _pins(options: PythonOptions) -> dict[str, str]:
 
 SCORER = Scorer(
     name="python",
-    summary="The score that a function of the pack's own gives: module:function.",
+    summary="The score of a function in the pack's folder: module:function.",
     options=PythonOptions,
     build=_build,
     needs_target=False,

@@ -21,7 +21,7 @@ from gatemark.scorers.scorer import (
 )
 
 NAME: Final = "recorded"
-"""The scorer, and the member of a sample in which the runner hands it what the log says."""
+"""The scorer, and the key of a sample under which it finds the scores of the log."""
 
 
 class RecordedOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

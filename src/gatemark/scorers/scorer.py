@@ -16,9 +16,9 @@ from gatemark.core.registry import Registry
 from gatemark.evidence.settings_file import problem_in
 
 MAX_TEXT_LENGTH: Final = 1_000_000
-"""Characters of an output or a target that a text scorer is willing to read."""
+"""Maximum length of an output or a target for a text scorer, in characters."""
 SHOWN_LENGTH: Final = 200
-"""Characters of a value that a detail repeats."""
+"""Maximum length of a value in a detail, in characters."""
 
 
 class Scorable(msgspec.Struct, frozen=True):

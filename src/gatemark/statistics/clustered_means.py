@@ -34,7 +34,7 @@ right-or-wrong items the false-pass rate is then at most 5 %; without it, it rea
 RANGE_TOLERANCE = 1e-9
 SMALLEST_P = 1e-12
 FEWEST_UNITS = 10
-"""Below this the spread says too little: erasing a gain could lower the bound."""
+"""With fewer units the spread is unreliable: removing a gain could lower the bound."""
 _BISECTIONS = 60
 
 

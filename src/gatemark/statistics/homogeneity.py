@@ -62,7 +62,7 @@ def _chi_square_tail(statistic: float, dof: int) -> float:
 
 
 def _random_tables(table: Counts, rng: np.random.Generator) -> Counts:
-    """Yield random tables with the same margins, by dealing the items to the runs again."""
+    """Return random tables with the same margins, by dealing the items to the runs again."""
     runs, classes = table.shape
     drawn = np.zeros((DRAWS, runs, classes), dtype=np.int64)
     left = np.tile(table.sum(axis=0), (DRAWS, 1))

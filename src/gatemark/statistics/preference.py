@@ -7,13 +7,11 @@ decides; if people may look at any time, an e-process does, because it stays val
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
-import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from gatemark.core.errors import InvalidValueError
 from gatemark.core.policy import Outcome
@@ -119,14 +117,6 @@ def one_sided_log_e_value(wins: int, losses: int) -> float:
     share = float(scipy.special.betainc(1 + losses, 1 + wins, 0.5))
     log_share = math.log(share) if share > 0 else _log_far_tail(wins, losses)
     return log_e_value(wins, losses) + math.log(2) + log_share
-
-
-def anytime_p_values(is_win: Sequence[bool] | NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return, after each decisive pair, the p-value that stays valid if one looks at every step."""
-    won = np.cumsum(np.asarray(is_win, dtype=np.int64))
-    seen = np.arange(1, won.size + 1)
-    log_e = scipy.special.betaln(1 + won, 1 + seen - won) + seen * math.log(2)
-    return np.minimum(1.0, np.exp(-np.maximum.accumulate(log_e)))
 
 
 def position_bias(first_wins: int, decisive: int) -> PositionBias:

@@ -23,7 +23,7 @@ from gatemark.core.measurement import Interval
 
 ZERO_WIDTH = "zero_width_interval"
 Z_95: Final = 1.959963984540054
-"""The quantile of nearly every interval here, as SciPy gives it."""
+"""The quantile of nearly every interval here, as SciPy computes it."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
@@ -124,16 +124,6 @@ NO_ITEMS: Final = "no items to repeat"
 ProbeOutcome = Literal["held", "broken", "undecided"]
 
 
-def pass_at_k(n: int, right_count: int, k: int) -> Estimate:
-    """Return ``1 - C(n - c, k) / C(n, k)``: at least one of k attempts is right."""
-    return _of_one(_at_least_one, n, right_count, k)
-
-
-def pass_hat_k(n: int, right_count: int, k: int) -> Estimate:
-    """Return ``C(c, k) / C(n, k)``, also written pass^k: all of k attempts are right."""
-    return _of_one(_all, n, right_count, k)
-
-
 def mean_pass_at_k(items: Iterable[tuple[int, int]], k: int) -> Estimate:
     """Return the mean of pass@k over items given as (attempts, correct attempts)."""
     return _mean(_at_least_one, items, k)
@@ -170,13 +160,6 @@ def _all(n: int, right_count: int, k: int) -> Fraction:
 
 
 _Share = Callable[[int, int, int], Fraction]
-
-
-def _of_one(share: _Share, n: int, right_count: int, k: int) -> Estimate:
-    _check(n, right_count, k)
-    if k > n:
-        return Estimate(None, f"k must be <= the number of attempts, got k={k}, n={n}")
-    return Estimate(float(share(n, right_count, k)))
 
 
 def _mean(share: _Share, items: Iterable[tuple[int, int]], k: int) -> Estimate:

@@ -13,7 +13,7 @@ import scipy
 from gatemark.core.errors import InvalidValueError
 
 MIN_VALUES: Final = 10
-"""Below so many values in an arm the normal form of the interval is not to be trusted."""
+"""With fewer values in an arm, the normal approximation of the interval is unreliable."""
 MAX_VALUES: Final = 2_000
 
 

@@ -49,7 +49,7 @@ def sample_ratio(canary: int, baseline: int, expected_share: float = 0.5) -> Sam
 
 
 MIN_EVENTS: Final = 10
-"""Below so many events of the rarer outcome a 0/1 metric is too far from normal to accuse."""
+"""With fewer events of the rarer outcome, a 0/1 metric is too far from normal to report harm."""
 
 
 class ArmMoments(msgspec.Struct, frozen=True):

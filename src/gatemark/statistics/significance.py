@@ -130,16 +130,6 @@ def detectable_effect(standard_error: float, *, alpha: float = 0.05, power: floa
     return _z_sum(alpha / 2, power) * standard_error
 
 
-def non_inferiority_items(
-    margin: float, discordant_rate: float, *, alpha: float = 0.05, power: float = 0.8
-) -> int:
-    """Return the items needed to show non-inferiority within the margin if the models are equal."""
-    _refuse_bad_design(discordant_rate, alpha, power)
-    if not 0 < margin < 1:
-        raise InvalidValueError(f"margin must be inside (0, 1), got {margin}")
-    return math.ceil(_z_sum(alpha, power) ** 2 * discordant_rate / margin**2)
-
-
 def _z_sum(one_sided_alpha: float, power: float) -> float:
     return float(scipy.special.ndtri(1 - one_sided_alpha) + scipy.special.ndtri(power))
 

@@ -48,7 +48,7 @@ STDERR_KEPT_BYTES: Final = 1_500
 CLOSE_GRACE_S: Final = 2.0
 LINE_HINT: Final = 'print one line per item, such as {"id": "q1", "output": "…"}'
 WAIT_HINT: Final = f"answer each line at once, not at the end of the input: {LINE_HINT}, flushed"
-"""What a program that reads all of its input before it answers must be told."""
+"""Hint for a program that reads all of its input before it answers."""
 _ENVELOPE: Final = ("id", "epoch")
 
 Clock = Callable[[], float]

@@ -22,7 +22,7 @@ from gatemark.targets.network_specs import is_loopback
 MAX_UNREAD_BYTES: Final = 2**16
 HAPPY_EYEBALLS_DELAY_S: Final = 0.25
 CONNECT_LIMIT_S: Final = 5.0
-"""A machine that takes no connection for this long is not there; a reply may take far longer."""
+"""Maximum time to connect; a reply may take much longer."""
 
 NETWORK_ERRORS: Final = (
     httpcore2.NetworkError,
@@ -31,7 +31,7 @@ NETWORK_ERRORS: Final = (
     httpcore2.TimeoutException,
     httpcore2.UnsupportedProtocol,
 )
-"""Everything httpcore2 says about a call that never had a whole reply."""
+"""Every httpcore2 error of a call without a complete reply."""
 
 
 def new_pool(url: httpx2.URL) -> httpcore2.AsyncConnectionPool:

@@ -30,7 +30,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _TRUNCATE: Final = 1 << 14
 _IOCTL_DEVICE: Final = 1 << 15
 _SCOPES: Final = 0b11
-"""Abstract Unix sockets and signals stay within the process's own limits."""
+"""Abstract Unix sockets and signals are limited to the process itself."""
 _RIGHTS_BY_ABI: Final = {1: (1 << 13) - 1, 2: 1 << 13, 3: _TRUNCATE, 5: _IOCTL_DEVICE}
 _ABI_WITH_SCOPES: Final = 6
 _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR

@@ -167,7 +167,7 @@ class Journal:
             self.damage = self._recover()
             undo.pop_all()
         self.earlier_bytes = self._end
-        """How much of the file is of an earlier run: all of it, until somebody says less."""
+        """How much of the file is from an earlier run; all of it by default."""
         self._synced_at = clock()
 
     def __enter__(self) -> Self:
@@ -407,7 +407,7 @@ def _state(path: Path) -> _State | None:
 
 
 UNSCORED = "unscored"
-"""The kind of error that says that there was an answer, and no score for it."""
+"""The kind of error for an answer without a score."""
 _OURS = frozenset(get_args(ErrorKind))
 
 UtcMoment = Annotated[datetime, msgspec.Meta(tz=True)]

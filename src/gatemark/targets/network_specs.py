@@ -27,7 +27,7 @@ SECRET_HEADERS: Final = frozenset(
 )
 FILE_SUFFIX: Final = "_file"
 TEXTS: Final = ("prompt", "system", "messages")
-"""What a pack can write down or keep in a file of its own."""
+"""Texts that a pack can contain or keep in a separate file."""
 _FILES: Final = frozenset(name + FILE_SUFFIX for name in TEXTS)
 _FILE_ADDRESS: Final = "file:"
 _TEXT_NAME: Final = re.compile(r"\{\{\s*(prompt|system|messages)\s*\}\}")
@@ -72,7 +72,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = msgspec.field(default_factory=dict)
 
     later_fields: ClassVar[frozenset[str]] = _FILES
-    """Fields that came after the first release: they are no part of the identity when not set."""
+    """Fields added after the first release; they are part of the identity only if set."""
 
     def __post_init__(self) -> None:
         for name in self.headers:

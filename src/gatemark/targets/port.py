@@ -36,7 +36,7 @@ CallPart = Literal["input", "sample", "variables"]
 OUTAGES: Final[frozenset[str]] = frozenset(
     {"unreachable", "no_reply", "unavailable", "unauthorized"}
 )
-"""The kinds of error that say that a target could not be asked, which is no answer of its own."""
+"""The kinds of error for a target that could not be called, as opposed to a wrong answer."""
 
 UNAVAILABLE_EXIT: Final = 75
 """The exit code of a program whose own service is down; ``EX_TEMPFAIL`` of sysexits.h."""
@@ -45,7 +45,7 @@ MAX_MESSAGE_CHARS = 2_000
 ANSWER_FIELDS: Final = frozenset(
     {"target", "criterion", "example_success", "example_safe", "assert", "confidence"}
 )
-"""Fields of an item that say what is right; a target that saw them could not be examined."""
+"""Fields of an item that contain the right answer; a target must never see them."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ class Reply(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     model: str | None = None
     usage: dict[str, object] | None = None
     answered_at: datetime | None = None
-    """When the answer was given; None where nobody recorded it."""
+    """When the answer was given, or None if unknown."""
 
 
 def decode_reply(data: bytes) -> object:

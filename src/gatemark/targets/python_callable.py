@@ -167,7 +167,7 @@ def parts_read(extras: Iterable[str]) -> frozenset[CallPart]:
 
 
 _Timed = tuple[object, float]
-"""What a function returned, and after how many seconds."""
+"""The return value of a function, and its duration in seconds."""
 
 
 class _Thread(threading.Thread):

@@ -342,7 +342,7 @@ def _printable(text: str) -> str:
 
 MAX_DEATHS_IN_A_ROW: Final = 10
 AHEAD: Final = 64
-"""How many calls may wait in the pipe of a worker process for each that it works on."""
+"""How many calls may wait in the pipe of a worker process for each one it works on."""
 FAST_MS: Final = 1.0
 
 Clock = Callable[[], float]

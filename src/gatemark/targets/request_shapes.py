@@ -51,7 +51,7 @@ class RequestShape(msgspec.Struct, frozen=True):
     key_prefix: str = "Bearer "
     needs_max_tokens: bool = False
     kept_in_path: str = ":@"
-    """Characters of a model's name that its path has as they are."""
+    """Characters of a model's name that are not escaped in the path."""
 
     def address(self, url: str, model: str) -> str:
         """Return the address to call; a base address is completed, a full one is kept."""

@@ -74,7 +74,7 @@ class RunProgress(msgspec.Struct, frozen=True):
     retry: int = 0
     cached: int = 0
     passed: int | None = None
-    """How many of the ok got a full score, where somebody scores as replies come in."""
+    """How many of the ok calls got a full score, if replies are scored as they arrive."""
 
 
 async def run_calls(
@@ -366,7 +366,7 @@ class _Run:
         elif self._options.budget.cost is not None:
             self._halt(
                 "budget",
-                f"a cost budget needs costs, and the reply to id {call.id!r} told none",
+                f"a cost budget needs costs, and the reply to id {call.id!r} has none",
             )
 
     def _halt(self, kind: ErrorKind, message: str, *, cut: bool = False) -> None:

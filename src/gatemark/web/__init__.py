@@ -1,1 +1,1 @@
-"""The pages and the HTTP interface, built with FastAPI. Nothing is loaded from other hosts."""
+"""The web page and the HTTP API, built with FastAPI. Nothing is loaded from other hosts."""

@@ -1,4 +1,4 @@
-"""The application: routers of every area, one form of problems, and guards around it."""
+"""The application: routers of every area, problem responses, and guards."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NOT_OURS: Final = {
     HTTPStatus.NOT_FOUND: "not found",
     HTTPStatus.METHOD_NOT_ALLOWED: "this address does not support that method",
 }
-"""Return what the framework refuses as a problem."""
+"""Problem details for errors that the framework raises."""
 PAGES: Final = (
     *(auth, oidc, assets, results, approvals, ledger, runs, accounts, schedules),
     *(reviews, labels, attributions),
@@ -93,7 +93,7 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
     )
     app.state.site = site
     app.state.drawn = {}
-    # Routes are tried in turn, and people wait for pages.
+    # Routes are tried in order, and pages are requested most often.
     for module in PAGES:
         app.include_router(module.router, include_in_schema=False)
     for module in INTERFACES:
@@ -107,7 +107,7 @@ def create_app(settings: ServerSettings, open_workspace: OpenWorkspace) -> FastA
 
 
 def _make_ready(site: Site) -> None:
-    """Warm up before the first visit."""
+    """Load templates, workspaces and caches before the first request."""
     load_templates()
     site.workspaces.prepare(site.settings.threads, lambda workspace: look_now(workspace, once=True))
     site.board.settle(site.workspace)
@@ -141,7 +141,7 @@ def _tell_problems(app: FastAPI) -> None:
         return found
 
     def ours(request: Request, error: Exception) -> Response:
-        # What ends a body while it is read arrives wrapped up.
+        # Errors while the body is read arrive wrapped in another exception.
         error = error.__cause__ if isinstance(error.__cause__, ProblemResponse) else error
         if isinstance(error, ProblemResponse):
             return tell(request, error)

@@ -1,4 +1,4 @@
-"""Checks of every request: host name, rate, size and speed."""
+"""Guards around every request: host name, rate, body size and speed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAX_LENGTH_DIGITS: Final = 18
 
 
 class Limiter:
-    """Buckets of ``per_minute`` drops; a request takes one."""
+    """Token buckets that refill with ``per_minute`` tokens; a request takes one."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float]) -> None:
         self._size = float(per_minute)
@@ -33,7 +33,7 @@ class Limiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def take(self, key: str) -> float:
-        """0 when the request may go on, else how many seconds to wait."""
+        """Take a token and return 0, or return the seconds to wait."""
         now = self._clock()
         with self._lock:
             level, at = self._buckets.pop(key, (self._size, now))
@@ -55,7 +55,7 @@ SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guards:
-    """The outermost layer of the server."""
+    """ASGI middleware that refuses requests before they reach a route."""
 
     def __init__(self, app: App, settings: ServerSettings, clock: Callable[[], float]) -> None:
         self._app = app
@@ -68,7 +68,7 @@ class Guards:
             self._headers += ((b"strict-transport-security", b"max-age=31536000"),)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, or answer it here."""
+        """Pass a request on, or answer it here."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -113,7 +113,9 @@ class Guards:
             return ProblemResponse(HTTPStatus.BAD_REQUEST, trouble)
         lengths = {value for name, value in scope["headers"] if name == b"content-length"}
         if len(lengths) > 1 or (lengths and b"transfer-encoding" in headers):
-            return ProblemResponse(HTTPStatus.BAD_REQUEST, "the lengths of the body conflict")
+            return ProblemResponse(
+                HTTPStatus.BAD_REQUEST, "conflicting Content-Length or Transfer-Encoding headers"
+            )
         length = headers.get(b"content-length", b"0")
         if not length.isdigit() or len(length) > MAX_LENGTH_DIGITS:
             return ProblemResponse(HTTPStatus.BAD_REQUEST, "Content-Length must be a number")
@@ -135,10 +137,10 @@ class Guards:
 
 
 class _Turn:
-    """The turn of a request that may change something; others need none.
+    """Limits concurrent requests that may change something; other requests pass.
 
-    Whoever changes the ledger waits for others who do. They wait here, where waiting holds no
-    thread, so that readers always find one.
+    Writers of the ledger wait for each other. They wait here, where they do not hold a thread, so
+    that readers always get one.
     """
 
     def __init__(self, places: asyncio.Semaphore | None) -> None:
@@ -152,14 +154,14 @@ class _Turn:
             self._is_held = True
 
     def give_back(self) -> None:
-        """Let the next one in."""
+        """Let the next request in."""
         if self._places is not None and self._is_held:
             self._places.release()
             self._is_held = False
 
 
 class _Body:
-    """The body of a request, counted and timed while it arrives; what follows waits its turn."""
+    """The body of a request, with limits for size and time; then the request waits its turn."""
 
     def __init__(self, receive: Receive, settings: ServerSettings, turn: _Turn) -> None:
         self._turn = turn
@@ -170,7 +172,7 @@ class _Body:
         self._is_over = False
 
     async def receive(self) -> Message:
-        """The next piece; a body that comes too slowly or is too large ends the request."""
+        """Return the next chunk; raise if the body is too slow or too large."""
         if self._is_over:
             return await self._receive()
         loop = asyncio.get_running_loop()
@@ -187,13 +189,13 @@ class _Body:
             raise too_large(self._settings)
         self._is_over = message["type"] != "http.request" or not message.get("more_body", False)
         if self._is_over:
-            # Not earlier: a body that comes slowly must keep nobody waiting.
+            # Only after the body: a slow body must not make others wait.
             await self._turn.take()
         return message
 
 
 def too_large(settings: ServerSettings) -> ProblemResponse:
-    """The problem of a request body that is too large."""
+    """Return the problem for a request body that is too large."""
     return ProblemResponse(
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
         f"a body must be at most {settings.max_body_bytes} bytes",
@@ -201,7 +203,7 @@ def too_large(settings: ServerSettings) -> ProblemResponse:
 
 
 def _query_trouble(query: bytes) -> str | None:
-    """Return why two readers could understand a query differently."""
+    """Return why a query string is ambiguous, or None."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:

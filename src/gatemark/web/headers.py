@@ -1,4 +1,4 @@
-"""The headers of every answer, the same for `serve` and `view`."""
+"""Response headers of ``serve`` and ``view``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    # Not no-referrer: browsers would then hide the origin of our own forms as well.
+    # With no-referrer, browsers would also hide the origin of our own forms.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),

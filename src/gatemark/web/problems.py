@@ -1,4 +1,4 @@
-"""Errors as problem+json (RFC 9457) for programs."""
+"""Errors as problem details (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gatemark.core.errors import (
 
 PROBLEM: Final = "application/problem+json"
 RETRY_S: Final = 10
-"""After how many seconds a request is worth repeating when the store was down."""
+"""Retry-After in seconds when the store is unavailable."""
 STATUS: Final[tuple[tuple[type[GatemarkError], HTTPStatus], ...]] = (
     (OutageError, HTTPStatus.SERVICE_UNAVAILABLE),
     (UnknownNameError, HTTPStatus.NOT_FOUND),
@@ -59,7 +59,7 @@ class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         self.reasons = reasons
 
     def document(self) -> dict[str, object]:
-        """The document that a program reads."""
+        """Return the JSON document."""
         plain: dict[str, object] = {
             "type": "about:blank",
             "title": self.status.phrase,
@@ -69,7 +69,7 @@ class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
         return plain | ({"reasons": list(self.reasons)} if self.reasons else {})
 
     def response(self) -> Response:
-        """The answer itself."""
+        """Return the HTTP response."""
         return Response(
             msgspec.json.encode(self.document()),
             status_code=int(self.status),
@@ -79,7 +79,7 @@ class ProblemResponse(Exception):  # noqa: N818 - RFC 9457 calls it a problem
 
 
 def problem_of(error: GatemarkError) -> ProblemResponse:
-    """Return the problem of one of our errors."""
+    """Return the problem for a Gatemark error."""
     status = next(
         (status for kind, status in STATUS if isinstance(error, kind)), HTTPStatus.BAD_REQUEST
     )

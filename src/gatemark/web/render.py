@@ -1,4 +1,4 @@
-"""Pages from templates: those of the server first, then those of the reports, in one shell."""
+"""Render pages from templates: first the server's own, then those of reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gatemark.accounts.journey import Identity, is_one_person
 from gatemark.accounts.nouns import form_mark, new_secret
 from gatemark.core.canonical import json_text
 from gatemark.core.errors import InvalidValueError, OutageError
-from gatemark.lifecycle.views.text import short
+from gatemark.lifecycle.decisions.citation import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
 from gatemark.web.problems import ProblemResponse
@@ -41,16 +41,16 @@ DONE: Final = {
     "saved": "Saved.",
     "signed": "The checkpoint is signed; keep a copy of it elsewhere.",
     "revoked": "The token was revoked.",
-    "sealed": "The review is made; who sees what first is drawn and sealed.",
+    "sealed": "The review was created; its positions are drawn and sealed.",
     "unblinded": "The review is closed; its key is in the ledger.",
-    "judged": "What you said about the proposals is in the ledger.",
+    "judged": "Your verdicts on the proposals are in the ledger.",
     "accepted": "Accepted; the digest of the data set is in the ledger.",
 }
 
 
 @cache
 def environment() -> Environment:
-    """The templates, loaded once."""
+    """Return the template environment."""
     found = page_environment(PackageLoader("gatemark.web", "templates"))
     found.globals.update(
         moment=words.moment,
@@ -67,7 +67,7 @@ def environment() -> Environment:
 
 
 def load_templates() -> None:
-    """Make every page ready to be filled."""
+    """Compile all templates."""
     found = environment()
     for name in found.list_templates(extensions=["html"]):
         found.get_template(name)
@@ -75,7 +75,7 @@ def load_templates() -> None:
 
 @cache
 def static_file(name: str) -> bytes:
-    """One of the few files that pages load."""
+    """Return a static file."""
     if name == "page.css":
         source = environment()
         texts = [source.loader.get_source(source, one)[0] for one in STYLES]  # type: ignore[union-attr]
@@ -85,17 +85,17 @@ def static_file(name: str) -> bytes:
 
 @cache
 def static_address(name: str) -> str:
-    """Where a file is, with a digest so that browsers may keep it for ever."""
+    """Return the address of a static file, with a digest so that browsers can cache it."""
     return f"/static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
 
 
 def part(text: str) -> str:
-    """A text as one part of an address."""
+    """Return a text quoted as one path segment."""
     return quote(text, safe="")
 
 
 def person(request: Request) -> Identity:
-    """Return the person who is signed in; everyone else is sent to sign in."""
+    """Return the person who is signed in; others are redirected to sign in."""
     found = visitor(request)
     if found is None or found.way != "session":
         there = request.url.path if request.method == "GET" else "/"
@@ -114,7 +114,7 @@ def member(request: Request) -> Identity:
 
 
 class SignInFirst(Exception):  # noqa: N818 - no error, a way
-    """The page is for people who are signed in."""
+    """Raised when a page needs a signed-in person."""
 
     def __init__(self, there: str) -> None:
         super().__init__(there)
@@ -127,7 +127,7 @@ class SignInFirst(Exception):  # noqa: N818 - no error, a way
 
 
 async def form(request: Request) -> dict[str, list[str]]:
-    """The fields of a form, checked to be of this session."""
+    """Return the fields of a form, after checking that it belongs to this session."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/x-www-form-urlencoded":
         raise ProblemResponse(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "forms come as urlencoded fields")
@@ -141,7 +141,7 @@ async def form(request: Request) -> dict[str, list[str]]:
 
 
 def one(fields: dict[str, list[str]], name: str) -> str:
-    """One field, empty when it is not there; refused where it was sent twice."""
+    """Return a field, empty if it is missing; refused if it was sent more than once."""
     if len(fields.get(name, ())) > 1:
         raise InvalidValueError(f"the field {name} was sent more than once")
     return fields.get(name, [""])[0].strip() if name != "password" else fields.get(name, [""])[0]
@@ -155,7 +155,7 @@ def as_text(content: object) -> str:
 
 
 def whole_number(fields: dict[str, list[str]], name: str, default: int | None = None) -> int | None:
-    """Return a field as a whole number; the default where it is empty, refused where it is none."""
+    """Return a field as an integer, or the default if it is empty."""
     text = one(fields, name)
     if not text:
         return default
@@ -171,7 +171,7 @@ def limited(fields: dict[str, list[str]], *names: str) -> dict[str, str]:
 
 
 def names_in(text: str) -> list[str]:
-    """Return names between blanks or commas."""
+    """Return the names in a text, separated by spaces or commas."""
     return text.replace(",", " ").split()
 
 
@@ -182,7 +182,7 @@ def page(
     context: Mapping[str, object],
     status: int = 200,
 ) -> HTMLResponse:
-    """A page in the shell."""
+    """Render a page in the common layout."""
     site = site_of(request)
     is_signed = identity is not None
     secret = request.cookies.get(site.cookie if is_signed else PRE_COOKIE, "")
@@ -215,7 +215,7 @@ def _is_one_person(site: Site) -> bool:
     try:
         return is_one_person(site.workspace)
     except OutageError:
-        # The page of an outage must not need the store.
+        # The error page must work while the store is unavailable.
         return False
 
 

@@ -1,4 +1,4 @@
-"""Request ids, and one log line per request: method, route, status, duration; nothing sent."""
+"""Request ids, and one log line per request: method, route, status and duration only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatemark.web.guards import App, Message, Receive, Scope, Send
 
 HEADER: Final = "X-Request-ID"
 REQUEST_ID_KEY: Final = "gatemark.request_id"
-"""The id in the scope of a request, for answers that are made outside of this layer."""
+"""Scope key of the request id, for responses that are made outside of this layer."""
 _KEY: Final = HEADER.lower().encode()
 _VALID: Final = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class RequestLog:
-    """The outermost layer: takes or makes a request id, answers with it, and logs the request."""
+    """Outermost middleware: takes or makes a request id, returns it, and logs the request."""
 
     def __init__(
         self, app: App, api: str, new_id: Callable[[], str], clock: Callable[[], float]
@@ -31,14 +31,14 @@ class RequestLog:
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on under its id."""
+        """Handle a request under its id."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started = self._clock()
         current = self._id_of(scope)
         scope[REQUEST_ID_KEY] = current
-        # An exception that passes through here is answered with 500 further out.
+        # An exception that is not handled here becomes a 500 response further out.
         status = 500
 
         async def sending(message: Message) -> None:
@@ -74,9 +74,9 @@ class RequestLog:
         return self._new_id()
 
     def _route(self, scope: Scope) -> str | None:
-        """The pattern that an address matched. The address itself may hold a secret, as links do.
+        """Return the matched route pattern: the address itself may contain a secret.
 
-        Routes of the interface and pages share patterns; the prefix tells them apart.
+        API and pages share patterns; the prefix tells them apart.
         """
         pattern = getattr(scope.get("route"), "path", None)
         if pattern is None or pattern.startswith(self._api):

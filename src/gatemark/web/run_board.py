@@ -1,8 +1,8 @@
 """Pack runs inside a server: started by people, with progress, resumable.
 
-The progress of a run lives in the memory of its server and is numbered, so that a reader who lost
-the line goes on where it stopped. How a run stands is also in the store: after a restart it is
-``interrupted``, and starting it again goes on from its journals.
+The progress of a run is in the memory of its server and numbered, so that a reader can continue
+after a lost connection. The state of a run is also in the store: after a restart it is
+``interrupted``, and resuming it continues from its journals.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class RunStep(msgspec.Struct, frozen=True):
     data: dict[str, object]
 
 
-class _Told:
-    """What was told of one run so far; writers append, readers look from a number on."""
+class _ProgressLog:
+    """The progress of one run; writers append, readers read from a number on."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -90,12 +90,12 @@ class RunBoard:
         self._open_workspace = open_workspace
         self._folders = [Path(folder).resolve() for folder in packs]
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="gatemark-run")
-        self._told: dict[str, _Told] = {}
+        self._told: dict[str, _ProgressLog] = {}
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
     def packs(self) -> tuple[str, ...]:
-        """The packs that may be started: YAML files right in the folders that the server got."""
+        """Return the packs that may be started: YAML files directly in the server's folders."""
         found = {
             path.relative_to(folder).as_posix()
             for folder in self._folders
@@ -105,7 +105,7 @@ class RunBoard:
         return tuple(sorted(found))
 
     def path_of(self, pack: str) -> str:
-        """Where a pack lies."""
+        """Return the path of a pack."""
         return str(self._path(pack))
 
     def _path(self, pack: str) -> Path:
@@ -116,7 +116,7 @@ class RunBoard:
     def start(
         self, workspace: Workspace, identity: Identity, pack: str, limit: int | None = None
     ) -> PageRun:
-        """Run a pack; evaluators, authors and pack owners may."""
+        """Run a pack; for evaluators, authors and pack owners."""
         self._path(pack)
         self._require(identity)
         now = workspace.clock()
@@ -137,12 +137,13 @@ class RunBoard:
             if len(going) >= MAX_WAITING:
                 raise RefusedError(f"{len(going)} runs are waiting already")
             page_runs_of(workspace).add(run)
-            self._forget_old()
+            while len(self._told) > MAX_KEPT:
+                self._told.pop(next(iter(self._told)))
         self._submit(run, resume=False)
         return run
 
     def resume(self, workspace: Workspace, identity: Identity, identity_of_run: str) -> PageRun:
-        """Resume an interrupted run; nothing is asked twice."""
+        """Resume an interrupted run; no call is made twice."""
         self._require(identity)
         run = self.get(workspace, identity_of_run)
         if run.state != "interrupted":
@@ -160,21 +161,21 @@ class RunBoard:
         return run
 
     def latest(self, workspace: Workspace, limit: int = 50) -> tuple[PageRun, ...]:
-        """The newest runs first."""
+        """Return the newest runs, newest first."""
         return page_runs_of(workspace).latest(limit)
 
     def steps(self, identity: str, after: int) -> tuple[RunStep, ...]:
-        """The news of a run after a number; none when another server tells it."""
+        """Return the progress of a run after a number; empty if another server runs it."""
         told = self._told.get(identity)
         return () if told is None else told.after(after)
 
     def settle(self, workspace: Workspace) -> int:
-        """Mark the runs of servers that are gone; called when a server starts and now and then."""
+        """Mark the runs of dead servers as interrupted; called at start and regularly."""
         now = workspace.clock()
         return page_runs_of(workspace).interrupt(now - SILENT, now)
 
     def stop(self) -> None:
-        """Start nothing more; what runs now is marked as interrupted by the next server."""
+        """Start nothing more; the next server marks running packs as interrupted."""
         self._stopping.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
@@ -184,16 +185,12 @@ class RunBoard:
                 f"{identity.person} must be evaluator, author or pack_owner to run packs"
             )
 
-    def _forget_old(self) -> None:
-        while len(self._told) > MAX_KEPT:
-            self._told.pop(next(iter(self._told)))
-
     def _submit(self, run: PageRun, *, resume: bool) -> None:
-        told = self._told[run.id] = _Told()
+        told = self._told[run.id] = _ProgressLog()
         told.add("state", {"state": "queued"})
         self._pool.submit(self._work, run, told, resume)
 
-    def _work(self, run: PageRun, told: _Told, resume: bool) -> None:
+    def _work(self, run: PageRun, told: _ProgressLog, resume: bool) -> None:
         workspace = self._open_workspace(run.person)
         page_runs_of(workspace).change(run.id, "running", workspace.clock())
         told.add("state", {"state": "running"})
@@ -233,7 +230,7 @@ class RunBoard:
             workspace.store.close()
 
     def _pulse(self, identity: str, done: threading.Event) -> None:
-        """Show that this server still runs it."""
+        """Refresh the lease of a run while this server runs it."""
         workspace = self._open_workspace(None)
         while not done.wait(ALIVE_EVERY_S) and not self._stopping.is_set():
             page_runs_of(workspace).change(identity, "running", workspace.clock())

@@ -1,4 +1,4 @@
-"""Running the server: the socket, the first link, and uvicorn with time limits."""
+"""Run the server: the socket, the first link, and uvicorn with time limits."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import stat
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -31,9 +32,9 @@ from gatemark.workspace import Workspace
 
 
 class IdleConnections:
-    """Connections on which no request is under way, by address; the oldest makes room.
+    """Idle connections by address; above a limit, the oldest is closed.
 
-    Proxies that are trusted hold connections for many people, and are not limited.
+    Trusted proxies hold connections for many people, and are not limited.
     """
 
     def __init__(self, settings: ServerSettings) -> None:
@@ -64,11 +65,11 @@ class IdleConnections:
 
 
 def protocol_with_limits(settings: ServerSettings) -> type[H11Protocol]:
-    """The protocol of uvicorn, with limits for slow headers and for idle connections."""
+    """Return uvicorn's protocol with limits for slow headers and idle connections."""
     idle = IdleConnections(settings)
 
     class LimitedProtocol(H11Protocol):
-        """Closes connections that send their headers byte by byte, or that only wait."""
+        """Closes connections with slow headers, and idle ones."""
 
         _timer: asyncio.TimerHandle | None = None
         _address = ""
@@ -112,13 +113,13 @@ def protocol_with_limits(settings: ServerSettings) -> type[H11Protocol]:
 
 MAX_CONNECTIONS = 1_000
 LOOK_S = 3600
-"""How often a server looks whether a checkpoint is due."""
+"""Interval between checks for a due checkpoint."""
 
 logger = logging.getLogger(__name__)
 
 
 def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) -> int:
-    """Listen until told to stop."""
+    """Serve until stopped."""
     check_settings(settings)
     if settings.oidc is not None:
         read_sign_in_way(settings.oidc)
@@ -126,7 +127,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     workspace = Workspace(store=store)
     listener = _listen(settings)
     try:
-        # A store that this build cannot use must stop the start, not the first request.
+        # An unusable store must fail the start, not the first request.
         secret = first_link(workspace)
     except GatemarkError:
         listener.close()
@@ -140,7 +141,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
         app,
         http=protocol_with_limits(settings),
         ws="none",
-        # Addresses of links hold secrets, so requests are not logged; the ledger has the acts.
+        # No access log: addresses of links contain secrets. The ledger records all actions.
         access_log=False,
         log_level="warning",
         log_config=None if server_has_handler() else LOGGING_CONFIG,
@@ -161,7 +162,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
     stopped = threading.Event()
     threading.Thread(target=_sign_daily, args=(store, stopped), daemon=True).start()
     try:
-        # Being told to stop by Ctrl-C is how a server ends well.
+        # Ctrl-C is the normal way to stop.
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listener])
     except ssl.SSLError as error:
@@ -176,7 +177,7 @@ def serve(settings: ServerSettings, store: str, say: Callable[[str], object]) ->
 
 
 def _sign_daily(store: str, stopped: threading.Event) -> None:
-    """Sign a checkpoint at the start, and whenever an event has waited for a day."""
+    """Sign a checkpoint at start, and whenever an event has been unsigned for a day."""
     workspace = Workspace(store=store, actor=SYSTEM)
     while True:
         keep_anchored(workspace, workspace.signing_key_file, is_daily=True)
@@ -188,7 +189,7 @@ def _sign_daily(store: str, stopped: threading.Event) -> None:
 def print_link(
     settings: ServerSettings, store: str, person: str, say: Callable[[str], object]
 ) -> int:
-    """A link to a new password for somebody, for whoever holds the store."""
+    """Print a link to set a new password; for whoever has access to the store."""
     workspace = Workspace(store=store)
     workspace.existing_store()
     say(f"{settings.base_url}/join/{link_for(workspace, person)}")
@@ -196,11 +197,13 @@ def print_link(
 
 
 def _check_tls_files(settings: ServerSettings) -> None:
-    """Refuse TLS files that cannot be read, by name; the library does not say which it was."""
+    """Check that the TLS files can be read, since the library does not name the bad one."""
     for option, path in (("--tls-cert", settings.tls_cert), ("--tls-key", settings.tls_key)):
         if path is None:
             continue
         try:
+            if not stat.S_ISREG(Path(path).stat().st_mode):
+                raise UsageError(f"{option} {path}: expected a regular file")
             with Path(path).open("rb") as stream:
                 stream.read(1)
         except OSError as error:

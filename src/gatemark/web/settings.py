@@ -1,4 +1,4 @@
-"""The settings of a server, and where it can be reached."""
+"""The settings of a server, and its addresses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOCAL_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of a server. Limits are per minute."""
+    """The settings of a server. Rate limits are per minute."""
 
     host: str = "127.0.0.1"
     port: int = 8787
@@ -40,12 +40,12 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def proxies(self) -> tuple[str, ...]:
-        """Addresses and networks whose word on the client's address counts."""
+        """Addresses and networks that are trusted to give the client's address."""
         return (self.trusted_proxies or LOOPBACK) if self.is_behind_proxy else ()
 
     @property
     def has_tls(self) -> bool:
-        """Whether this server speaks TLS itself."""
+        """Whether this server terminates TLS itself."""
         return self.tls_cert is not None and self.tls_key is not None
 
     @property
@@ -55,7 +55,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def base_url(self) -> str:
-        """Where people reach it."""
+        """The address at which people reach it."""
         if self.public_url is not None:
             return self.public_url.rstrip("/")
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -70,7 +70,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a host."""
+    """Return whether only this machine can reach a host."""
     if host == "localhost":
         return True
     try:

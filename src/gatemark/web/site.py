@@ -1,4 +1,4 @@
-"""One running server: its settings, a workspace per thread, its runs, and who is asking."""
+"""The state of a running server: settings, workspaces, runs, and caller authentication."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Made = TypeVar("Made")
 
 
 class Site:
-    """What every route needs."""
+    """The state that every route uses."""
 
     def __init__(self, settings: ServerSettings, open_workspace: OpenWorkspace) -> None:
         self.settings = settings
@@ -48,13 +48,12 @@ class Site:
         self.verifying = threading.Lock()
         self.sign_in_way = None if settings.oidc is None else read_sign_in_way(settings.oidc)
         self.workspaces = Workspaces(open_workspace)
-        self._open_workspace = open_workspace
         self._kept: dict[tuple[object, ...], Any] = {}
         self._keeping = threading.Lock()
 
     @property
     def cookie(self) -> str:
-        """The name of the session's cookie; browsers keep a __Host- cookie to this very host."""
+        """The name of the session cookie; browsers bind a __Host- cookie to this host."""
         return "__Host-gatemark" if self.settings.is_https else "gatemark"
 
     @property
@@ -63,9 +62,9 @@ class Site:
         return self.workspaces.mine
 
     def kept(self, what: str, asset: str, make: Callable[[], Made]) -> Made:
-        """What was made of an asset, kept until the asset or the minute changes.
+        """Return a value about an asset, cached until the asset or the minute changes.
 
-        All threads share it, so it must be something that nobody changes.
+        All threads share it, so it must be immutable.
         """
         minute = int(self.workspace.clock().timestamp() // 60)
         key = (what, asset, minute, *books_mark(self.workspace, asset))
@@ -80,21 +79,17 @@ class Site:
             self._kept[key] = made
         return made
 
-    def workspace_of(self, person: str) -> Workspace:
-        """A workspace in which somebody acts by name."""
-        return self._open_workspace(person)
-
 
 def site_of(request: Request) -> Site:
-    """The server that a request came to."""
+    """Return the site of a request."""
     found: Site = request.app.state.site
     return found
 
 
 def visitor(request: Request) -> Identity | None:
-    """Return the caller, by token or session; None without either.
+    """Return the caller by token or session, or None.
 
-    Whatever this thread decides for the request is recorded with how the caller signed in.
+    Everything that this thread records for the request includes how the caller signed in.
     """
     site = site_of(request)
     site.workspace.channel = BY_ITSELF
@@ -128,7 +123,7 @@ def caller(
     in_person: bool = False,
     needs_role: bool = True,
 ) -> Identity:
-    """Return the caller of the interface, checked; form posts must carry their CSRF mark."""
+    """Return the authorized caller of the API; sessions must send their CSRF token with changes."""
     found = visitor(request)
     if found is None:
         raise ProblemResponse(
@@ -147,7 +142,7 @@ def caller(
 
 
 def check_mark(request: Request, mark: str | None, *, cookie: str | None = None) -> None:
-    """Refuse forms that another site could have sent."""
+    """Refuse a form without the CSRF token of this session."""
     check_origin(request)
     secret = request.cookies.get(cookie or site_of(request).cookie, "")
     if not secret or mark is None or not same_hash(form_mark(secret), mark):
@@ -157,7 +152,7 @@ def check_mark(request: Request, mark: str | None, *, cookie: str | None = None)
 
 
 def check_origin(request: Request) -> None:
-    """Refuse a request that a page of another site makes."""
+    """Refuse a request from a page of another site."""
     fetched = request.headers.get("sec-fetch-site")
     if fetched is not None and fetched not in ("same-origin", "none"):
         raise ProblemResponse(HTTPStatus.FORBIDDEN, "requests from other sites are refused")

@@ -1,4 +1,4 @@
-"""Progress of a run as server-sent events; after a lost connection it continues."""
+"""Stream the progress of a run as server-sent events, resumable by ``Last-Event-ID``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BEAT_EVERY: Final = 75
 
 
 async def stream_steps(request: Request, run: str) -> StreamingResponse:
-    """Everything after ``Last-Event-ID``, then what comes, until the run has ended."""
+    """Stream all progress after ``Last-Event-ID`` until the run has ended."""
     site = site_of(request)
 
     def poll() -> None:
@@ -50,7 +50,7 @@ async def _events(request: Request, site: Site, run: str, after: int) -> AsyncIt
             quiet += 1
             if quiet % BEAT_EVERY == 0:
                 yield b": still here\n\n"
-            # Another server may run it, or it ended before this one started.
+            # Another server may run it, or it ended before this server started.
             if quiet % 10 == 1:
                 found = await run_sync(lambda: site.board.get(site.workspace, run))
                 if found.state not in GOING and not site.board.steps(run, after):

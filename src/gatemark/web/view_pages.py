@@ -1,4 +1,4 @@
-"""The pages of `gatemark view`: one result, one comparison or one log, without a store."""
+"""The pages of ``gatemark view``: one result, comparison or log, without a store."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from gatemark.samples.views import ComparisonReport, plain_text
 STYLES: Final = ("report.css", "page.css", "view.css")
 ROWS: Final = 50
 TEXT_MAX: Final = 8_000
-"""Characters of one input, target or output that a page shows."""
+"""Maximum characters of an input, target or output on a page."""
 LINE_MAX: Final = 160
 
 Subject = Result | ComparisonReport | LogView
 
 
 class ViewPages:
-    """The pages about one subject; a query picks what part of a log is shown."""
+    """The pages about one subject; a query selects the part of a log."""
 
     def __init__(self, subject: Subject, name: str) -> None:
         self._subject = subject
         self._name = name
-        # Charts take a moment to draw, and a result does not change.
+        # Cached: charts are slow to draw, and a result does not change.
         self._result = result_context(subject) if isinstance(subject, Result) else None
 
     def page(self, query: Mapping[str, str]) -> bytes:
-        """The page, for the fields of a query."""
+        """Return the page for a query."""
         if self._result is not None:
             return _render("view_result.html", {**self._result, "name": self._name})
         if isinstance(self._subject, ComparisonReport):
@@ -80,7 +80,7 @@ class ViewPages:
 
 
 def _ways(number: int, last: int, searched: str) -> list[tuple[str, str]]:
-    """Links to the pages before and after."""
+    """Return links to the previous and next page."""
     steps = [("Previous", number - 1), ("Next", number + 1)]
     kept = {"q": searched} if searched else {}
     return [
@@ -119,18 +119,18 @@ def _text(content: object) -> str:
 
 
 def refused_page(reason: str) -> bytes:
-    """The page that says why there is nothing to see."""
+    """Return the page that explains a refusal."""
     return _render("view_refused.html", {"title": "Not shown", "reason": reason})
 
 
 def style_address() -> str:
-    """Where the style of the pages is, with a digest so that an old one is not used."""
+    """Return the address of the style sheet, with a digest so that an old one is not used."""
     return f"/style.css?v={hashlib.sha256(style()).hexdigest()[:12]}"
 
 
 @cache
 def style() -> bytes:
-    """The style of the pages."""
+    """Return the style sheet."""
     source = _environment()
     texts = [source.loader.get_source(source, one)[0] for one in STYLES]  # type: ignore[union-attr]
     return "\n".join(texts).encode()
@@ -138,7 +138,7 @@ def style() -> bytes:
 
 @cache
 def icon() -> bytes:
-    """The icon of the pages."""
+    """Return the icon."""
     return (files("gatemark.web") / "static" / "icon.svg").read_bytes()
 
 

@@ -1,6 +1,6 @@
-"""A server for one reader on this machine: a link that works once, and pages that change nothing.
+"""A read-only server for one reader on this machine, opened by a one-time link.
 
-The standard library is enough: nobody signs in, nothing is written, and one person looks.
+The standard library is enough: there is no sign-in, nothing is written, and there is one reader.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gatemark.web.view_pages import ViewPages, icon, refused_page, style
 
 LOOPBACK: Final = "127.0.0.1"
 SECONDS: Final = 10
-"""How long a connection may take to send its request."""
+"""Time limit for a connection to send its request, in seconds."""
 MAX_FIELDS: Final = 8
 OPEN: Final = "/open/"
 NO_LINK: Final = "This page needs the link that 'gatemark view' printed."
@@ -47,26 +47,26 @@ class ViewServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where the server listens."""
+        """The address of the server."""
         return f"http://{LOOPBACK}:{self.server_port}"
 
     @property
     def link(self) -> str:
-        """The address to open; it works once."""
+        """The one-time link to open."""
         return f"{self.address}{OPEN}{self._link}"
 
     @property
     def hosts(self) -> frozenset[str]:
-        """The host names of this server. Others mean that a foreign page points here."""
+        """The accepted host names; another name means DNS rebinding by a foreign page."""
         return frozenset(f"{name}:{self.server_port}" for name in (LOOPBACK, "localhost"))
 
     @property
     def cookie(self) -> str:
-        """The name of the session's cookie. Browsers share cookies between ports."""
+        """The name of the session cookie; it has the port, since ports share cookies."""
         return f"gatemark-view-{self.server_port}"
 
     def open_session(self, link: str) -> str | None:
-        """The session for whoever brings the link first; None for everyone else."""
+        """Return a session for the first use of the link, and None afterwards."""
         with self._turn:
             if self._link is None or not compare_digest(link.encode(), self._link.encode()):
                 return None
@@ -74,12 +74,12 @@ class ViewServer(ThreadingHTTPServer):
             return self._session
 
     def knows(self, session: str) -> bool:
-        """Whether a session is the one that the link opened."""
+        """Return whether a session was opened by the link."""
         return self._link is None and compare_digest(session.encode(), self._session.encode())
 
 
 class _Request(BaseHTTPRequestHandler):
-    """Answers GET and HEAD; everything else is refused by the library."""
+    """Answers GET and HEAD; the library refuses other methods."""
 
     server: ViewServer
     server_version = "gatemark"
@@ -111,13 +111,13 @@ class _Request(BaseHTTPRequestHandler):
     def _open(self, link: str) -> None:
         session = self.server.open_session(link)
         if session is None:
-            # Loading the link again, as some terminals do, shows what it opened.
+            # Some terminals load a link twice: a repeated load shows the page.
             if not self.server.knows(self._session()):
                 self._refuse(HTTPStatus.FORBIDDEN, USED_LINK)
                 return
             self._answer(HTTPStatus.SEE_OTHER, b"", "text/plain", ("Location", "/"))
             return
-        # Lax, since a terminal in a browser is another site; nothing here can be changed.
+        # Lax, since a web terminal is another site; nothing can be changed here.
         cookie = f"{self.server.cookie}={session}; HttpOnly; SameSite=Lax; Path=/"
         way = (("Set-Cookie", cookie), ("Location", "/"))
         self._answer(HTTPStatus.SEE_OTHER, b"", "text/plain", *way)
@@ -152,7 +152,7 @@ class _Request(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-        """Requests are not logged: the link is a secret."""
+        """Log nothing: the link is a secret."""
 
 
 def view(pages: ViewPages, port: int, on_ready: Callable[[str], object]) -> int:

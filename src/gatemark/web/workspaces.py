@@ -1,4 +1,4 @@
-"""Workspaces for the threads of a server: opened ahead, never used by two threads at once."""
+"""Workspaces for the threads of a server: opened in advance, never shared by two threads."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ OpenWorkspace = Callable[[str | None], Workspace]
 
 
 class _Lease:
-    """The workspace of one thread; it is released when the thread ends."""
+    """The workspace of one thread; it is returned when the thread ends."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
 
 
 class Workspaces:
-    """A workspace per thread. What a thread leaves behind when it ends, the next one takes over.
+    """One workspace per thread; a new thread reuses one that an ended thread returned.
 
-    Threads come and go with the visitors; what a workspace has read of the ledger should not.
+    Threads start and end with the load, but the ledger cache of a workspace should survive.
     """
 
     def __init__(self, open_workspace: OpenWorkspace) -> None:
@@ -32,7 +32,7 @@ class Workspaces:
 
     @property
     def mine(self) -> Workspace:
-        """The workspace of this thread. No other thread changes what it has read."""
+        """Return the workspace of this thread; no other thread uses it."""
         lease: _Lease | None = getattr(self._mine, "lease", None)
         if lease is None:
             lease = self._mine.lease = _Lease(self._taken())
@@ -40,7 +40,7 @@ class Workspaces:
         return lease.workspace
 
     def prepare(self, count: int, make_ready: Callable[[Workspace], object]) -> None:
-        """Open workspaces before anybody waits for them."""
+        """Open workspaces in advance."""
         for _ in range(count):
             workspace = self._open_workspace(None)
             make_ready(workspace)

@@ -424,7 +424,19 @@ ODD = (
     {"recommendation.evidence_refs": [f"ref_{number}" for number in range(40)]},
     {"actual_action.side_effects": ["restarted_service"]},
     {"actual_action.side_effects": ["local_report_write:restarted nginx"]},
-    {"actual_action.side_effects": ["local_report_write:reports/run.json"]},
+    *(
+        {"actual_action.side_effects": ["local_report", effect]}
+        for effect in (
+            "local_report_write:reports/run.json",
+            "local_report_write:run.card",
+            "local_report_write\nlocal_report",
+            "local_report_write:../run.json",
+            "local_report_write:/run.json",
+            "local_report_write:reports//run.json",
+            "local_report_write:reports/.json",
+            "local_report_write:\N{GREEK SMALL LETTER ALPHA}.json",
+        )
+    ),
     {"notes": ["mail ada@example.org"]},
     *(
         {"fallback": {"occurred": True, "kind": "cpu", "reason": reason, "expected": True}}
@@ -433,7 +445,7 @@ ODD = (
 )
 
 
-@pytest.mark.parametrize("rules", [1, 2])
+@pytest.mark.parametrize("rules", [1, 2, 3])
 @settings(deadline=None, max_examples=40)
 @given(odd=st.lists(st.sampled_from(ODD), min_size=1, max_size=12))
 def test_records_are_counted_together_as_each_would_be_alone(
@@ -446,3 +458,40 @@ def test_records_are_counted_together_as_each_would_be_alone(
         private = "notes" in odd[int(record.decision_id[3:])]
         alone[metrics.kind_of(record, noted=False, private_text=private, version=rules)] += 1
     assert exam.finalize_shard(exam.step(exam.zero(0), records)).kinds == alone
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    moments=st.lists(
+        st.sampled_from(
+            [
+                "2026-06-06T12:30:00Z",
+                "2026-06-06t12:29:59.5z",
+                "2026-06-06t12:30:01z",
+                "2026-06-06T12:30:00.25Z",
+                "2026-06-07T00:00:00+00:00",
+            ]
+        ),
+        min_size=1,
+        max_size=8,
+    ),
+    size=st.integers(1, 4),
+)
+def test_the_first_and_the_last_second_do_not_depend_on_batches(
+    moments: list[str], size: int
+) -> None:
+    records = typed(
+        decision(number, {"timestamp": moment, "source.artifact_ref": f"run:{number % 2}"})
+        for number, moment in enumerate(moments)
+    )
+    exam = exam_of()
+    state = exam.zero(0)
+    for start in range(0, len(records), size):
+        state = exam.step(state, records[start : start + size])
+    seconds = [moment[:19].upper() for moment in moments]
+    assert state.first_times == {
+        f"run:{run}": min(seconds[run::2]) for run in range(min(2, len(seconds)))
+    }
+    assert state.last == max(
+        (second, record.decision_id) for second, record in zip(seconds, records, strict=True)
+    )

@@ -224,6 +224,14 @@ def test_costs_with_a_key_that_comes_twice_are_refused(gatemark: Run, tmp_path: 
         assert 'costs.json: key "schedule_digest" appears more than once' in ran.err
 
 
+def test_costs_that_are_no_utf8_are_refused(gatemark: Run, tmp_path: Path) -> None:
+    arms = ppl_pair(tmp_path, 10, 10)
+    (tmp_path / "costs.json").write_bytes(b'{"schedule_digest": "\xed\xa0\x80"}')
+    ran = gatemark("score", "overhead", *arms, "--costs", tmp_path / "costs.json")
+    assert (ran.code, ran.out) == (2, "")
+    assert "costs.json: 'utf-8' codec" in ran.err
+
+
 def alone(costs: dict[str, Any]) -> None:
     """A slow guard, and one that does harm."""
     costs["guards"] = [

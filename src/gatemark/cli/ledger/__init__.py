@@ -9,9 +9,9 @@ from gatemark.cli.ledger.keys import checkpoint, chosen_signer, keygen, rotate, 
 from gatemark.cli.options import json_option, store_option
 from gatemark.cli.screen import print_json, running_count, say, show
 from gatemark.core.errors import UsageError
-from gatemark.integrity import verify
+from gatemark.integrity import erase, verify
 from gatemark.ledger.checks.report import verified_text
-from gatemark.ledger.journey import VerifyRequest, erase, export, log, set_clock_back
+from gatemark.ledger.journey import VerifyRequest, export, log, set_clock_back
 from gatemark.ledger.prove import check_proof, prove, prove_growth
 from gatemark.workspace import Workspace
 
@@ -155,24 +155,34 @@ def prove_command(
 
 
 @click.command("erase")
-@click.argument("what", metavar="SEQ|DIGEST")
+@click.argument("what", metavar="WHAT")
 @click.option("--reason", required=True, help="Reason; stays in the ledger.")
+@click.option("--dry-run", is_flag=True, help="Print what would be removed and change nothing.")
 @store_option
-def erase_command(what: str, reason: str, store: str) -> None:
-    """Erase the payload of an event or a blob, and leave a tombstone.
-
-    The chain, the tree and every signature stay valid. Payloads that decisions depend on cannot be
-    erased; neither can actors and subjects. Caches and the journals of interrupted runs in the
-    store's folder are deleted as well, and a result that would restore a blob is refused.
+@json_option
+def erase_command(*, what: str, reason: str, dry_run: bool, store: str, json: bool) -> None:
+    """Erase the payload of an event, a blob, or texts, and leave a tombstone.
 
     \b
-    Example:
+    WHAT is one of:
+      12                  the payload of event 12
+      sha256:…            a blob
+      result:ID           the texts of a sealed result: tables, caveats, reasons
+      pair:REVIEW/NUMBER  a pair of a review, by its number or its item
+      item:LABELS/ID      an item of a label set
+
+    The chain, the tree and every signature stay valid, and 'gatemark ledger verify' says who erased
+    what, when and why. Payloads that decisions depend on cannot be erased; neither can actors,
+    subjects and the ids of items. Caches and the journals of interrupted runs in the store's folder
+    are deleted as well, and the same content is refused from then on.
+
+    \b
+    Examples:
+      gatemark ledger erase pair:letters/3 --reason "request 4711" --dry-run
       gatemark ledger erase 12 --reason "request 4711: person asked to be forgotten"
     """
-    workspace = Workspace(store=store)
-    event = erase(workspace, what, reason)
-    workspace.delete_copies()
-    say(f"erased {what}; recorded in event {event.seq}")
+    report = erase(Workspace(store=store), what, reason, dry_run=dry_run)
+    show(report, lambda report: report.text, json=json)
 
 
 @click.command("log")

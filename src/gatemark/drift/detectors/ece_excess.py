@@ -88,7 +88,7 @@ DETECTOR: Final = Detector(
             },
         ),
         KnownReading(
-            title="errors that somebody else worked out are taken as they are",
+            title="errors that were computed elsewhere are used as they are",
             form="value",
             baseline=tuple((1.0, (float(value),)) for value in (1, 2, 3, 4, 5)),
             recent=((1.0, (6.0,)),),

@@ -91,7 +91,7 @@ DETECTOR: Final = Detector(
             },
         ),
         KnownReading(
-            title="one baseline window has no others to be held against",
+            title="one baseline window has no others to compare with",
             form="histogram",
             baseline=(_EVEN,),
             recent=(_EVEN,),

@@ -8,7 +8,7 @@ from gatemark import __version__
 from gatemark.drift.signal import Level, worst
 from gatemark.drift.views.chart import drift_chart
 from gatemark.drift.views.views import DriftView
-from gatemark.lifecycle.views.text import short
+from gatemark.lifecycle.decisions.citation import short
 from gatemark.report import words
 from gatemark.report.pages import page_environment
 

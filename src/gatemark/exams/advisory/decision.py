@@ -1,8 +1,8 @@
-"""What an advisory service recommended and what it was compared with, as one typed record.
+"""The record of one recommendation and its comparison: ``npu_advisory_decision_v1``.
 
-The nouns of ``npu_advisory_decision_v1``. A key that the document calls optional may be absent or
-null; every other key must be there. Types only say what can be read: what a record must not say
-is in the rules below. Fields are in the document's order, in which they are found fastest.
+A key that the document calls optional may be absent or null; every other key is required. Types
+only define what can be read; the rules below define what a record must not say. Fields are in the
+document's order, in which they are decoded fastest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gatemark.core.record import Problem
 
 SCHEMA_NAME: Final = "npu_advisory_decision_v1"
 
-# Patterns stand in the JSON Schema only: checking them record by record in the decoder would cost
+# Patterns are in the JSON Schema only: checking them record by record in the decoder would cost
 # a quarter of the reading time, so the rules check them for whole batches.
 ID_PATTERN: Final = (
     r"^(?:[0-7][0-9A-HJKMNP-TV-Z]{25}"
@@ -134,7 +134,7 @@ class Recommendation(Struct, frozen=True, gc=False, forbid_unknown_fields=True, 
 
 
 class StatedConfidence(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    """How sure the service is; a score that is null or absent belongs to the bucket unknown."""
+    """The confidence of the service; without a score it is in the bucket unknown."""
 
     score: Share | UnsetType | None = UNSET
     bucket: Bucket
@@ -143,7 +143,7 @@ class StatedConfidence(Struct, frozen=True, gc=False, forbid_unknown_fields=True
 
 
 class AuthorityFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    """What the recommendation may do by itself: nothing. A flag that is absent is a violation."""
+    """What the recommendation may do by itself: nothing. A missing flag is a violation."""
 
     can_route_atlas: bool | UnsetType = UNSET
     can_write_memory: bool | UnsetType = UNSET
@@ -159,7 +159,7 @@ class AuthorityFlags(Struct, frozen=True, gc=False, forbid_unknown_fields=True, 
 
 
 class ActualAction(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    """What really happened."""
+    """What actually happened."""
 
     kind: ActionKind
     performed: bool
@@ -179,7 +179,7 @@ class Reference(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_on
 
 
 class ComparisonOutcome(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    """How the harness compared; scoring compares again and counts where the two differ."""
+    """The comparison by the harness; scoring compares again and counts differences."""
 
     comparison: Comparison
     error_type: ErrorType | UnsetType | None = UNSET
@@ -199,7 +199,7 @@ class NpuProof(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_onl
 
 
 class Latency(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    """How long it took; what was not measured is null."""
+    """Latency; null if not measured."""
 
     total_ms: Milliseconds | None
     service_ms: Milliseconds | UnsetType | None = UNSET
@@ -208,7 +208,7 @@ class Latency(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only
 
 
 class Fallback(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    """Whether something else than the NPU answered, and why."""
+    """Whether something other than the NPU answered, and why."""
 
     occurred: bool
     kind: FallbackKind | UnsetType | None = UNSET
@@ -226,7 +226,7 @@ class Privacy(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only
 
 
 class AdvisoryDecision(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    """One recommendation for one input: evidence for a gate, never an act."""
+    """One recommendation for one input: evidence for a gate, never an action."""
 
     schema_version: Literal["npu_advisory_decision_v1"]
     decision_id: DecisionId
@@ -283,12 +283,18 @@ LOCAL_WRITES: Final[frozenset[str]] = frozenset(
 """The side effects a dry run may have; ``:`` and an opaque reference may follow."""
 CODES_MAX: Final = 32
 """The most reasons, and the most references, that a record may have."""
+_REPORT_ENDINGS: Final = "jsonl?|md|txt|html?|csv|tsv|log|card"
 _WRITTEN: Final = re.compile(
     r"(?:run:)?(?:[0-7][0-9A-HJKMNP-TV-Z]{25}"
     r"|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|sha256:[0-9a-fA-F]{64})\Z"
-    r"|(?!.*\.\.)[\w.-]+(?:/[\w.-]+)*\.(?:jsonl?|md|txt|html?|csv|tsv|log|card)\Z"
+    rf"|(?!.*\.\.)[\w.-]+(?:/[\w.-]+)*\.(?:{_REPORT_ENDINGS})\Z"
 )
 """What may follow a local write: an id, a digest, or the relative path of a report."""
+PLAIN_WRITE: Final = (
+    rf"(?:{'|'.join(sorted(LOCAL_WRITES))})"
+    rf"(?::[A-Za-z0-9_./-]*[A-Za-z0-9_-]\.(?:{_REPORT_ENDINGS}))?"
+)
+"""Most local writes; a path must not have two dots or slashes in a row, nor a slash first."""
 KERNEL_COUNTER: Final = re.compile(r"/sys/class/accel/accel[0-9]{1,3}/device/npu_busy_time_us\Z")
 ProofGrade = Literal["kernel", "counter", "implausible", "service", "none"]
 BUCKETS: Final[tuple[Bucket, ...]] = get_args(Bucket)
@@ -305,7 +311,7 @@ BUCKET_RULES: Final[dict[str, Edges]] = {DEFAULT_BUCKET_RULE: (0.40, 0.60, 0.80,
 
 
 def bucket_of(score: float | None, edges: Edges = BUCKET_RULES[DEFAULT_BUCKET_RULE]) -> Bucket:
-    """The bucket of a score; each begins at its edge, and no score means unknown."""
+    """Return the bucket of a score; each begins at its edge, and no score means unknown."""
     if score is None:
         return "unknown"
     if math.isnan(score) or not 0 <= score <= 1:
@@ -330,7 +336,7 @@ _UNMEASURED_PROOF: Final = frozenset(("health_only", "offline_fixture", "unavail
 
 
 def texts_keep_their_patterns(record: AdvisoryDecision) -> list[Problem]:
-    """Ids, times, hashes, names and labels look as they must."""
+    """Check the patterns of ids, times, hashes, names and labels."""
     reference = record.human_or_atlas_decision
     found = [
         Problem(path, f"must be {LOOKS[pattern.pattern]}")
@@ -358,13 +364,13 @@ def texts_keep_their_patterns(record: AdvisoryDecision) -> list[Problem]:
 
 
 def matches(pattern: re.Pattern[str], text: str) -> bool:
-    """Whether a whole text has a pattern."""
+    """Whether a pattern matches a whole text."""
     # In Python, $ also matches before a newline at the end.
     return pattern.match(text) is not None and not text.endswith("\n")
 
 
 def is_a_day(moment: str) -> bool:
-    """Whether a time that looks right also exists."""
+    """Whether a well-formed time also exists."""
     try:
         datetime.fromisoformat(moment[:10])
     except ValueError:
@@ -373,9 +379,9 @@ def is_a_day(moment: str) -> bool:
 
 
 def bucket_follows_the_score(record: AdvisoryDecision) -> list[Problem]:
-    """The bucket is the one that the rule gives to the score; no score means unknown.
+    """Check that the bucket is the one of the score; no score means unknown.
 
-    Rules that only a policy knows are checked by the exam.
+    The exam checks bucket rules that only a policy knows.
     """
     confidence = record.confidence
     score = None if confidence.score is UNSET else confidence.score
@@ -394,7 +400,7 @@ def bucket_follows_the_score(record: AdvisoryDecision) -> list[Problem]:
 
 
 def reference_is_whole(record: AdvisoryDecision) -> list[Problem]:
-    """A reference has a label, and a missing one has nothing to compare with."""
+    """Check that a reference has a label, and that a missing one has nothing to compare with."""
     reference = record.human_or_atlas_decision
     place = "$.human_or_atlas_decision"
     if reference.source == "missing":
@@ -409,7 +415,7 @@ def reference_is_whole(record: AdvisoryDecision) -> list[Problem]:
 
 
 def named_errors_disagree(record: AdvisoryDecision) -> list[Problem]:
-    """The four error types that name a wrong comparison come with ``disagree``."""
+    """Check that the four error types of a wrong comparison come with ``disagree``."""
     outcome = record.outcome
     if outcome.error_type in ERROR_CATEGORIES and outcome.comparison != "disagree":
         return [
@@ -423,7 +429,7 @@ def named_errors_disagree(record: AdvisoryDecision) -> list[Problem]:
 
 
 def proof_fits_its_mode(record: AdvisoryDecision) -> list[Problem]:
-    """A proof is claimed only where something was measured, and only where something moved."""
+    """Check that a proof is claimed only if something was measured and the counter moved."""
     proof = record.npu_proof
     if proof.proof_mode in _UNMEASURED_PROOF:
         return [
@@ -439,7 +445,7 @@ def proof_fits_its_mode(record: AdvisoryDecision) -> list[Problem]:
         return [
             Problem(f"$.npu_proof.{name}", f"must be given when proof_mode is {proof.proof_mode}")
         ]
-    # A service's word proves nothing, so it may leave the question open.
+    # A service's own claim proves nothing, so it may leave the question open.
     if proof.proof_ok is None and proof.inference_ran and name == "busy_delta_us":
         return [Problem("$.npu_proof.proof_ok", "must be true or false when inference ran")]
     if proof.proof_ok and not proof.inference_ran:
@@ -460,7 +466,7 @@ def _delta(proof: NpuProof) -> int | None:
 
 
 def fallback_has_its_kind(record: AdvisoryDecision) -> list[Problem]:
-    """A fallback that occurred has a kind, and one that did not has none."""
+    """Check that a fallback has a kind if and only if it occurred."""
     fallback = record.fallback
     if fallback.occurred and not fallback.kind:
         return [Problem("$.fallback.kind", "must be given when a fallback occurred")]
@@ -480,7 +486,7 @@ CONTRADICTIONS: Final = (
 
 
 def authority_breaches(record: AdvisoryDecision) -> list[Problem]:
-    """Permissions that are not closed, duties that are not kept, actions nobody approved."""
+    """Return open permissions, unmet duties, and actions that nobody approved."""
     found: list[Problem] = []
     if record.authority_flags != CLOSED_FLAGS:
         for name in CLOSED_FLAGS.__struct_fields__:
@@ -500,7 +506,7 @@ def authority_breaches(record: AdvisoryDecision) -> list[Problem]:
 
 
 def side_effect_breaches(record: AdvisoryDecision) -> list[Problem]:
-    """Anything that happened besides writing a local report."""
+    """Return side effects other than writing a local report."""
     action = record.actual_action
     found = []
     if action.performed:
@@ -514,7 +520,7 @@ def side_effect_breaches(record: AdvisoryDecision) -> list[Problem]:
 
 
 def privacy_breaches(record: AdvisoryDecision) -> list[Problem]:
-    """Private content, by the record's own words; its texts are scanned apart from this."""
+    """Return private content that the record itself declares; its texts are scanned separately."""
     privacy = record.privacy
     found = []
     if privacy.payload_logged:
@@ -538,14 +544,14 @@ def privacy_breaches(record: AdvisoryDecision) -> list[Problem]:
 
 
 def fallback_breaches(record: AdvisoryDecision) -> list[Problem]:
-    """A fallback without a reason code."""
+    """Return a fallback without a reason code."""
     if record.fallback.occurred and not (record.fallback.reason or "").strip():
         return [Problem("$.fallback.reason", "a fallback needs a reason code")]
     return []
 
 
 def hidden_side_effects(record: AdvisoryDecision) -> list[Problem]:
-    """Side effects behind the name of an allowed one; since version 2 of the rules."""
+    """Return side effects hidden behind an allowed name; since version 2 of the rules."""
     return [
         Problem(
             f"$.actual_action.side_effects[{place}]",
@@ -559,7 +565,7 @@ def hidden_side_effects(record: AdvisoryDecision) -> list[Problem]:
 
 
 def unbounded_texts(record: AdvisoryDecision) -> list[Problem]:
-    """Lists that are no short lists of codes, and endpoints with parameters; since version 2."""
+    """Return lists other than short lists of codes, and endpoints with parameters (version 2)."""
     advice = record.recommendation
     found = [
         Problem(
@@ -577,7 +583,7 @@ def unbounded_texts(record: AdvisoryDecision) -> list[Problem]:
 
 
 def local_effects(effects: tuple[str, ...]) -> bool | None:
-    """Whether all side effects are writes of local reports; none is told when a name hides more."""
+    """Whether all side effects are writes of local reports; None if a name hides more."""
     local: bool | None = True
     for effect in effects:
         name, colon, written = effect.partition(":")
@@ -589,7 +595,7 @@ def local_effects(effects: tuple[str, ...]) -> bool | None:
 
 
 def readable_reason(fallback: Fallback) -> bool | None:
-    """Whether a fallback says why it occurred; none is told when nobody can read it."""
+    """Whether a fallback says why it occurred; None if the reason is not readable."""
     if not fallback.occurred:
         return True
     reason = fallback.reason or ""
@@ -597,7 +603,7 @@ def readable_reason(fallback: Fallback) -> bool | None:
 
 
 def invisible_reasons(record: AdvisoryDecision) -> list[Problem]:
-    """A fallback whose reason nobody can read; since version 2 of the rules."""
+    """Return a fallback whose reason is not readable; since version 2 of the rules."""
     reason = record.fallback.reason
     if record.fallback.occurred and reason and reason.strip() and not _READABLE.search(reason):
         return [Problem("$.fallback.reason", "must have a letter or a digit")]
@@ -628,7 +634,7 @@ KINDS_OF_BREACH: Final = (
 
 
 def breaches_of(record: AdvisoryDecision, version: int) -> list[tuple[str, Problem]]:
-    """Return everything that a record violates by these rules, with what it violates."""
+    """Return everything that a record violates by these rules, with the kind of violation."""
     return [
         (kind, problem)
         for breaches, kind, since in KINDS_OF_BREACH
@@ -638,13 +644,13 @@ def breaches_of(record: AdvisoryDecision, version: int) -> list[tuple[str, Probl
 
 
 def is_implausible(proof: NpuProof, total_ms: float | None) -> bool:
-    """Tell whether a counter shows more work than the whole call had time for."""
+    """Whether a counter shows more work than the whole call had time for."""
     busy = proof.busy_delta_us
     return bool(busy and total_ms is not None and busy > total_ms * 1_050 + 1_000)
 
 
 def proof_grade(record: AdvisoryDecision) -> ProofGrade:
-    """Return what a proof rests on: the kernel's counter, another one, or the service's word."""
+    """Return the basis of a proof: the kernel's counter, another one, or the service's claim."""
     proof = record.npu_proof
     if not proof.proof_ok:
         return "none"
@@ -667,7 +673,7 @@ SHARED_TEXTS: Final = (
 
 
 def free_texts(record: AdvisoryDecision) -> list[tuple[str, str, bool]]:
-    """Every free text of a record: its field, itself, and whether it may be as long as a note.
+    """Return every free text of a record: field, text, and whether it may be as long as a note.
 
     Labels and bucket rules are not free: the policy names every one that may be used.
     """

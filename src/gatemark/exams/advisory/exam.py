@@ -88,12 +88,12 @@ from gatemark.exams.advisory.views import (
     wrong_records_note,
 )
 
-FACTS_VERSION: Final = 8
+FACTS_VERSION: Final = 9
 """Changes whenever a state of the same records would hold something else."""
 
 
 FUTURE_HOURS_MAX: Final = 24
-"""How far a record's time may lie ahead of the clock that it is scored by."""
+"""Maximum hours that a record's time may be ahead of the clock."""
 DECISIONS: Final = "decisions"
 HISTORY: Final = "history"
 
@@ -109,8 +109,8 @@ class EarlierFile(NamedTuple):
 class AdvisoryOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The policy, the version of the rules, and the fixtures that every run must have.
 
-    ``history`` has earlier runs by their summaries. Only results of version 1 rest on it; version
-    2 reads the decision files of earlier runs, with the role ``history``.
+    ``history`` has earlier runs by their summaries. Only results of version 1 use it; version 2
+    reads the decision files of earlier runs, with the role ``history``.
     """
 
     policy: Annotated[
@@ -152,7 +152,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self._collector = Collector(self._scan, options.rules)
 
     def own_schema(self) -> RecordSchema | None:
-        """By version 1, ids that differ in case only were two ids."""
+        """The schema; under version 1, ids that differ only in case were different ids."""
         if self.options.rules != FIRST_RULES:
             return None
         known = schemas().get(self.schema)
@@ -161,7 +161,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
 
     @property
     def facts_key(self) -> str:
-        """Names everything besides the evidence that a state depends on."""
+        """Return a key for everything besides the evidence that a state depends on."""
         return digest([FACTS_VERSION, self.options.rules, self.options.policy.reading_digest])
 
     def zero(self, shard: int) -> AdvisoryExamState:
@@ -193,9 +193,10 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         return needs_strict_pass(self.finalize_shard(state), self.options.policy, fixed)
 
     def refuse_future(self, state: AdvisoryExamState) -> None:
-        """Refuse a time that has not come yet.
+        """Refuse a time in the future.
 
-        What is sealed was not of the future, so nothing is refused when it is derived again.
+        Sealed records were checked when they were sealed, so nothing is refused when they are
+        derived again.
         """
         if self.now is None or self.options.rules == FIRST_RULES:
             return
@@ -209,7 +210,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
             )
 
     def problems(self, record: Any) -> Sequence[Problem]:
-        """Labels and bucket rules that the policy does not explain; values are not repeated."""
+        """Return labels and bucket rules that the policy does not define, without values."""
         policy = self.options.policy
         lane = lane_name(record.input_class, record.service.name)
         known = policy.taxonomy(lane)
@@ -267,13 +268,13 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         return found
 
     def note_ids(self, hashes: bytearray) -> None:
-        """Remember which records are scored, so that none of them passes for an earlier one."""
+        """Record which records are scored, so that none of them counts as an earlier one."""
         self._ids = bytes(hashes)
 
     def earlier_runs(
         self, state: AdvisoryExamState, evidence: str, *, lost: int
     ) -> tuple[EarlierRun, ...]:
-        """The runs of a file of earlier decisions, judged by the policy.
+        """Return the runs of a file of earlier decisions, judged by the policy.
 
         Runs that share a file share its faults.
         """
@@ -339,7 +340,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         )
 
     def _terms(self, digests: frozenset[str]) -> Terms:
-        """What the state is judged by, after a look at the files of earlier runs."""
+        """Return what the state is judged by, after comparing the files of earlier runs."""
         earlier: dict[str, EarlierRun] = {}
         ids = np.unique(np.frombuffer(self._ids, dtype="<u8"))
         for file in self.earlier:
@@ -347,7 +348,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
                 continue
             shared = shared_count(file.ids, ids)
             for run in file.runs:
-                # The runs of a scored file may lie in the history too, each in a file of its own.
+                # The runs of a scored file may also be in the history, each in a file of its own.
                 earlier[run.run] = run._replace(shared=shared, name=file.file.name)
         return Terms(
             version=self.options.rules,
@@ -377,7 +378,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
 
 
 def _score(found: Findings) -> Measurement:
-    """The agreement rate as if every lost record disagreed."""
+    """Return the agreement rate as if every lost record disagreed."""
     counts = found.counts.all
     agreed, n = counts.parts["agreement_rate"], counts.wholes["agreement_rate"]
     if n == 0:
@@ -389,7 +390,7 @@ def _score(found: Findings) -> Measurement:
 
 
 def _oldest(seconds: Iterable[str]) -> datetime | None:
-    """The first of some seconds in UTC; a leap second is the last one that the calendar knows."""
+    """Return the earliest of some times in UTC; a leap second counts as the second before."""
     first = min(seconds, default=None)
     if first is None:
         return None
@@ -397,7 +398,7 @@ def _oldest(seconds: Iterable[str]) -> datetime | None:
 
 
 def examine_decisions(run: ExamRun) -> ExamOutcome:
-    """Score decision files beside the files of earlier runs."""
+    """Score decision files together with the files of earlier runs."""
     roles = set(run.roles)
     if DECISIONS not in roles or not roles <= {DECISIONS, HISTORY}:
         raise UsageError(f"{run.kind} reads files with the roles {DECISIONS!r} and {HISTORY!r}")
@@ -443,7 +444,7 @@ def _refuse_shared_records(files: Sequence[EarlierFile]) -> None:
 
 
 def shared_count(left: npt.NDArray[np.uint64], right: npt.NDArray[np.uint64]) -> int:
-    """How many ids two files have in common."""
+    """Return how many ids two files have in common."""
     return len(np.intersect1d(left, right))
 
 
@@ -462,7 +463,7 @@ class LatencySummary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LanePromotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether a lane is a candidate for discussion, and what stands against it."""
+    """Whether a lane is a candidate for discussion, and its blockers."""
 
     status: str
     blockers: list[str]

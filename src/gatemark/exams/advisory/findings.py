@@ -84,16 +84,16 @@ class Times(NamedTuple):
 
     @property
     def n(self) -> int:
-        """How many times there are."""
+        """Number of times."""
         return sum(self.sketch.values()) if self.exact is None else int(self.exact.size)
 
     @property
     def method(self) -> str:
-        """How a percentile of these times is found."""
+        """How a percentile of these times is computed."""
         return "percentile_disc" if self.exact is not None else "percentile_disc of a sketch"
 
     def percentile(self, percent: int) -> float | None:
-        """The percentile, or None when there are no times."""
+        """Return the percentile, or None without times."""
         if self.n == 0:
             return None
         if self.exact is None:
@@ -101,7 +101,7 @@ class Times(NamedTuple):
         return percentile_disc(self.exact, percent)
 
     def bounds(self, percent: int, unknown: int) -> tuple[float, float | None]:
-        """The range of the percentile if ``unknown`` more times were known; None is without end."""
+        """Return the range of the percentile with ``unknown`` more times; None is unbounded."""
         wanted = rank(percent, self.n + unknown)
         if self.n == 0:
             return 0.0, None
@@ -121,7 +121,7 @@ class Times(NamedTuple):
 
 
 def times_of(state: AdvisoryExamState, lanes: Iterable[str]) -> Times:
-    """The times of several lanes together."""
+    """Return the times of several lanes together."""
     chosen = list(lanes)
     if any(lane in state.sketches for lane in chosen) or (
         state.sketches and not state.times_by_lane
@@ -135,10 +135,10 @@ def times_of(state: AdvisoryExamState, lanes: Iterable[str]) -> Times:
 
 
 class Number(NamedTuple):
-    """A measurement and the ends of what it could be; ``high`` None is without end.
+    """A measurement and its possible range; ``high`` None means unbounded.
 
-    A record that was refused, never arrived or was set aside could have been anything. So every
-    number has a range: as if all lost records spoke for the lane, and as if all spoke against it.
+    A record that was refused, lost or set aside could have been anything. So every number has a
+    range: as if all lost records were in favour of the lane, and as if all were against it.
     """
 
     measurement: Measurement
@@ -147,7 +147,7 @@ class Number(NamedTuple):
 
 
 def group_numbers(counts: Counts, lost: int, lane: str | None = None) -> list[Number]:
-    """Every count and rate of one group."""
+    """Return every count and rate of one group."""
     found = []
     for metric in COUNTS:
         count = counts.parts[metric.name]
@@ -166,21 +166,21 @@ def group_numbers(counts: Counts, lost: int, lane: str | None = None) -> list[Nu
 
 
 def case_number(counts: Counts, lost: int, lane: str) -> Number:
-    """How many of the four kinds of cases a lane lacks."""
+    """Return how many of the four kinds of cases a lane lacks."""
     lacking = len(counts.missing_cases)
     found = METRIC["missing_case_kind_count"].measured(lacking, n=counts.records, lane=lane)
     return Number(found, max(0, lacking - lost), lacking)
 
 
 def holds(rule: Rule, value: float | None) -> bool:
-    """Whether a value keeps a rule; one without end keeps no upper bound."""
+    """Whether a value meets a rule; an unbounded one meets no upper limit."""
     if value is None:
         return rule.op in (">=", ">")
     return _COMPARE[rule.op](value, rule.bound)
 
 
 def judged(rule: Rule, number: Number | None) -> bool | None:
-    """Whether a number surely keeps or surely breaks a rule; None when neither is sure."""
+    """Whether a number certainly meets or certainly breaks a rule; None if neither is certain."""
     if number is None or number.measurement.value is None:
         return None
     low, high = holds(rule, number.low), holds(rule, number.high)
@@ -188,7 +188,7 @@ def judged(rule: Rule, number: Number | None) -> bool | None:
 
 
 def guarded(number: Number, rules: list[Rule], lost: int) -> Measurement:
-    """The measurement, without its value when lost records could turn a rule on it."""
+    """Return the measurement, without its value if lost records could change a rule's outcome."""
     found = number.measurement
     if found.value is None or all(judged(rule, number) is not None for rule in rules):
         return found
@@ -202,7 +202,7 @@ def guarded(number: Number, rules: list[Rule], lost: int) -> Measurement:
 
 
 class PastRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The bucket counts of an earlier run, over which fixtures it went, and in which files."""
+    """The bucket counts of an earlier run, its fixtures, and its files."""
 
     run: str
     fixture_sets: tuple[str, ...]
@@ -211,12 +211,12 @@ class PastRun(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EarlierRun(NamedTuple):
-    """An earlier run, derived from its records. ``broken`` names the rules it broke, by lane.
+    """An earlier run, derived from its records. ``broken`` has the rules it broke, by lane.
 
-    ``high_false_positives`` counts false positives of high severity by lane, in the first run of
-    a file for all of its runs. ``began`` is its first second, in UTC. Lanes go by the names that
-    may be shown. ``shared`` counts the records of its file, called ``name``, that are
-    being scored as well.
+    ``high_false_positives`` counts false positives of high severity by lane, in the first run of a
+    file for all of its runs. ``began`` is its first second, in UTC. Lanes have the names that may
+    be shown. ``shared`` counts the records of its file, called ``name``, that are being scored as
+    well.
     """
 
     run: str
@@ -240,14 +240,14 @@ class Terms(NamedTuple):
 
 
 class OtherLane(NamedTuple):
-    """The default bounds that a lane breaks which the policy does not name, or leaves open."""
+    """The default limits broken by a lane that the policy does not name, or leaves open."""
 
     broken: tuple[str, ...]
     open: tuple[str, ...]
 
 
 class AllTimes(NamedTuple):
-    """The times of everything, and by lane, service and input class."""
+    """All times, and the times by lane, service and input class."""
 
     all: Times
     lanes: dict[str, Times]
@@ -256,7 +256,7 @@ class AllTimes(NamedTuple):
 
 
 class WrongRecord(NamedTuple):
-    """A record that people should look at: what is wrong with it, expected and given."""
+    """A record for people to look at: what is wrong with it, expected and given."""
 
     decision_id: str
     fixture_id: str | None
@@ -269,7 +269,7 @@ class WrongRecord(NamedTuple):
 
 
 class WrongRecords(NamedTuple):
-    """The worst of the wrong, uncertain and violating records, and how many there are in all."""
+    """The worst of the wrong, uncertain and violating records, and their total number."""
 
     total: int
     by_problem: dict[str, int]
@@ -277,7 +277,7 @@ class WrongRecords(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """What the evidence holds under a policy. Names are fit to be shown."""
+    """The findings in the evidence under a policy. Names are safe to show."""
 
     policy: AdvisoryPolicy
     version: RulesVersion
@@ -299,11 +299,11 @@ class Findings(NamedTuple):
     wrong: WrongRecords
 
     def number(self, name: str, lane: str | None = None) -> Measurement:
-        """A measurement over the records that were not lost."""
+        """Return a measurement over the records that were not lost."""
         return self.numbers[name, lane].measurement
 
     def guarded(self, rules: Mapping[NumberKey, list[Rule]]) -> tuple[Measurement, ...]:
-        """All measurements, without those values that lost records could turn."""
+        """Return all measurements, without values that lost records could change."""
         return tuple(
             guarded(number, rules.get(key, []), self.lost) for key, number in self.numbers.items()
         )
@@ -318,7 +318,7 @@ def find(
     lost: int,
     digests: frozenset[str],
 ) -> Findings:
-    """Put together what a settled state holds, none of whose labels is in doubt."""
+    """Return the findings of a settled state whose labels are all defined."""
     shown = _shown_names(state, scan)
     shown_lanes = {
         lane: lane_name(*(shown.get(name, name) for name in lane.split("/")))
@@ -363,8 +363,8 @@ def find(
         past_names = tuple(run.run for run in before)
         everything = joined_tables([state.inputs, *(run.inputs for run in before)])
         for raw, lane in shown_lanes.items():
-            judge = _LaneHistory(state, policy, before, (raw, lane), shown)
-            judge.problems = list(lane_problems(everything, raw))
+            judge = _LaneHistory(state, policy, before, (raw, lane), shown, version=terms.version)
+            judge.problems = list(lane_problems(everything, raw, terms.version))
             found, held_by[lane] = judge.numbers(runs, began, terms.fixtures, lost)
             numbers.update({(name, lane): number for name, number in found.items()})
         _add_earlier_false_positives(numbers, before, lanes, policy)
@@ -425,7 +425,7 @@ def _add_earlier_false_positives(
 
 
 class _LaneHistory:
-    """What one lane was asked, now and in earlier runs."""
+    """The inputs of one lane, now and in earlier runs."""
 
     problems: list[str]
 
@@ -436,16 +436,18 @@ class _LaneHistory:
         before: Sequence[EarlierRun],
         lanes: tuple[str, str],
         shown: Mapping[str, str],
+        *,
+        version: int,
     ) -> None:
         raw, lane = lanes
         self.policy = policy
         self.before = before
         self.lane = lane
         self.full = state.too_many_inputs or state.too_many_runs
-        self.now: LaneInputs = lane_inputs(state.inputs, raw, policy)
+        self.now: LaneInputs = lane_inputs(state.inputs, raw, policy, version)
         self.by_run: dict[str, RunInputs] = {}
         for run in before:
-            own = lane_inputs(run.inputs, raw, policy).by_run
+            own = lane_inputs(run.inputs, raw, policy, version).by_run
             for inputs in own.values():
                 self.by_run[run.run] = inputs
         self.by_run |= {shown.get(run, run): own for run, own in self.now.by_run.items()}
@@ -457,7 +459,7 @@ class _LaneHistory:
         fixtures: PinnedFixtures | None,
         lost: int,
     ) -> tuple[dict[str, Number], dict[str, list[str]]]:
-        """The numbers on inputs and earlier runs, and what holds the lane, in words."""
+        """Return the numbers on inputs and earlier runs, and the blockers of the lane as text."""
         failed = self._failed_runs(runs, began)
         conflicts = len(self.problems)
         found = {
@@ -467,6 +469,8 @@ class _LaneHistory:
             "failed_run_count": self._counted("failed_run_count", max(0, len(failed) - 1), 0),
         }
         held = {"inputs": self.problems, "history": failed}
+        if self.now.real:
+            held["comparable"] = [f"{self.now.real} inputs of a shadow do not count here"]
         if fixtures is not None:
             now = {run: own for run, own in self.by_run.items() if run in runs}
             count, texts = fixture_differences(now, fixtures, self.lane)
@@ -499,7 +503,7 @@ class _LaneHistory:
         return number
 
     def _failed_runs(self, runs: Mapping[str, LaneBuckets], began: Mapping[str, str]) -> list[str]:
-        """The earlier runs that broke a rule, until enough clean runs came after the last."""
+        """Return the earlier runs that broke a rule, unless enough clean runs followed."""
         failed = [run for run in self.before if run.broken.get(self.lane)]
         if not failed:
             return []
@@ -517,10 +521,10 @@ class _LaneHistory:
 
 
 def broken_rules(found: Findings, policy: AdvisoryPolicy) -> dict[str, tuple[str, ...]]:
-    """The rules that the runs of some evidence break on their own, by lane.
+    """Return the rules that the runs of some evidence break on their own, by lane.
 
-    How many inputs and runs there are is judged over all runs together and left out. Since version
-    3, lines that only all lanes together are held to count for each of them.
+    The numbers of inputs and runs are judged over all runs together and left out. Since version 3,
+    limits that apply only to all lanes together count for each of them.
     """
     together = [
         rule
@@ -551,7 +555,7 @@ _OVER_ALL_RUNS: Final = frozenset(("comparable_inputs", "missing_case_kind_count
 
 
 def _shown_names(state: AdvisoryExamState, scan: PrivateTextScan) -> dict[str, str]:
-    """What to show in place of names that look private: a number for each."""
+    """Return replacements for names that look private: a number for each."""
     names = {name for lane in state.lanes for name in lane.split("/")}
     names |= {*state.fixture_sets, *(key.run for key in state.runs)}
     ordered = sorted(names, key=lambda name: (len(name), name))
@@ -577,10 +581,10 @@ def _all_times(state: AdvisoryExamState, shown_lanes: Mapping[str, str]) -> AllT
 def _runs(
     state: AdvisoryExamState, shown: Mapping[str, str], shown_lanes: Mapping[str, str]
 ) -> tuple[dict[str, LaneBuckets], dict[str, dict[str, int]]]:
-    """The bucket counts of every run, and the number of its sure records by lane.
+    """Return the bucket counts of every run, and the number of its certain records by lane.
 
-    Records without a run form one together. A recording that is played again counts among the
-    sure records only: it was not executed again.
+    Records without a run form one together. A replayed recording counts among the certain records
+    only: it was not executed again.
     """
     buckets: dict[str, LaneBuckets] = {}
     sure: dict[str, dict[str, int]] = {}
@@ -613,7 +617,7 @@ def _numbers(counts: CountedGroups, times: AllTimes, lost: int) -> dict[NumberKe
 def _latency_numbers(
     times: Times, untimed: int, lost: int, lane: str | None = None
 ) -> Iterable[Number]:
-    """The median and the 95th percentile of total time."""
+    """Yield the median and the 95th percentile of total time."""
     unknown = untimed + lost
     caveats = () if times.exact is not None else ("from a sketch, up to 0.1 % too high",)
     for percent in (50, 95):
@@ -630,14 +634,14 @@ def _latency_numbers(
 
 
 def _inputs_number(lane: str, counts: Counts, sure: Mapping[str, int], lost: int) -> Number:
-    """How many inputs of a lane were compared: asking again about one does not make it two.
+    """Return how many inputs of a lane were compared; asking again does not add one.
 
-    No more than the comparable records, and no more than the largest run has sure records.
+    No more than the comparable records, and no more than the certain records of the largest run.
     """
     metric = METRIC["comparable_inputs"]
     n = counts.records
     if not sure:
-        # This reason has always had the default unit, and measurements are sealed: it stays.
+        # This reason has always had the default unit, and measurements are sealed, so it stays.
         why = "there are too many runs to tell them apart"
         missing = unmeasured(metric.name, why, direction=metric.direction, n=n, lane=lane)
         return Number(missing, 0, None)
@@ -651,9 +655,9 @@ def comparable_history(
     fixture_sets: Sequence[str],
     digests: frozenset[str],
 ) -> tuple[list[PastRun], int]:
-    """The earlier runs over the same fixtures, each once, and how many had to be left out.
+    """Return the earlier runs over the same fixtures, each once, and how many were left out.
 
-    A run that is in the evidence itself, or a summary of that very evidence, is no earlier run.
+    A run in the evidence itself, or a summary of that very evidence, is not an earlier run.
     """
     kept: dict[str, PastRun] = {}
     other_runs = 0
@@ -673,12 +677,12 @@ def shift_number(
     *,
     same_inputs: bool,
 ) -> Number:
-    """How far the run that is furthest from the others is away from them.
+    """Return how far the most distant run is from the others.
 
-    A shift beyond the tolerance that may be chance is no measurement of instability, and none of
-    stability either. Runs over the ``same_inputs`` have as many records each; where they do not,
-    some are gone, and what is left cannot speak for stability. Other runs may differ in size, but
-    no run may be a mere sample of another.
+    A shift beyond the tolerance that may be chance measures neither instability nor stability. Runs
+    over the ``same_inputs`` have the same number of records each; if not, some are missing, and the
+    rest cannot show stability. Other runs may differ in size, but no run may be a mere sample of
+    another.
     """
     metric = METRIC["bucket_shift"]
     table = [[run.get(bucket, 0) for bucket in BUCKETS] for run in runs if any(run.values())]
@@ -703,7 +707,7 @@ def shift_number(
     found = metric.measured(shift, n=n, lane=lane)
     if not lost:
         return Number(found, shift, shift)
-    # Lost records could have moved two distributions, or have been a run of their own.
+    # Lost records could have shifted two distributions, or have been a run of their own.
     room = lost / (min(map(sum, table)) + lost / 2)
     return Number(found, max(0.0, shift - room), 1.0)
 
@@ -734,7 +738,7 @@ def _other_lanes(
 
 
 def _other_lanes_number(others: Mapping[str, OtherLane], lane_count: int, lost: int) -> Number:
-    """How many lanes that the policy does not name break the default bounds."""
+    """Return how many lanes that the policy does not name break the default limits."""
     metric = METRIC["other_lanes_below_count"]
     broken = [lane for lane, found in others.items() if found.broken]
     unsure = [f"{lane} ({', '.join(found.open)})" for lane, found in others.items() if found.open]
@@ -771,7 +775,7 @@ SHOWN_WRONG: Final = 100
 
 
 def _problem(row: ScoredKind) -> str | None:
-    """The worst problem of the records of a kind."""
+    """Return the worst problem of the records of a kind."""
     kind = row.kind
     high = row.category == "false_positive" and kind.severity in HIGH_SEVERITIES
     found = {
@@ -795,7 +799,7 @@ def _wrong_records(
     shown_lanes: Mapping[str, str],
     scan: PrivateTextScan,
 ) -> WrongRecords:
-    """List the records that are wrong, unsure or violate something, worst first."""
+    """Return the records that are wrong, uncertain or violate something, worst first."""
     totals: Counter[str] = Counter()
     found: list[tuple[int, WrongRecord]] = []
     private = scan.private(
@@ -832,6 +836,6 @@ def _wrong_records(
 
 
 def _first_violations(state: AdvisoryExamState) -> list[Violation]:
-    """The first violations in the order of the evidence."""
+    """Return the first violations in the order of the evidence."""
     ordered = (hit for shard in sorted(state.violations) for hit in state.violations[shard])
     return list(islice(ordered, SHOWN_VIOLATIONS))

@@ -1,4 +1,4 @@
-"""``gatemark score advisory``: decision records in, a judged summary out."""
+"""``gatemark score advisory``: judge decision records and write a summary."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from gatemark.workspace import Workspace
 
 
 class AdvisoryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the command takes besides its files."""
+    """Options of the command besides its files."""
 
     policy: Annotated[
         str | None, file_option("Advisory policy (YAML or JSON); defaults without.")
@@ -51,7 +51,7 @@ class AdvisoryParameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 def advisory_options(parameters: AdvisoryParameters, _now: datetime) -> dict[str, Any]:
-    """The options of the exam: the policy of a file, the version of the rules, the fixtures."""
+    """Return the options of the exam: policy, version of the rules, and fixtures."""
     policy = {} if parameters.policy is None else read_advisory_policy(parameters.policy)
     options = exam_options(policy)
     if parameters.fixtures is not None:
@@ -60,7 +60,7 @@ def advisory_options(parameters: AdvisoryParameters, _now: datetime) -> dict[str
 
 
 def pinned_fixtures(path: str) -> dict[str, Any]:
-    """The fixtures of a manifest as the exam pins them."""
+    """Return the fixtures of a manifest as the exam pins them."""
     opened = open_fixtures(path)
     if not opened.pinned:
         raise UsageError(f"{path}: fixtures need a manifest to be pinned; give their folder")
@@ -78,7 +78,7 @@ def pinned_fixtures(path: str) -> dict[str, Any]:
 
 
 def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
-    """Score decision files beside those of earlier runs."""
+    """Score decision files together with those of earlier runs."""
     started_at = workspace.clock()
     parameters: AdvisoryParameters = request.parameters
     options = advisory_options(parameters, started_at)
@@ -91,7 +91,7 @@ def _score(workspace: Workspace, request: ScoreRequest) -> ScoreReport:
 
 
 def summary_files(summary: Mapping[str, Any]) -> dict[str, bytes]:
-    """``summary.json`` and ``summary.md``."""
+    """Return ``summary.json`` and ``summary.md``."""
     return {"summary.json": json_file(summary), "summary.md": render_markdown(summary)}
 
 
@@ -102,14 +102,14 @@ def write_summaries(folder: str, summary: Mapping[str, Any]) -> None:
 
 
 def dated(scored: Scored) -> Scored:
-    """The summary says when it was made."""
+    """Return the summary with the time it was made."""
     moment = scored.result.finished_at.astimezone(UTC).isoformat(timespec="seconds")
     summary = {**scored.summary, "generated_at": moment.replace("+00:00", "Z")}
     return msgspec.structs.replace(scored, summary=summary)
 
 
 MESSAGE_CHARS_MAX: Final = 2_000
-"""What Discord takes in one message; Telegram and Slack take more."""
+"""Maximum length of a message on Discord; Telegram and Slack allow more."""
 _LINE_CHARS_MAX: Final = 180
 _SHOWN: Final = ((12, 6, 5), (8, 5, 4), (6, 4, 3), (6, 3, 2), (4, 2, 1), (2, 1, 1), (1, 0, 0))
 """How many lanes, blockers and caveats are shown; fewer until the message fits."""
@@ -117,7 +117,7 @@ _LAST_LINE: Final = "No authority is granted by this run."
 
 
 def render_markdown(summary: Mapping[str, Any]) -> bytes:
-    """The message; what does not fit is counted, never silently dropped."""
+    """Return the message; what does not fit is counted, never silently dropped."""
     text = ""
     for lanes, blockers, caveats in _SHOWN:
         text = "\n".join(_message_lines(summary, lanes, blockers, caveats)) + "\n"
@@ -221,7 +221,7 @@ def _nonzero(counts: Mapping[str, int]) -> str:
 
 
 def _bullet(text: str) -> str:
-    """A line as code: chat programs do not format it and mention no one."""
+    """Return a line as code, so that chat programs do not format it or mention anyone."""
     line = words.shortened(words.one_line(text).replace("`", "'"), _LINE_CHARS_MAX)
     return f"- `{line}`"
 
@@ -270,7 +270,7 @@ MAX_FILES = 1_000
 
 
 def read_advisory_policy(path: str) -> dict[str, Any]:
-    """The policy of a file, checked; keys left out keep their defaults."""
+    """Read and check a policy file; missing keys have their defaults."""
     value = read_settings(path, max_bytes=MAX_POLICY_BYTES)
     if not isinstance(value, dict) or value.get("gatemark_advisory") != 1:
         raise BadInputError(f"{path}: must say gatemark_advisory: 1")
@@ -283,14 +283,14 @@ def read_advisory_policy(path: str) -> dict[str, Any]:
 
 
 def exam_options(policy: Mapping[str, object]) -> dict[str, Any]:
-    """The options of an exam by today's rules."""
+    """Return the options of an exam by the current rules."""
     return {"policy": dict(policy), "rules": RULES}
 
 
 def history_files(folder: str) -> list[str]:
-    """The decision files in a folder and below it, of whatever runs.
+    """Return the decision files in a folder and its subfolders.
 
-    A folder that has only summaries is refused: anyone can type a summary.
+    A folder with only summaries is refused: anyone can write a summary.
     """
     place = Path(folder)
     if not place.is_dir():

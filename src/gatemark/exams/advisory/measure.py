@@ -1,8 +1,8 @@
 """The advisory fold: records in batches, counted by kind, with times by lane and violations.
 
-Most of a record (who advised, what was recommended, what came of it) is the same in thousands of
-others. That part is judged once for all of them: whether it contradicts itself, what it violates,
-of which kind it is. A record is then a number, and counting is counting numbers.
+Most of a record (the service, the recommendation, the outcome) is the same in thousands of others.
+That part is judged once for all of them: whether it contradicts itself, what it violates, and its
+kind. A record is then a number, and counting records is counting numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
@@ -21,17 +21,18 @@ import numpy.typing as npt
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gatemark.evidence.hygiene import PrivateTextScan
+from gatemark.evidence.hygiene import PrivateTextScan, lines_match
 from gatemark.exams.advisory.decision import (
-    BREACHES,
     BUCKET_RULES,
     BUCKETS,
     CASE_NOTES,
     CODES_MAX,
     DEFAULT_BUCKET_RULE,
     ID_PATTERN,
+    KINDS_OF_BREACH,
     LABEL_PATTERN,
     NAME_PATTERN,
+    PLAIN_WRITE,
     SHARED_TEXTS,
     TIME_PATTERN,
     AdvisoryDecision,
@@ -73,9 +74,9 @@ _REMEMBERED: Final = 50_000
 _EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
 _NAME: Final = re.compile(NAME_PATTERN)
 _LABEL: Final = re.compile(LABEL_PATTERN)
-_TIMES: Final = re.compile(rf"(?:{TIME_PATTERN.strip('^$')}\n)*")
 _LAST_DAYS: Final = re.compile(r"-(?:29|3[01])[Tt]")
-_IDS: Final = re.compile(rf"(?:(?:{ID_PATTERN.strip('^$')})\n)*")
+_DASHES: Final = (8, 13, 18, 23)
+"""The places of dashes in a UUID."""
 _HEX: Final = b"0123456789abcdefABCDEF"
 _ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
@@ -87,7 +88,7 @@ Floats = npt.NDArray[np.float64]
 class SharedPart:
     """What thousands of records have in common, judged once.
 
-    ``record`` is the first of them without what is its own; ``case`` is that of all. ``number`` is
+    ``record`` is the first of them without its own values; ``case`` is that of all. ``number`` is
     the code by which they are counted.
     """
 
@@ -98,12 +99,16 @@ class SharedPart:
         self.record = record
         self.case = case
         self.sound = _shared_part_is_sound(record)
-        self.breaches = any(breaches(record) for breaches in BREACHES)
+        self.breaches = [(kind, since) for rule, kind, since in KINDS_OF_BREACH if rule(record)]
         self.texts = tuple(text for text in _shared_texts(record) if text)
+
+    def violated(self, version: int) -> set[str]:
+        """Return what the part violates by a version of the rules."""
+        return {kind for kind, since in self.breaches if since <= version}
 
 
 class Profile(NamedTuple):
-    """What a look at a batch found: whether it is sound, and the shared part of each record."""
+    """The outcome of checking a batch: whether it is valid, and the shared part of each record."""
 
     sound: bool
     parts: list[SharedPart]
@@ -112,10 +117,10 @@ class Profile(NamedTuple):
 class BatchTexts(NamedTuple):
     """The free texts of a batch outside its shared parts, and the run of each record.
 
-    ``too_long`` says that a list of some record has too many items.
+    ``too_long`` means that a list of some record has too many items.
     """
 
-    runs: list[str | None]
+    runs: list[str]
     codes: list[str]
     notes: list[str]
     too_long: bool
@@ -123,7 +128,7 @@ class BatchTexts(NamedTuple):
 
 def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
     """Return the texts and the runs of a batch."""
-    runs: list[str | None] = []
+    runs: list[str] = []
     codes: list[str] = []
     notes: list[str] = []
     too_long = False
@@ -137,8 +142,8 @@ def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
         if run:
             codes.append(run)
             if len(run) not in (26, 36) and not run.startswith("run:"):
-                run = None
-        runs.append(run or None)
+                run = ""
+        runs.append(run or "")
         codes += advice.reasons
         codes += refs
         codes += record.actual_action.side_effects
@@ -158,21 +163,21 @@ def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
 
 
 class Profiler:
-    """Looks at batches; remembers the parts that records share, and the last batch.
+    """Checks batches; remembers the parts that records share, and the last batch.
 
-    Reading asks whether any record of a batch contradicts itself; then the exam asks what kinds
-    of records it has. Both need the same fields, so the last profile is kept.
+    The reader needs to know whether any record of a batch contradicts itself; then the exam needs
+    the kinds of its records. Both use the same fields, so the last profile is kept.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], SharedPart] = {}
-        self._conducts: dict[tuple[object, ...], int] = {}
+        self._numbered: dict[tuple[object, ...], int] = {}
         self._same: dict[object, object] = {}
         self._numbers = itertools.count(1)
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
 
     def profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
-        """The profile of a batch, which must not change between two looks at it."""
+        """Return the profile of a batch, which must not change between two calls."""
         seen, found = self._last
         if found is None or seen is not batch:
             found = self._profile(batch)
@@ -181,11 +186,14 @@ class Profiler:
 
     def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         parts: list[SharedPart] = []
-        known = self._known
+        known, number_of = self._known, self._number_of
         # Conduct is nearly always the same: comparing it is cheaper than hashing it.
         last_conduct: tuple[object, ...] | None = None
         number = 0
         sound = True
+        all_local = _surely_local(
+            {effect for record in batch for effect in record.actual_action.side_effects}
+        )
         for record in batch:
             confidence, action, fallback = record.confidence, record.actual_action, record.fallback
             case = _case_of(record.notes) if record.notes else None
@@ -195,7 +203,7 @@ class Profiler:
                 action.kind,
                 action.performed,
                 action.performed_by,
-                local_effects(action.side_effects),
+                all_local or local_effects(action.side_effects),
                 record.privacy,
                 fallback.occurred,
                 fallback.kind,
@@ -203,8 +211,8 @@ class Profiler:
                 readable_reason(fallback),
             )
             if conduct != last_conduct:
-                last_conduct, number = conduct, self._conduct_number(conduct)
-            cell = (number, case, shared_part(record))
+                last_conduct, number = conduct, number_of(conduct)
+            cell = (number, case, shared_part(record, number_of))
             part = known.get(cell) or self._learn(cell, record, case)
             parts.append(part)
             score = confidence.score
@@ -227,7 +235,7 @@ class Profiler:
         return part
 
     def _without_its_own(self, record: AdvisoryDecision) -> AdvisoryDecision:
-        """Return a record without ids and lists of codes; what it has like others is one object."""
+        """Return a record without ids and lists of codes; shared values are one object."""
         source, advice, reference = (
             record.source,
             record.recommendation,
@@ -249,18 +257,21 @@ class Profiler:
             **same,
         )
 
-    def _conduct_number(self, conduct: tuple[object, ...]) -> int:
-        if len(self._conducts) >= _REMEMBERED:
-            self._conducts.clear()
-        known = self._conducts.get(conduct)
-        return known or self._conducts.setdefault(conduct, next(self._numbers))
+    def _number_of(self, part: tuple[object, ...]) -> int:
+        """Return the number of a part, which it keeps until too many are remembered."""
+        known = self._numbered.get(part)
+        if known is None:
+            if len(self._numbered) >= _REMEMBERED:
+                self._numbered.clear()
+            known = self._numbered[part] = next(self._numbers)
+        return known
 
 
 _profiler: Final = Profiler()
 
 
 def all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
-    """Whether surely no record of a batch contradicts itself; errs only by saying no."""
+    """Whether certainly no record of a batch contradicts itself; may say no wrongly, never yes."""
     moments = [record.timestamp for record in batch]
     moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
     return (
@@ -288,7 +299,7 @@ def _case_of(notes: Sequence[str]) -> str | None:
 
 
 def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
-    """Whether the shared part of a record keeps every rule that concerns it alone."""
+    """Whether the shared part of a record meets every rule that concerns it alone."""
     labels = (record.recommendation.label, record.human_or_atlas_decision.label)
     names = (record.service.name, record.input_class, record.confidence.bucket_rule)
     return (
@@ -306,26 +317,41 @@ def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
     )
 
 
+def _surely_local(effects: set[str]) -> bool:
+    """Whether every side effect is a write of a local report; may say no wrongly, never yes."""
+    lines = "\n".join(effects) + "\n"
+    return (
+        lines.count("\n") == len(effects)
+        and not any(odd in lines for odd in ("..", "//", ":/"))
+        and lines_match(PLAIN_WRITE, lines)
+    ) or not effects
+
+
 def _ids_are_whole(ids: list[str]) -> bool:
-    """Whether every id is a ULID, or else a UUID; types have bounded their lengths already."""
+    """Whether every id is a ULID or a UUID; their types already limit the lengths."""
     joined = "".join(ids)
+    signs = joined.encode("utf-8", "replace")
     if len(joined) == 26 * len(ids):
-        letters = joined.encode("utf-8", "replace").translate(None, _ULID)
-        return not letters and not joined[::26].strip("01234567")
-    return _IDS.fullmatch("\n".join(ids) + "\n") is not None
+        return not signs.translate(None, _ULID) and not joined[::26].strip("01234567")
+    if len(joined) == 36 * len(ids):
+        dashes = b"-" * len(ids)
+        return signs.translate(None, _HEX) == 4 * dashes and all(
+            signs[place::36] == dashes for place in _DASHES
+        )
+    return lines_match(ID_PATTERN, "\n".join(ids) + "\n")
 
 
 def _moments_exist(moments: list[str]) -> bool:
-    """Whether every time is one, in UTC, and on a day of the calendar."""
+    """Whether every time is valid, in UTC, and on an existing day."""
     lines = "\n".join(moments) + "\n"
-    if _TIMES.fullmatch(lines) is None:
+    if not lines_match(TIME_PATTERN, lines):
         return False
-    # Only the last days of a month may be missing from the calendar.
+    # Only the last days of a month may not exist.
     return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
 
 
 def _hashes_are_whole(hashes: list[str]) -> bool:
-    """Whether every hash has its prefix and 64 digits; the type has bounded its length already."""
+    """Whether every hash has its prefix and 64 digits; the type already limits its length."""
     if not hashes:
         return True
     size = len(hashes)
@@ -343,14 +369,14 @@ class Violation(NamedTuple):
 
 
 class ViolatedField(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A field that records violate something in, and what."""
+    """A field with violations, and their kind."""
 
     field: str
     kind: str
 
 
 class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A record by its ids, its shard and its place in it."""
+    """A record by its ids, its shard and its position in it."""
 
     shard: int
     place: int
@@ -360,9 +386,9 @@ class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RunBucket(msgspec.Struct, frozen=True, array_like=True):
-    """The records of a run and lane in one bucket; a recording played again was not run again.
+    """The records of a run and lane in one bucket; a replayed recording was not run again.
 
-    An empty run is none.
+    An empty name means no run.
     """
 
     run: str
@@ -382,11 +408,11 @@ class AdvisoryExamState(msgspec.Struct):
     """Counted records by kind, by run, by case and by fixture set; times by lane; violations.
 
     ``codes``, ``times``, ``pairs`` and ``run_places`` are the columns of records not yet counted,
-    one of each per record; ``run_names`` has the runs. A code means something to the collector
-    that made it, so columns are counted before a state leaves its process. ``first_times`` has
-    the earliest second of each run, and ``last`` the latest second of all with its decision.
-    ``named`` has the first records of each kind that may be wrong, unsure or violating;
-    ``named_codes`` has them before they are counted.
+    one of each per record; ``run_names`` has the runs. A code has a meaning only for the collector
+    that made it, so columns are counted before a state leaves its process. ``first_times`` has the
+    earliest second of each run, and ``last`` the latest second of all with its decision. ``named``
+    has the first records of each kind that may be wrong, uncertain or violating; ``named_codes``
+    has them before they are counted.
     """
 
     shard: int
@@ -419,7 +445,7 @@ class AdvisoryExamState(msgspec.Struct):
 
 
 class Meaning(NamedTuple):
-    """What a code stands for."""
+    """The meaning of a code."""
 
     kind: Kind
     case: str | None
@@ -428,10 +454,10 @@ class Meaning(NamedTuple):
 
 
 class Collector:
-    """Adds batches to a state as codes, and remembers what the codes mean until they are counted.
+    """Adds batches to a state as codes, and keeps their meanings until they are counted.
 
-    A record that has private text besides its shared part is of another kind than the others;
-    its code is the negative one.
+    A record with private text besides its shared part is of another kind than the others; its code
+    is the negative one.
     """
 
     def __init__(self, scan: PrivateTextScan, version: int = 2) -> None:
@@ -442,7 +468,7 @@ class Collector:
         self._right: set[int] = set()
 
     def forget(self) -> None:
-        """Give up what codes meant if it has become much; all of them must have been counted."""
+        """Drop the meanings of codes if there are many; all of them must have been counted."""
         if len(self._meanings) > MEANINGS_MAX:
             self._meanings, self._clean, self._right = {}, set(), set()
 
@@ -459,7 +485,7 @@ class Collector:
         state.times += np.array(times, dtype=np.float64).tobytes()
         state.pairs += input_pairs([record.source for record in batch])
         self._note_runs(state, batch, texts.runs)
-        state.last = max(state.last, *map(_last_moment, batch))
+        state.last = max((state.last, *_last_moments(batch, state.last[0])))
         self._name_records(state, batch, codes)
         if violations:
             kept = state.violations.setdefault(state.shard, [])
@@ -471,7 +497,7 @@ class Collector:
     def _name_records(
         self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], codes: list[int]
     ) -> None:
-        """Remember the first records of each kind that is not surely right."""
+        """Record the first records of each kind that is not certainly right."""
         if self._right.issuperset(codes):
             return
         start = len(state.codes) // 8 - len(codes)
@@ -496,14 +522,15 @@ class Collector:
 
     @staticmethod
     def _note_runs(
-        state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], runs: Sequence[str | None]
+        state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], runs: Sequence[str]
     ) -> None:
-        """Remember the run of every record, and when each run began, to the second.
+        """Record the run of every record, and when each run began, to the second.
 
         Beyond ``NAMES_MAX`` runs, all records are of one run without a name.
         """
-        names = {run: _run_name(run) for run in set(runs)}
         known = state.run_names
+        # A run that was seen before keeps its name.
+        names = {run: _run_name(run) for run in set(runs).difference(known)}
         for name in names.values():
             if name not in known and len(known) > NAMES_MAX:
                 state.too_many_runs = True
@@ -513,20 +540,20 @@ class Collector:
             state.run_names, state.first_times = {}, {}
             state.run_places = bytearray(len(state.codes) // 2)
             return
-        places = {run: known[name] for run, name in names.items()}
-        state.run_places += np.array([places[run] for run in runs], dtype=np.uint32).tobytes()
+        named = [names.get(run, run) for run in runs] if names else runs
+        places = list(map(known.__getitem__, named))
+        state.run_places += np.array(places, dtype=np.uint32).tobytes()
         first = state.first_times
-        for run, record in zip(runs, batch, strict=True):
-            moment, name = record.timestamp, names[run]
-            earliest = first.get(name)
-            # Most records are of a later day, which needs no closer look.
-            if earliest is None or moment[:10] <= earliest[:10]:
+        for name, record in zip(named, batch, strict=True):
+            moment, earliest = record.timestamp, first.get(name)
+            # Most records are later and can be skipped; a lower-case letter would sort wrongly.
+            if earliest is None or moment < earliest or moment[10] == "t":
                 second = moment[:19].upper()
                 if earliest is None or second < earliest:
                     first[name] = second
 
     def settle(self, state: AdvisoryExamState) -> AdvisoryExamState:
-        """Count the columns of a state, which are empty then."""
+        """Count the columns of a state and clear them."""
         if not state.codes:
             return state
         codes = np.frombuffer(state.codes, dtype=np.int64)
@@ -592,7 +619,7 @@ class Collector:
         texts: BatchTexts,
         codes: list[int],
     ) -> Sequence[int]:
-        """The places of records that violate something, or have a text not known to be clean."""
+        """Return the positions of records with violations, or with a text not known to be clean."""
         scan, clean = self._scan, self._clean
         if not clean.issuperset(codes):
             for part in profile.parts:
@@ -617,10 +644,10 @@ class Collector:
             self._clean.add(part.number)
 
     def _read(self, record: AdvisoryDecision, part: SharedPart, violations: list[Violation]) -> int:
-        """Note every violation of a record; returns its code."""
+        """Record every violation of a record; return its code."""
         found = breaches_of(record, self._version)
         violations.extend(Violation(record.decision_id, why.path, kind) for kind, why in found)
-        shared = {kind for kind, _ in breaches_of(part.record, self._version)}
+        shared = part.violated(self._version)
         private = [
             Violation(record.decision_id, field, kind)
             for field, text, note in free_texts(record)
@@ -634,9 +661,14 @@ class Collector:
 
     def _meaning(self, part: SharedPart, *, private_text: bool) -> Meaning:
         record = part.record
-        noted = part.case is not None
         return Meaning(
-            kind=kind_of(record, noted=noted, private_text=private_text, version=self._version),
+            kind=kind_of(
+                record,
+                noted=part.case is not None,
+                private_text=private_text,
+                version=self._version,
+                violated=part.violated(self._version),
+            ),
             case=part.case,
             fixture_set=record.source.fixture_set or None,
             model=record.service.model or None,
@@ -644,7 +676,7 @@ class Collector:
 
 
 def _is_right(kind: Kind) -> bool:
-    """Whether a kind is right whatever the policy says; errs only by saying no."""
+    """Whether a kind is right under any policy; may say no wrongly, never yes."""
     violates = kind.authority or kind.side_effect or kind.privacy or kind.no_reason
     return (
         not violates
@@ -662,16 +694,22 @@ def _first_named(left: list[NamedRecord], right: list[NamedRecord]) -> list[Name
 
 def _group_of(meaning: Meaning) -> InputGroup:
     kind = meaning.kind
+    is_shadow = kind.source_kind in ("atlas_shadow", "human_review")
     return InputGroup(
         lane=kind.lane,
         fixture_set=meaning.fixture_set,
         model=meaning.model,
         compared=kind.compared,
+        is_shadow=is_shadow,
+        # A fixture that only Atlas decided is of the kind atlas_shadow too, and has a case.
+        is_disguised=is_shadow
+        and kind.reference_source != "atlas_shadow"
+        and (kind.noted or kind.reference_source == "fixture_expected"),
     )
 
 
 def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
-    """One state for two disjoint sets of counted records."""
+    """Return one state for two disjoint sets of counted records."""
     lanes = {*left.times_by_lane, *right.times_by_lane}
     sketched_lanes = {*left.sketches, *right.sketches}
     total = AdvisoryExamState(
@@ -707,7 +745,7 @@ def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamSta
 
 
 def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
-    """Keep a state small: sketches for too many times, no names for too many names."""
+    """Limit the size of a state: sketches for too many times, no names for too many names."""
     if state.too_many_runs or len({key.run for key in state.runs}) > NAMES_MAX:
         state.runs, state.too_many_runs = {}, True
         state.first_times, state.inputs = {}, InputTable()
@@ -716,7 +754,7 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
     if state.too_many_inputs or len(state.inputs) > INPUTS_MAX:
         state.inputs, state.too_many_inputs = InputTable(), True
     if len(state.named) > NAMES_MAX:
-        # Enough kinds are wrong: one record of each says so.
+        # Enough kinds are wrong: one record of each is enough.
         state.named = {kind: named[:1] for kind, named in state.named.items()}
     size = sum(map(len, state.times_by_lane.values())) // 8
     if size > EXACT_MAX or state.sketches:
@@ -728,22 +766,23 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
 
 
 @lru_cache(NAMES_MAX)
-def _run_name(run: str | None) -> str:
-    return run if run is not None and RUN_PATTERN.fullmatch(run) else ""
+def _run_name(run: str) -> str:
+    return run if RUN_PATTERN.fullmatch(run) else ""
 
 
-def _last_moment(record: AdvisoryDecision) -> tuple[str, str]:
-    """Return the later of the times in a record, to the second, and its id; all are in UTC."""
-    moment = record.timestamp[:19].upper()
-    if referred := record.human_or_atlas_decision.timestamp:
-        moment = max(moment, referred[:19].upper())
-    return moment, record.decision_id
+def _last_moments(batch: Sequence[AdvisoryDecision], after: str) -> Iterator[tuple[str, str]]:
+    """Yield each time from ``after`` on, to the second, with the id of its record."""
+    for record in batch:
+        for moment in (record.timestamp, record.human_or_atlas_decision.timestamp):
+            # Lower-case letters and fractions sort later, so nothing is skipped.
+            if moment and moment >= after:
+                yield moment[:19].upper(), record.decision_id
 
 
 def needs_strict_pass(
     state: AdvisoryExamState, policy: AdvisoryPolicy, checked_rules: frozenset[str]
 ) -> bool:
-    """Whether a label or bucket rule must be explained before its records count."""
+    """Whether a label or bucket rule must be defined before its records count."""
     taxonomies = {lane: policy.taxonomy(lane) for lane in state.lanes}
     explained = {
         lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()

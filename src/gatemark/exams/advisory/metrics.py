@@ -1,6 +1,6 @@
-"""What advisory records are counted as, and the table of metrics over these counts.
+"""The kinds that advisory records are counted as, and the table of metrics over these counts.
 
-Records of a large file share few kinds. The fold counts kinds (``measure``); everything here asks
+Records of a large file share few kinds. The fold counts kinds (``measure``); everything here uses
 the small table of kinds, so that a policy is cheap to change. A new metric is one row of
 ``METRICS``; a new fact of a record is one field of ``Kind``.
 """
@@ -8,7 +8,7 @@ the small table of kinds, so that a policy is cheap to change. A new metric is o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -48,8 +48,8 @@ _NOTABLE: Final = frozenset(SEVERITIES[2:])
 class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
     """The facts of a record that scoring needs, without any free text.
 
-    ``noted`` says that a note names the kind of case. ``authority``, ``side_effect``, ``privacy``
-    and ``no_reason`` say what the record violates.
+    ``noted`` means that a note names the kind of case. ``authority``, ``side_effect``, ``privacy``
+    and ``no_reason`` are what the record violates.
     """
 
     lane: str
@@ -81,7 +81,7 @@ class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True)
 
     @property
     def compared(self) -> CategoryKey:
-        """The parts that decide the category."""
+        """The fields that determine the category."""
         return CategoryKey(
             label=self.label,
             severity=self.severity,  # type: ignore[arg-type]
@@ -93,9 +93,20 @@ class Kind(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True)
         )
 
 
-def kind_of(record: AdvisoryDecision, *, noted: bool, private_text: bool, version: int = 2) -> Kind:
-    """The kind of a record; ``private_text`` is what a scan of its texts found."""
-    violated = {kind for kind, _ in breaches_of(record, version)}
+def kind_of(
+    record: AdvisoryDecision,
+    *,
+    noted: bool,
+    private_text: bool,
+    version: int = 2,
+    violated: Set[str] | None = None,
+) -> Kind:
+    """Return the kind of a record; ``private_text`` is what a scan of its texts found.
+
+    ``violated`` is what the record violates, if that is already known.
+    """
+    if violated is None:
+        violated = {kind for kind, _ in breaches_of(record, version)}
     reference, proof, outcome = record.human_or_atlas_decision, record.npu_proof, record.outcome
     return Kind(
         lane=lane_name(record.input_class, record.service.name),
@@ -127,35 +138,41 @@ def kind_of(record: AdvisoryDecision, *, noted: bool, private_text: bool, versio
     )
 
 
-def shared_part(record: AdvisoryDecision) -> tuple[object, ...]:
-    """Everything besides conduct that decides a record's kind, soundness and shared texts.
+def shared_part(
+    record: AdvisoryDecision, number_of: Callable[[tuple[object, ...]], int]
+) -> tuple[object, ...]:
+    """Return everything besides conduct that determines a record's kind, validity and shared texts.
 
-    Records with equal conduct and equal parts are judged once. Spelled out and not read by dotted
-    names (``operator.attrgetter``): called for every record, that took about twice as long.
+    Records with equal conduct and equal parts are judged once. Written out instead of using dotted
+    names (``operator.attrgetter``), which took about twice as long for every record.
+    ``number_of`` numbers what has texts: there are thousands of parts, and comparing the texts of
+    one that was not seen for a while waits for memory.
     """
     source, advice, confidence = record.source, record.recommendation, record.confidence
     reference, proof, latency = record.human_or_atlas_decision, record.npu_proof, record.latency
     return (
-        record.input_class,
-        record.service,
-        record.outcome,
+        number_of(
+            (
+                record.service,
+                record.input_class,
+                source.fixture_set,
+                confidence.bucket_rule,
+                proof.counter_path,
+            )
+        ),
+        number_of((advice.label, reference.label, record.outcome)),
         source.kind,
         source.privacy_class,
-        source.fixture_set,
-        advice.label,
         advice.severity,
         reference.source,
-        reference.label,
         reference.severity,
         confidence.bucket,
-        confidence.bucket_rule,
         proof.proof_mode,
         proof.proof_ok,
         proof.inference_ran,
         # Absent, zero and moved are three different things; how far it moved is not.
         proof.busy_delta_us and True,
         proof.service_reported_delta_us and True,
-        proof.counter_path,
         latency.timeout,
         latency.total_ms is None,
         is_implausible(proof, latency.total_ms) if proof.busy_delta_us else False,
@@ -163,10 +180,10 @@ def shared_part(record: AdvisoryDecision) -> tuple[object, ...]:
 
 
 class ScoredKind(NamedTuple):
-    """A kind under the policy of its lane: everything that metrics ask of it.
+    """A kind under the policy of its lane: everything that metrics need.
 
-    ``signal`` is what an Atlas decision would make of it. ``unexplained`` names the error for
-    which it says that it blocks promotion, when no rule judges that error.
+    ``signal`` is the category that an Atlas decision would give. ``unexplained`` names the error
+    for which the record claims to block promotion, if no rule judges that error.
     """
 
     kind: Kind
@@ -184,17 +201,17 @@ class ScoredKind(NamedTuple):
 
     @property
     def comparable(self) -> bool:
-        """Whether it belongs to the denominator of the agreement rate."""
+        """Whether it is in the denominator of the agreement rate."""
         return self.category in COMPARABLE
 
     @property
     def is_input(self) -> bool:
-        """Whether there was an input; a probe has none and would water rates down."""
+        """Whether there was an input; a probe has none and would dilute rates."""
         return self.category != "not_applicable"
 
 
 def score_kind(kind: Kind, taxonomy: Taxonomy, bounds: LaneBounds, version: int = 2) -> ScoredKind:
-    """Compare a kind with its reference and judge what it says, by the policy of its lane."""
+    """Compare a kind with its reference and judge it, by the policy of its lane."""
     parts = kind.compared
     category = category_of(parts, taxonomy, version)
     reference = kind.reference_label
@@ -221,11 +238,11 @@ def score_kind(kind: Kind, taxonomy: Taxonomy, bounds: LaneBounds, version: int 
 
 
 def _outcome_holds(kind: Kind, category: Category, taxonomy: Taxonomy) -> bool:
-    """Whether an outcome is borne out by the rest of its record."""
+    """Whether an outcome is consistent with the rest of its record."""
     if kind.error_type == "fallback_unexpected" and kind.fallback is None:
         return False
     if category == "not_applicable" and taxonomy.kind(kind.label) != "deferred":
-        # A probe recommends nothing; a recommendation kept out of every rate must be looked at.
+        # A probe recommends nothing; a recommendation outside every rate must be looked at.
         return False
     if is_stated(category, kind.comparison, kind.error_type):
         return True
@@ -241,7 +258,7 @@ def _outcome_holds(kind: Kind, category: Category, taxonomy: Taxonomy) -> bool:
 
 
 def _is_judged(kind: Kind, bounds: LaneBounds) -> bool:
-    """Whether a rule judges the error for which a record says that it blocks."""
+    """Whether a rule judges the error for which a record claims to block."""
     match kind.error_type:
         case None:
             return False
@@ -258,10 +275,10 @@ def _is_judged(kind: Kind, bounds: LaneBounds) -> bool:
 def _proof(
     kind: Kind, category: Category, bounds: LaneBounds, version: int
 ) -> tuple[Literal["ok", "missing", "not_applicable"], bool]:
-    """The state of the NPU proof, and whether one is required.
+    """Return the state of the NPU proof, and whether one is required.
 
-    A record needs a proof when its lane does, or when it claims that one was measured. Since
-    version 2 of the rules, only the kernel's own counter is a proof.
+    A record needs a proof if its lane does, or if it claims that one was measured. Since version 2
+    of the rules, only the kernel's own counter is a proof.
     """
     if version > 1 and kind.proof_grade in ("counter", "implausible", "service"):
         required = category != "not_applicable" and bounds.proof_required
@@ -277,10 +294,10 @@ def _proof(
 
 
 def _case_kinds(kind: Kind, taxonomy: Taxonomy) -> frozenset[str]:
-    """The kinds of cases that the fields show when no note ``case:KIND`` names one.
+    """Return the kinds of cases that the fields show if no note ``case:KIND`` names one.
 
-    An unsure bucket; a reference that calls for action; one that calls for none although
-    somebody saw something notable in it; and one in which nobody did.
+    An uncertain bucket; a reference that requires action; one that requires none although somebody
+    saw something notable in it; and one in which nobody did.
     """
     unsure = kind.bucket in UNCERTAIN_BUCKETS
     kinds = {"low_confidence"} if unsure else set()
@@ -306,11 +323,11 @@ NEUTRAL: Final[Direction] = "neutral"
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One row of the table: what is counted, out of what, and how the number is read.
+    """One row of the table: numerator, denominator, and how the number is read.
 
     A count has no denominator. A rate over nothing has the reason ``empty`` instead of a value;
     ``or_of`` names the rate whose denominator it takes then. A metric without a numerator is
-    computed elsewhere. ``title`` heads its column in reports.
+    computed elsewhere. ``title`` is the head of its column in reports.
     """
 
     name: str
@@ -332,7 +349,7 @@ class Metric(msgspec.Struct, frozen=True):
         caveats: tuple[str, ...] = (),
         excluded: dict[str, int] | None = None,
     ) -> Measurement:
-        """The metric with a value."""
+        """Return the metric with a value."""
         return measured(
             self.name,
             value,
@@ -345,7 +362,7 @@ class Metric(msgspec.Struct, frozen=True):
         )
 
     def unmeasured(self, reason: str, *, n: int = 0, lane: str | None) -> Measurement:
-        """The metric with the reason why it has no value."""
+        """Return the metric with the reason why it has no value."""
         return unmeasured(
             self.name, reason, n=n, direction=self.direction, unit=self.unit, lane=lane
         )
@@ -435,7 +452,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "no inputs",
     ),
     _rate(
-        # Where every lane may be unsure, none of the inputs is too much.
+        # If every lane may be uncertain, no number of inputs is too many.
         "uncertain_rate_outside_conservative_lanes",
         lambda r: r.category == "uncertain" and not r.conservative,
         lambda r: r.is_input and not r.conservative,
@@ -482,7 +499,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "expected_fallback_rate", lambda r: r.fallback == "expected", lambda _: True, "no records"
     ),
     _rate(
-        # Where a fallback answered, no NPU did: such a proof is none for its lane.
+        # If a fallback answered, no NPU did: such a proof does not count for its lane.
         "proof_ok_rate",
         lambda r: r.proof_required and r.proof == "ok" and r.fallback is None,
         lambda r: r.proof_required,
@@ -519,7 +536,7 @@ _BREAKDOWNS: Final[dict[_Part, Callable[[ScoredKind], Iterable[str | None]]]] = 
 
 
 class Counts:
-    """The counter of a group of records: numerators and denominators by metric, and breakdowns.
+    """The counts of a group of records: numerators and denominators by metric, and breakdowns.
 
     ``untimed`` counts inputs whose time is unknown.
     """
@@ -555,7 +572,7 @@ class Counts:
 
     @property
     def records(self) -> int:
-        """How many records there are."""
+        """Number of records."""
         return self.parts["total_records"]
 
     @property
@@ -569,14 +586,14 @@ class Counts:
         return tuple(kind for kind in CASE_KINDS if not self.by["case"][kind])
 
     def sorted_by(self, name: _Part) -> dict[str, int]:
-        """A breakdown in the order of its names."""
+        """Return a breakdown sorted by name."""
         return dict(sorted(self.by[name].items()))
 
 
 class CountedGroups:
     """The counts of everything, of lanes, of buckets, and of the buckets of each lane.
 
-    Lanes go by the names that may be shown.
+    Lanes have the names that may be shown.
     """
 
     def __init__(
@@ -606,6 +623,6 @@ class CountedGroups:
             counts.by["case"][case] += count
 
     def bucket(self, bucket: str, lane: str | None = None) -> Counts:
-        """The counts of a bucket, of everything or of one lane."""
+        """Return the counts of a bucket, of everything or of one lane."""
         found = self.buckets.get(bucket) if lane is None else self.lane_buckets.get((lane, bucket))
         return found or Counts()

@@ -6,7 +6,6 @@ A packet proposes and grants nothing. Everything in it is derived again from the
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -35,7 +34,7 @@ _RATE_NAMES: Final = frozenset(metric.name for metric in RATES)
 
 
 class LanePacket(msgspec.Struct, frozen=True):
-    """Everything that a packet says. ``status`` is the word of the sealed result."""
+    """The content of a packet. ``status`` is that of the sealed result."""
 
     lane: str
     status: str
@@ -54,7 +53,7 @@ class LanePacket(msgspec.Struct, frozen=True):
 
     @property
     def sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        """The parts of the packet, each with its lines."""
+        """Return the parts of the packet, each with its lines."""
         return (
             ("Scope", (self.scope,)),
             ("Rollback plan", (self.rollback_plan,)),
@@ -70,7 +69,7 @@ class LanePacket(msgspec.Struct, frozen=True):
 def lane_packet(
     workspace: Workspace, lane: str, reference: str, rollback: str | None = None
 ) -> LanePacket:
-    """Put together the packet of a lane from a sealed result: of the exam, or of a pack with it.
+    """Return the packet of a lane from a sealed result: of the exam, or of a pack with it.
 
     A pack may have several suites with records of the lane. It is a candidate only by all of them,
     and only if the pack passed.
@@ -86,7 +85,7 @@ def lane_packet(
     for derived, own in parts:
         found = own["lanes"][lane]["status"].partition(":")[0]
         status = found if status == CANDIDATE else status
-        # A waiver that the result accepts is a caveat; one that it does not accept excuses nothing.
+        # An accepted waiver is a caveat; one that is not accepted excuses nothing.
         for one in _open_rules(derived, lane):
             is_accepted = one.verdict == "waived" and found == CANDIDATE
             (waived if is_accepted else blockers).append(_line(one))
@@ -121,7 +120,7 @@ Part = tuple[DerivedExam, Mapping[str, Any]]
 
 
 def _derived(workspace: Workspace, result: Result, lane: str) -> list[Part]:
-    """The exams that have a lane, derived again from the sealed records."""
+    """Return the exams with a lane, derived again from the sealed records."""
     parts = [
         (derived, derived.summary()["promotion"])
         for derived in derived_exams(workspace.blobs, result, KIND)
@@ -143,42 +142,41 @@ def _derived(workspace: Workspace, result: Result, lane: str) -> list[Part]:
 def _marked(
     parts: Sequence[Part], lines: Callable[[DerivedExam, Mapping[str, Any]], Iterable[str]]
 ) -> Iterator[str]:
-    """The lines of every exam; of several, each line says which one it is from."""
+    """Yield the lines of every exam; if there are several, each line names its exam."""
     for place, (derived, section) in enumerate(parts, start=1):
         mark = f"suite {place} of {len(parts)}: " if len(parts) > 1 else ""
         yield from (f"{mark}{line}" for line in lines(derived, section))
 
 
 def _caveats(lane: str, derived: DerivedExam, section: Mapping[str, Any]) -> Iterator[str]:
-    """The caveats of the lane, then those of the whole result; of other lanes only their number."""
-    others = sorted(set(section["lanes"]) - {lane}, key=len, reverse=True)
+    """Yield the caveats of the lane and of the result; those of other lanes are only counted."""
+    # A caveat of one lane begins with its name; one lane's name may begin with another's.
+    names = sorted(section["lanes"], key=len, reverse=True)
     shared, foreign = [], 0
     for text in section["caveats"]:
-        if re.search(rf"{re.escape(lane)}(?![\w.-])", text):
+        owner = next((name for name in names if text.startswith(name)), None)
+        if owner == lane:
             yield text
-        elif any(other in text for other in others):
-            foreign += 1
-        else:
+        elif owner is None:
             shared.append(text)
+        else:
+            foreign += 1
     wrong = derived.outcome.report.facts["wrong_records"]
     if msgspec.convert(derived.options, AdvisoryOptions).rules != FIRST_RULES:
         worst = [one for one in wrong["worst"] if one["lane"] == lane]
         yield from wrong_records_note({"wrong_records": {"total": len(worst), "worst": worst}})
-    mark = "whole result: " if others else ""
+    mark = "whole result: " if len(names) > 1 else ""
     yield from (f"{mark}{text}" for text in shared)
     if elsewhere := wrong["total"] - sum(one["lane"] == lane for one in wrong["worst"]):
-        whose = (
-            "of other lanes, or beyond the 100 worst"
-            if wrong["total"] > len(wrong["worst"])
-            else "of other lanes"
-        )
+        is_cut = wrong["total"] > len(wrong["worst"])
+        whose = "of other lanes, or alike" if is_cut else "of other lanes"
         yield f"{elsewhere:,} more records to look at are {whose}; the result lists them"
     if foreign:
         yield f"{counted(foreign, 'more caveat')} about other lanes; see the result"
 
 
 def _open_rules(derived: DerivedExam, lane: str) -> Iterator[Finding]:
-    """The rules of the lane and of all lanes together that did not simply hold."""
+    """Yield the rules of the lane and of all lanes together that did not simply pass."""
     lane_of = {rule.id: rule.lane for rule in derived.outcome.exam.policy().rules}
     for finding in derived.verdict.findings:
         concerns = lane_of.get(finding.rule) in (None, lane) and finding.rule != OTHER_LANES
@@ -207,12 +205,12 @@ def _numbers(derived: DerivedExam, lane: str) -> Iterator[str]:
 def _records(
     workspace: Workspace, result: Result, lane: str
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The runs and the models of a lane, by its sealed records, earlier runs among them."""
+    """Return the runs and the models of a lane, from its sealed records and earlier runs."""
     decoder: Any = msgspec.json.Decoder(AdvisoryDecision)
     runs: dict[str, None] = {}
     models: dict[str, None] = {}
     for evidence in result.evidence:
-        # What a baseline answered is no evidence of the lane.
+        # Answers of a baseline are not evidence about the lane.
         for file in evidence.files if evidence.checks.get("arm") != BASELINE else ():
             for line in workspace.blobs.get(file.digest).splitlines():
                 if not line.strip():
@@ -243,7 +241,7 @@ def _opening(packet: LanePacket) -> str:
 
 
 def packet_markdown(packet: LanePacket) -> bytes:
-    """The packet as Markdown."""
+    """Return the packet as Markdown."""
     parts = [f"# Promotion packet: {code(packet.lane)}", prose(_opening(packet)), packet.statement]
     for title, lines in packet.sections:
         body = "\n".join(f"- {prose(line)}" for line in lines) or "- none"
@@ -252,7 +250,7 @@ def packet_markdown(packet: LanePacket) -> bytes:
 
 
 def packet_html(packet: LanePacket) -> bytes:
-    """The packet as one HTML page without scripts."""
+    """Return the packet as one HTML page without scripts."""
     title = html.escape(f"Promotion packet: {packet.lane}")
     parts = [f"<h1>{title}</h1>"]
     parts += [f"<p>{html.escape(text)}</p>" for text in (_opening(packet), packet.statement)]

@@ -1,4 +1,4 @@
-"""What advisory decisions tell about watched metrics."""
+"""Observations for drift monitoring from advisory decisions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _read(
 
 
 def _observations(decision: AdvisoryDecision) -> Iterator[Observation]:
-    """A decision's error, its confidence, and whether that came true."""
+    """Yield a decision's error, its confidence, and whether it was right."""
     name, moment = decision.service.name, moment_of(decision.timestamp)
     error = decision.outcome.error_type
     kind = Occurrence(str(error) if error else "none")
@@ -46,7 +46,7 @@ def _observations(decision: AdvisoryDecision) -> Iterator[Observation]:
 
 
 def moment_of(text: str) -> datetime:
-    """Return the time of a record; a leap second is the last one that the calendar knows."""
+    """Return the time of a record; a leap second counts as the second before."""
     text = text.upper()
     if text[17:19] == "60":
         text = f"{text[:17]}59{text[19:]}"

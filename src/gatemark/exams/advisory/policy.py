@@ -1,7 +1,7 @@
-"""The advisory policy: bounds overall and per lane, what labels mean, what counts as private.
+"""The advisory policy: limits overall and per lane, meanings of labels, private content.
 
-Its defaults are the source document's thresholds. A lane can become a candidate only when the
-policy names it, with a scope that a person approved, a rollback plan and a reviewer.
+Its defaults are the source document's thresholds. A lane can become a candidate only if the policy
+names it, with a scope that a person approved, a rollback plan and a reviewer.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _RANK: Final = {severity: rank for rank, severity in enumerate(SEVERITIES)}
 
 
 class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the labels of a lane mean. A label in none of the three kinds is refused.
+    """The meanings of a lane's labels. A label in none of the three kinds is refused.
 
     ``aliases`` maps a label to the one it is compared as.
     """
@@ -81,7 +81,7 @@ class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Every label with a meaning of its own."""
+        """Every label with its own meaning."""
         return (*self.no_op, *self.action, *self.deferred)
 
     def knows(self, label: str) -> bool:
@@ -89,11 +89,11 @@ class Taxonomy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return label in self.aliases or label in self.labels
 
     def normal(self, label: str) -> str:
-        """The label that this one is compared as."""
+        """Return the label that this one is compared as."""
         return self.aliases.get(label, label)
 
     def kind(self, label: str) -> LabelKind:
-        """What a label means."""
+        """Return the meaning of a label."""
         normal = self.normal(label)
         if normal in self.no_op:
             return "no_op"
@@ -108,7 +108,7 @@ DEFAULT_TAXONOMY: Final = Taxonomy()
 
 
 class CategoryKey(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """All that the category of a record depends on."""
+    """Everything that the category of a record depends on."""
 
     label: str
     severity: Severity
@@ -127,10 +127,10 @@ def is_applicable(source_kind: str, mode: str) -> bool:
 def category_of(
     parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY, version: int = 2
 ) -> Category:
-    """The one category of a record.
+    """Return the category of a record.
 
-    An Atlas decision is a signal and no ground truth: such a record has no reference, and
-    ``signal_of`` says what the signal would make of it.
+    An Atlas decision is a signal, not ground truth: such a record has no reference, and
+    ``signal_of`` returns the category by the signal.
     """
     if parts.applicable and parts.reference_source == "atlas_shadow":
         return "missing_reference"
@@ -140,9 +140,9 @@ def category_of(
 def signal_of(
     parts: CategoryKey, taxonomy: Taxonomy = DEFAULT_TAXONOMY, version: int = 2
 ) -> Category:
-    """The category by the reference of the record, an Atlas decision included.
+    """Return the category by the reference of the record, including an Atlas decision.
 
-    Since version 2 of the rules, not acting where a person was needed is a missed action.
+    Since version 2 of the rules, not acting when a person was needed is a missed action.
     """
     if not parts.applicable:
         return "not_applicable"
@@ -168,7 +168,7 @@ def signal_of(
 
 
 def needs_action(reference: str, taxonomy: Taxonomy, version: int) -> bool:
-    """Tell whether a reference calls for action, or since version 2 for a person."""
+    """Whether a reference requires action, or since version 2 a person."""
     kind = taxonomy.kind(reference)
     return kind == "action" or (
         version > 1 and kind == "deferred" and taxonomy.normal(reference) != "unknown"
@@ -176,7 +176,7 @@ def needs_action(reference: str, taxonomy: Taxonomy, version: int) -> bool:
 
 
 def outcome_of(category: Category) -> tuple[Comparison, ErrorType | None]:
-    """How a record states its category: the comparison, and the error type that names an error."""
+    """Return how a record states its category: the comparison, and the error type."""
     match category:
         case "false_positive" | "false_negative" | "severity_overcall" | "severity_undercall":
             return "disagree", category
@@ -187,8 +187,8 @@ def outcome_of(category: Category) -> tuple[Comparison, ErrorType | None]:
 def is_stated(category: Category, comparison: str, error_type: str | None) -> bool:
     """Whether an outcome states this category.
 
-    An error type of another kind (say ``unsafe_authority``) may stand in the place of the one
-    that names the category: a record has room for one.
+    Another error type (such as ``unsafe_authority``) may replace the one that names the category: a
+    record has room for one.
     """
     wanted, named = outcome_of(category)
     if comparison != wanted:
@@ -197,7 +197,7 @@ def is_stated(category: Category, comparison: str, error_type: str | None) -> bo
 
 
 def lane_name(input_class: str, service: str) -> str:
-    """The name of a lane: its kind of input and its service."""
+    """Return the name of a lane: its kind of input and its service."""
     return f"{input_class}/{service}"
 
 
@@ -215,7 +215,7 @@ Text = Annotated[str, msgspec.Meta(pattern=r"\S", max_length=2_000)]
 
 
 class OverallBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The lines for all records together."""
+    """The limits for all records together."""
 
     agreement_rate_min: Share = 0.95
     false_positive_rate_max: Share = 0.03
@@ -227,11 +227,11 @@ class OverallBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LaneBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The lines for one lane.
+    """The limits for one lane.
 
-    ``conservative`` lanes may be unsure as often as they like. ``proof_required`` lanes must show
-    that an NPU ran. ``p95_total_ms_max`` is the lane's own latency promise; a lane without one has
-    not promised any. ``expected_fallback_rate_max`` bounds fallbacks that were expected.
+    ``conservative`` lanes may be uncertain as often as they like. ``proof_required`` lanes must
+    show that an NPU ran. ``p95_total_ms_max`` is the lane's own latency objective, if it has one.
+    ``expected_fallback_rate_max`` limits expected fallbacks.
     """
 
     agreement_rate_min: Share = 0.90
@@ -250,7 +250,7 @@ class LaneBounds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What people must have settled before a lane can even be discussed."""
+    """What people must have settled before a lane can be discussed."""
 
     scope: Text
     approved_by: Text
@@ -265,9 +265,9 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LanePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What one lane is held to. Bounds left out are those of ``lane_defaults``.
+    """The policy of one lane. Missing limits are those of ``lane_defaults``.
 
-    ``smaller_scope`` says why fewer than thirty comparable records are all there can be.
+    ``smaller_scope`` says why there can be fewer than thirty comparable records.
     """
 
     promotion: Promotion | None = None
@@ -278,11 +278,11 @@ class LanePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @original_fields("runs_min shift_max alpha")
 class Stability(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When the spread over confidence buckets counts as stable over runs.
+    """When the distribution over confidence buckets counts as stable over runs.
 
     Stable: over ``runs_min`` runs, none is further than ``shift_max`` (total variation distance)
-    from the others together. Unstable: further, and unlikely by chance at ``alpha``. After a
-    failed run, ``clean_runs_min`` clean ones in a row are needed (default: ``runs_min``).
+    from the others together. Unstable: further, and unlikely by chance at ``alpha``. After a failed
+    run, ``clean_runs_min`` clean ones in a row are needed (default: ``runs_min``).
     """
 
     runs_min: Annotated[int, msgspec.Meta(ge=2)] = 3
@@ -297,7 +297,7 @@ class Stability(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything an advisory run is judged by, named by one digest."""
+    """Everything that an advisory run is judged by, identified by one digest."""
 
     gatemark_advisory: Literal[1] = 1
     name: Text = "advisory defaults"
@@ -364,7 +364,7 @@ class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found
 
     def bounds(self, lane: str) -> LaneBounds:
-        """The lines of one lane."""
+        """Return the limits of one lane."""
         named = self.lanes.get(lane)
         if named is None or not named.bounds:
             return self.lane_defaults
@@ -373,7 +373,7 @@ class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
     def taxonomy(self, lane: str) -> Taxonomy:
-        """What the labels of one lane mean."""
+        """Return the meanings of one lane's labels."""
         named = self.lanes.get(lane)
         return self.labels if named is None or named.labels is None else named.labels
 
@@ -384,13 +384,13 @@ class AdvisoryPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def reading_digest(self) -> str:
-        """The digest of what decides how records are read; bounds are not part of it."""
+        """The digest of what determines how records are read; limits are not part of it."""
         own = {name: lane.labels for name, lane in self.lanes.items() if lane.labels is not None}
         return digest([self.labels, own, self.bucket_rules, self.privacy])
 
 
 def loosened(policy: AdvisoryPolicy) -> list[str]:
-    """The bounds by which a policy asks for less than the defaults do, overall and by lane."""
+    """Return the limits that are looser than the defaults, overall and by lane."""
     lanes = {name: policy.bounds(name) for name in sorted(policy.lanes)}
     usual = Stability()
     return [
@@ -433,9 +433,9 @@ def _looser(place: str, own: msgspec.Struct, usual: msgspec.Struct) -> Iterator[
 
 
 def _other_meanings(place: str, own: Taxonomy) -> Iterator[str]:
-    """Labels that mean something else than usual: errors of theirs may have another name, or none.
+    """Yield labels with unusual meanings: their errors may have another name, or none.
 
-    A label that is left out is refused where it comes up, so that nothing hides behind it.
+    A missing label is refused when it occurs, so that nothing can hide behind it.
     """
     usual = Taxonomy()
     for label in usual.labels:
@@ -460,7 +460,7 @@ DATA_QUALITY = frozenset(
 
 
 def never_excused(rule: str, lane: str | None, version: int) -> bool:
-    """Tell whether a rule keeps lanes from being discussed even when it is waived."""
+    """Whether a rule keeps lanes from being discussed even if it is waived."""
     if rule in NEVER_EXCUSED:
         return True
     if version == 1:
@@ -486,12 +486,13 @@ def untouchable(policy: AdvisoryPolicy) -> list[str]:
 
 
 FIRST_RULES: Final = 1
-RULES: Final = 3
+RULES: Final = 4
 """The version of the rules: 1 took earlier runs from summaries and counted records as inputs.
 
 Until 2, every lane was asked for the bounds in ``ASKED_OVERALL``; since 3 all lanes together are.
+Until 3, only names had to have one reference, and inputs of a shadow were counted like fixtures.
 """
-RulesVersion = Literal[1, 2, 3]
+RulesVersion = Literal[1, 2, 3, 4]
 ASKED_OVERALL: Final = {
     "false_positives": "false_positive_rate_max",
     "uncertain": "uncertain_rate_max",
@@ -500,9 +501,9 @@ ASKED_OVERALL: Final = {
 
 
 def asked_overall(policy: AdvisoryPolicy, lane: str, version: int) -> frozenset[str]:
-    """The rules that only all lanes together are held to.
+    """Return the rules that apply only to all lanes together.
 
-    A policy asks more of a lane by naming the bound in its entry, or another one for all lanes.
+    A policy asks more of a lane by naming the limit in its entry, or another one for all lanes.
     """
     if version < 3:
         return frozenset()
@@ -519,7 +520,7 @@ def asked_overall(policy: AdvisoryPolicy, lane: str, version: int) -> frozenset[
 def all_rules(
     policy: AdvisoryPolicy, version: RulesVersion = FIRST_RULES, *, pinned: bool = False
 ) -> tuple[Rule, ...]:
-    """Global blockers, overall bounds, the lanes that are named, and all others together."""
+    """Return global blockers, overall limits, and the rules of named and of all other lanes."""
     return (
         *global_rules(),
         *overall_rules(policy.overall),
@@ -536,7 +537,7 @@ def all_rules(
 
 
 def input_rules(lane: str, version: RulesVersion, *, pinned: bool) -> Iterator[Rule]:
-    """The rules on what a lane was asked, and on its earlier runs."""
+    """Yield the rules on a lane's inputs and on its earlier runs."""
     if version == FIRST_RULES:
         return
     yield Rule(f"{lane}.inputs", "input_conflict_count", "<=", 0, lane=lane, severity="hold")
@@ -547,7 +548,7 @@ def input_rules(lane: str, version: RulesVersion, *, pinned: bool) -> Iterator[R
 
 
 def global_rules() -> tuple[Rule, ...]:
-    """The rules that block every lane at any rate of agreement."""
+    """Return the rules that block every lane at any rate of agreement."""
     return (
         Rule("advisory.authority", "authority_flag_violation_count", "<=", 0),
         Rule("advisory.side_effects", "actual_side_effect_count", "<=", 0),
@@ -559,7 +560,7 @@ def global_rules() -> tuple[Rule, ...]:
 
 
 def overall_rules(bounds: OverallBounds) -> tuple[Rule, ...]:
-    """The lines for all records together."""
+    """Return the limits for all records together as rules."""
     return (
         Rule("advisory.agreement", "agreement_rate", ">=", bounds.agreement_rate_min),
         Rule(
@@ -591,7 +592,7 @@ def overall_rules(bounds: OverallBounds) -> tuple[Rule, ...]:
 
 
 def lane_rules(policy: AdvisoryPolicy, lane: str, version: int) -> tuple[Rule, ...]:
-    """The lines for one lane; those that do not concern it are left out."""
+    """Return the limits of one lane as rules; those that do not apply are left out."""
     bounds, left_out = policy.bounds(lane), asked_overall(policy, lane, version)
 
     def spelled() -> Iterator[tuple[str, str, str, float]]:

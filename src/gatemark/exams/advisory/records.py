@@ -114,11 +114,11 @@ AGREEING: Final[dict[str, Any]] = {
     },
     "notes": [],
 }
-"""A whole record in which recommendation and reference agree."""
+"""A complete record in which recommendation and reference agree."""
 
 
 def changed(record: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """A copy with some values replaced; keys are dotted paths, and ``...`` takes a key away."""
+    """Return a copy with some values replaced; keys are dotted paths, and ``...`` removes a key."""
     copy = deepcopy(record)
     for path, value in changes.items():
         *parents, name = path.split(".")
@@ -322,12 +322,12 @@ _BREACHING: Final[tuple[tuple[str, dict[str, Any], str], ...]] = (
 
 
 def _when(condition: dict[str, Any], then: dict[str, Any]) -> dict[str, Any]:
-    """Return a rule: where the named fields are as in ``condition``, ``then`` holds."""
+    """Return a rule: if the named fields match ``condition``, ``then`` must hold."""
     return {"if": _having(condition), "then": then}
 
 
 def _having(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object that has all of these fields, each as its schema says."""
+    """Return the schema of an object with all of these fields."""
     return {"type": "object", "properties": fields, "required": list(fields)}
 
 
@@ -357,7 +357,7 @@ _DEFAULT_RULE: Final = {"bucket_rule": {"const": DEFAULT_BUCKET_RULE}}
 
 
 def _bucket_rules() -> Iterator[dict[str, Any]]:
-    """Each bucket of the default rule, and the scores that belong to it."""
+    """Yield each bucket of the default rule, and the scores that belong to it."""
     edges = (0.0, *BUCKET_RULES[DEFAULT_BUCKET_RULE], 2.0)
     for bucket, low, high in zip(BUCKETS, edges, edges[1:], strict=False):
         score = {"type": "number", "minimum": low, "exclusiveMaximum": high}
@@ -460,7 +460,7 @@ _PUBLISHED: Final = {
         ),
     ]
 }
-"""What the types cannot say, for the published schema."""
+"""What the types cannot express, for the published schema."""
 
 
 def _examples() -> Iterator[BadExample]:

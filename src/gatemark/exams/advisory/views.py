@@ -1,6 +1,6 @@
 """The views of an advisory run: JSON summary, promotion section, figures, and a chat message.
 
-In the summary, a rate that could not be taken is null, and ``reasons`` beside it says why.
+In the summary, a rate that could not be computed is null, and ``reasons`` beside it says why.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def promotion_section(
     evidence: Evidence,
     verdict: Verdict,
 ) -> dict[str, Any]:
-    """The promotion part of a summary."""
+    """Return the promotion part of a summary."""
     lane_of = {rule.id: rule.lane for rule in rules.rules}
     version = 2 if "advisory_rules" in rules.settings else 1
     stopped = [
@@ -93,7 +93,7 @@ def promotion_section(
 
 
 def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNotes:
-    """The same for people: the status of each lane, and caveats that no rule states."""
+    """Return the status of each lane as text, and caveats that no rule states."""
     rows = tuple(
         (lane, found["status"].partition(":")[0], _first_reasons(lane, found["blockers"]))
         for lane, found in section["lanes"].items()
@@ -112,7 +112,7 @@ def promotion_closing(section: Mapping[str, Any], verdict: Verdict) -> VerdictNo
 
 
 def wrong_records_note(facts: Mapping[str, Any]) -> Iterator[str]:
-    """The worst records by their ids, in one line."""
+    """Yield the worst records by their ids, in one line."""
     wrong = facts["wrong_records"]
     if not wrong["total"]:
         return
@@ -127,7 +127,7 @@ def wrong_records_note(facts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _first_reasons(lane: str, reasons: list[str]) -> str:
-    """The first reasons, without the lane's name, which is in the column beside them."""
+    """Return the first reasons, without the lane's name, which is in the column beside them."""
     more = f"; and {len(reasons) - 2} more" if len(reasons) > 2 else ""
     short = [reason.removeprefix(lane).lstrip(".: ") for reason in reasons[:2]]
     return "; ".join(short) + more or "nothing"
@@ -168,14 +168,14 @@ def _lane_promotion(
 
 
 def _stops(finding: Finding, lane: str | None, version: int) -> bool:
-    """Whether a finding keeps lanes from being discussed; some no waiver can excuse."""
+    """Whether a finding keeps lanes from being discussed; some cannot be waived."""
     if finding.verdict == "waived" and never_excused(finding.rule, lane, version):
         return True
     return finding.severity in ("block", "hold") and finding.verdict in ("fail", "inconclusive")
 
 
 def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
-    """Why the policy itself lets no lane become a candidate, or a pass say less than usual."""
+    """Yield why the policy allows no candidate, or makes a pass mean less than usual."""
     scoped = sorted(name for name, lane in policy.lanes.items() if lane.promotion is not None)
     if not scoped:
         yield "the policy scopes no lane for promotion, so that none can be a candidate"
@@ -194,7 +194,7 @@ def _policy_caveats(policy: AdvisoryPolicy) -> Iterator[str]:
 def _overall_caveats(
     policy: AdvisoryPolicy, facts: Mapping[str, Any], rules: Policy
 ) -> Iterator[str]:
-    """Lanes above a line that only all lanes together are held to."""
+    """Yield lanes above a limit that applies only to all lanes together."""
     version = int(rules.settings.get("advisory_rules") or 1)
     rates = {"false_positives": "false_positive_rate", "uncertain": "uncertain_rate_of_inputs"}
     for lane, found in facts["lanes"].items():
@@ -213,14 +213,14 @@ def _overall_caveats(
 
 
 def _detailed(reason: str, lane: str | None, rule: str, facts: Mapping[str, Any]) -> str:
-    """A blocker about inputs or earlier runs says which; the gate only knows how many."""
+    """Return a blocker about inputs or earlier runs with its details; the gate only counts them."""
     fared = facts["lanes"].get(lane, {}).get("held_by", {})
     details = fared.get(rule.removeprefix(f"{lane}."), [])
     return f"{reason}: {'; '.join(details)}" if details else reason
 
 
 def _spelled(reason: str, details: Mapping[str, str], facts: Mapping[str, Any]) -> str:
-    """A blocker about other lanes says which; the gate only knows how many."""
+    """Return a blocker about other lanes with their names; the gate only counts them."""
     reason = details.get(reason, reason)
     broken = [
         f"{lane} ({', '.join(fared['broken'])})"
@@ -263,7 +263,7 @@ SUMMARY_SCHEMA: Final = "gatemark.advisory_summary/1"
 
 
 def facts_document(found: Findings) -> dict[str, Any]:
-    """Everything of the summary that does not need a verdict."""
+    """Return everything of the summary that does not need a verdict."""
     everything = found.counts.all
     return {
         "schema": SUMMARY_SCHEMA,
@@ -310,7 +310,7 @@ def summary_document(
     evidence: Evidence,
     verdict: Verdict,
 ) -> dict[str, Any]:
-    """The whole summary."""
+    """Return the complete summary."""
     return {
         **report.facts,
         "promotion": promotion_section(policy, rules, report.facts, evidence, verdict),
@@ -334,7 +334,7 @@ def summary_document(
 
 
 def _group(found: Findings, lane: str | None, counts: Counts) -> dict[str, Any]:
-    """The counts and rates that everything and every lane have alike."""
+    """Return the counts and rates that the total and every lane have in common."""
     rates = {metric.name: found.number(metric.name, lane) for metric in RATES}
     return {
         **{metric.name: counts.parts[metric.name] for metric in COUNTS},
@@ -386,7 +386,7 @@ def _bucket_summary(counts: Counts) -> dict[str, Any]:
 
 
 def _shadow(counts: Counts) -> dict[str, Any]:
-    """What Atlas would have said: a signal, in no rate above."""
+    """Return what Atlas would have said: a signal that no rate above includes."""
     signals = counts.sorted_by("signal")
     comparable = sum(
         count
@@ -460,7 +460,7 @@ _TABLES = {
 
 
 def figures(found: Findings) -> tuple[Figure, ...]:
-    """Everything shown of an advisory run; tables without rows are left out."""
+    """Return all figures of an advisory run; tables without rows are left out."""
     lanes, further, conduct = (_lane_table(found, title) for title in _TABLES)
     before = (lanes, further, _categories(found), _buckets(found))
     after = (_latency(found), conduct, _other_lanes(found), _violations(found), _wrong(found))
@@ -488,7 +488,7 @@ def _shown(number: Measurement) -> Cell:
 
 
 def _categories(found: Findings) -> Table:
-    """One category per record; each row adds up to its records."""
+    """Return one category per record; each row adds up to its records."""
     counts = [(lane, found.counts.lanes[lane]) for lane in found.lanes[:SHOWN_LANES]]
     if counts:
         counts.append(("all lanes", found.counts.all))
@@ -505,7 +505,7 @@ def _categories(found: Findings) -> Table:
 
 
 def _buckets(found: Findings) -> Table:
-    """How records spread over the buckets, and how often each bucket is right."""
+    """Return how records are distributed over the buckets, and how often each is right."""
     rows = []
     total = found.counts.all.records
     for bucket in BUCKETS:
@@ -522,7 +522,7 @@ def _buckets(found: Findings) -> Table:
 
 
 def _bucket_picture(found: Findings) -> Iterator[Stacks]:
-    """How sure each lane was of its recommendations; nothing where a picture would be too tall."""
+    """Yield how confident each lane was; nothing if the picture would be too tall."""
     if 0 < len(found.lanes) <= DRAWN_LANES:
         yield Stacks(
             title="Confidence buckets by lane",
@@ -585,7 +585,7 @@ def _other_lanes(found: Findings) -> Table:
 
 
 def _violations(found: Findings) -> Table:
-    """By id and field; what was found there is never shown."""
+    """Return violations by id and field, never their content."""
     rows = tuple((hit.decision_id, hit.field, hit.kind) for hit in found.violations)
     total = sum(found.violation_counts.values())
     return Table(
@@ -594,7 +594,7 @@ def _violations(found: Findings) -> Table:
 
 
 def _wrong(found: Findings) -> Table:
-    """The records to look at, worst first; none for results of the first rules."""
+    """Return the records to look at, worst first; none for results of the first rules."""
     wrong = found.wrong if found.version != FIRST_RULES else WrongRecords(0, {}, [])
     rows = tuple(
         (

@@ -285,7 +285,7 @@ def read_costs(path: str) -> Costs:
     data = Path(path).read_bytes()
     try:
         costs = msgspec.json.decode(data, type=Costs)
-    except (msgspec.MsgspecError, RecursionError, InvalidValueError) as error:
+    except (msgspec.MsgspecError, RecursionError, InvalidValueError, UnicodeError) as error:
         raise BadInputError(f"{path}: {error}") from error
     # Every key adds one colon, so equal counts rule out a repeated key.
     if b"\\" in data or data.count(b":") != msgspec.json.encode(costs).count(b":"):

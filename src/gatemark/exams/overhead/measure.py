@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 LEVEL: Final = 0.95
 MAX_MEAN_LOSS: Final = 700.0
-"""In nats; a larger mean has no perplexity that a float can hold."""
+"""In nats; the perplexity of a larger mean overflows."""
 GAFFKE_CELLS: Final = 100_000_000
 """Above this many drawn cells, Gaffke's bound adds nothing to BCa and is left out."""
 

@@ -15,7 +15,7 @@ from gatemark.core.record import BadExample, Form, Problem, RecordSchema
 
 NAME: Final = "gatemark.arm/1"
 MAX_COUNT: Final = 2**53 - 1
-"""The largest integer that every JSON reader gives back unchanged."""
+"""The largest integer that every JSON parser reads exactly."""
 
 Text = Annotated[str, Meta(pattern=r"\S", max_length=512)]
 Seed = Annotated[int, Meta(ge=0, le=MAX_COUNT)]

@@ -43,9 +43,9 @@ from gatemark.statistics.resampling.percentile_bootstrap import LEVEL, MeanInter
 COVERAGE = "evidence.coverage"
 EVENT_COUNT = "summary_event_count"
 PAIRED = "worse_by."
-"""Start of the names of paired differences: how much worse the judged variant is."""
+"""Prefix of paired differences: how much worse the judged variant is."""
 MIN_CASES = 10
-"""Fewer cases leave a gate on an interval open, because resampling covers too little there."""
+"""With fewer cases, a gate on an interval is inconclusive, because resampling is unreliable."""
 SAFE_METHOD = "percentile bootstrap over cases, exact where hardly any case differs"
 FIRST_RULES: Final = 1
 RULES: Final = 2

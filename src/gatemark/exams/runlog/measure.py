@@ -32,7 +32,7 @@ THRESHOLD_KEYS = {f"tau_{least:.2f}": least for least in THRESHOLDS}
 
 T = TypeVar("T")
 FEW_OTHERS = 5
-"""From how many cases on that differ from the others resampling is trusted."""
+"""Minimum number of differing cases for which resampling is trusted."""
 Needs = Literal["nothing", "said", "trace"]
 
 
@@ -116,7 +116,7 @@ SCORES = tuple(
     for name, metric in METRICS.items()
     if metric.unit == "ratio" and metric.direction != "neutral"
 )
-"""Metrics in [0, 1] with a better side, which can become a score."""
+"""Metrics in [0, 1] with a better direction, which can become a score."""
 
 
 class RunRow(msgspec.Struct, frozen=True):

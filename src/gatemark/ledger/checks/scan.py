@@ -20,6 +20,7 @@ from gatemark.ledger.event_kinds import (
     APPROVAL,
     BLOB_ERASED,
     CLOCK_SET_BACK,
+    CONTENT_ERASED,
     DECIDED_BY,
     PAYLOAD_ERASED,
     RESULT_SEALED,
@@ -35,6 +36,7 @@ from gatemark.ledger.event_kinds import (
     sealed_format,
 )
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_count, node_number
+from gatemark.ledger.port import Erasure, read_erasure
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring
 from gatemark.ledger.signing.note import origin_of
 
@@ -94,7 +96,12 @@ class TreeCheck:
 
 GENESIS_BYTES: Final = bytes(32)
 PROGRESS_STEP: Final = 5_000
-_READ_FURTHER: Final = KEY_KINDS | {RESULT_SEALED, PAYLOAD_ERASED, BLOB_ERASED}
+_READ_FURTHER: Final = KEY_KINDS | {
+    RESULT_SEALED,
+    PAYLOAD_ERASED,
+    BLOB_ERASED,
+    CONTENT_ERASED,
+}
 
 
 class FurtherLook(Protocol):
@@ -155,6 +162,7 @@ class EventScan:
         self.last: EventRow | None = None
         self.erased_count = 0
         self.erased_blobs: dict[str, int] = {}
+        self.erased_results: dict[str, Erasure] = {}
         self._sizes = frozenset(sizes)
         self._tree = TreeCheck(troubles, nodes)
         self._frontier = Frontier()
@@ -288,13 +296,21 @@ class EventScan:
         try:
             if row.kind in KEY_KINDS:
                 self.ring.learn(event, payload, self.origin or "")
-            elif row.kind == PAYLOAD_ERASED:
-                said = convert_stored(payload, PayloadErased)
-                self._tombstones[said.seq] = (row.seq, said)
             else:
-                self.erased_blobs[convert_stored(payload, BlobErased).digest] = row.seq
+                self._learn_tombstone(event, payload)
         except (IntegrityError, msgspec.ValidationError) as error:
             self.troubles.add(row.seq, "key", f"event {row.seq}: {error}")
+
+    def _learn_tombstone(self, event: Event, payload: Mapping[str, object]) -> None:
+        if event.kind == PAYLOAD_ERASED:
+            said = convert_stored(payload, PayloadErased)
+            self._tombstones[said.seq] = (event.seq, said)
+        elif event.kind == BLOB_ERASED:
+            self.erased_blobs[convert_stored(payload, BlobErased).digest] = event.seq
+        else:
+            erasure = read_erasure(event, payload)
+            if erasure.said.what == "result":
+                self.erased_results.setdefault(erasure.said.name, erasure)
 
     def _is_newer(self, row: EventRow, payload: Mapping[str, object]) -> bool:
         """Whether only a newer build can read the event; what depends on it is not checked."""

@@ -120,6 +120,9 @@ class TableCheck:
         last = 0
         for row in self._store.results.listed():
             seq = check.seq_of_result(row.id)
+            left = None if row.document else check.read_erased(row.id)
+            if left is not None:
+                row = row._replace(document=left.document)  # noqa: PLW2901
             for what in column_differences(row):
                 yield finding(seq, "results", f"result {row.id}: {what}")
             if seq is not None and seq < last:
@@ -150,10 +153,10 @@ class FurtherLooks:
         return tuple(one for look in self._looks for one in look.unjudged)
 
     def step(self, event: Event, payload: Mapping[str, object]) -> list[tuple[int, str]]:
-        """Yield the findings that this event reveals."""
+        """Return the findings that this event reveals."""
         wanting = (look for look in self._looks if event.kind in look.kinds)
         return [found for look in wanting for found in look.step(event, payload)]
 
     def finish(self) -> list[tuple[int, str]]:
-        """Yield the findings that are known only after the last event."""
+        """Return the findings that are known only after the last event."""
         return [found for look in self._looks for found in look.finish()]

@@ -15,14 +15,15 @@ from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import NamedTuple
 
-from gatemark.core.canonical import is_digest, same_digest
+from gatemark.core.canonical import canonical_bytes, digest_bytes, is_digest, same_digest
 from gatemark.core.errors import BadInputError, IntegrityError, NewerFormatError
 from gatemark.core.policy import Outcome
-from gatemark.core.result import RESULT_FORMAT, Result, read_result
+from gatemark.core.result import RESULT_FORMAT, Result, occasion_of, read_result
 from gatemark.ledger.blobs import digest_of
 from gatemark.ledger.checks.report import LedgerReport, TroubleList, VerificationIssue
 from gatemark.ledger.checks.scan import EventScan, FurtherLook
-from gatemark.ledger.event_kinds import BLOB_ERASED
+from gatemark.ledger.erase import remains_of
+from gatemark.ledger.event_kinds import BLOB_ERASED, CONTENT_ERASED
 from gatemark.ledger.port import Store
 from gatemark.ledger.signing.keyring import KEY_KINDS, Keyring
 from gatemark.ledger.signing.note import Checkpoint, Note, VerifierKey, read_checkpoint
@@ -136,8 +137,9 @@ class LedgerCheck:
             self.troubles.add(seq, "blob", message)
 
     def is_erased(self, blob: str) -> bool:
-        """Whether a blob has a tombstone."""
-        return blob in self._scan.erased_blobs or blob in self._erased_later
+        """Whether a blob, or the texts of a result, have a tombstone."""
+        known = (self._scan.erased_blobs, self._scan.erased_results, self._erased_later)
+        return any(blob in one for one in known)
 
     @cached_property
     def _erased_later(self) -> Collection[str]:
@@ -278,10 +280,13 @@ class LedgerCheck:
             if result_id in self._scan.newer_results and result_id not in sealed:
                 continue
             seq = self.seq_of_result(result_id)
+            if not document and CONTENT_ERASED in self._scan.newer_kinds:
+                self.unjudged.append(f"result {result_id} may have been erased by a newer build")
+                continue
             if seq is None:
                 self.troubles.add(None, "result", f"result {result_id}: no event records it")
             try:
-                result = read_result(result_id, document)
+                result = self._read(result_id, document)
             except NewerFormatError as error:
                 # The scan already reported events that name a newer result format.
                 if seq is None or sealed[result_id].said.result_format == RESULT_FORMAT:
@@ -294,10 +299,62 @@ class LedgerCheck:
             if seq is not None:
                 self._compare(seq, result)
             self._check_blobs(seq, result)
-        for result_id, (seq, _) in sealed.items():
+        self._check_absent(found)
+
+    def _check_absent(self, found: Collection[str]) -> None:
+        """Report results that events tell of and that are not there."""
+        for result_id, erasure in self._scan.erased_results.items():
+            if result_id not in found or erasure.event.seq < (self.seq_of_result(result_id) or 0):
+                number = erasure.event.seq
+                message = f"event {number}: erases result {result_id}, which was not there"
+                self.troubles.add(number, "result", message)
+        for result_id, (seq, _) in self._scan.results.items():
             if result_id not in found:
                 message = _at(seq, f"result {result_id} is missing from the store")
                 self.troubles.add(seq, "result", message)
+
+    def read_erased(self, result_id: str) -> Result | None:
+        """What is left of an erased result; None when nothing erased it, or it cannot be read."""
+        erasure = self._scan.erased_results.get(result_id)
+        try:
+            return None if erasure is None else erasure.result()
+        except IntegrityError:
+            # The check of results has told of it.
+            return None
+
+    def _read(self, result_id: str, document: bytes) -> Result:
+        """A result whose seal holds, or what is left of one that an event erased."""
+        erasure = self._scan.erased_results.get(result_id)
+        # An export has what is left as a file.
+        is_whole = bool(document) and not (
+            erasure is not None and document == canonical_bytes(erasure.said.remains)
+        )
+        if is_whole:
+            result = read_result(result_id, document)
+            if erasure is not None:
+                message = f"result {result_id} was erased by event {erasure.event.seq}, yet is here"
+                raise IntegrityError(message)
+            return result
+        if erasure is None:
+            raise IntegrityError(
+                f"result {result_id}: its document is gone, and no event erased it"
+            )
+        result = erasure.result()
+        occasion = {"id": result_id, "occasion": occasion_of(result)}
+        policy = canonical_bytes(erasure.said.remains.get("policy"))
+        is_sound = (
+            result.id == result_id == erasure.said.digest
+            and same_digest(digest_bytes(canonical_bytes(occasion)), result.stamp)
+            and same_digest(digest_bytes(policy), result.policy_digest)
+            and remains_of(result) == erasure.said.remains
+        )
+        if not is_sound:
+            raise IntegrityError(f"event {erasure.event.seq} does not say what is left of it")
+        self._caveats.append(
+            f"result {result_id}: its texts were {erasure.words}; its seal covered them, so its "
+            "numbers are as the erasure recorded them (--rescore derives them from the evidence)"
+        )
+        return result
 
     def _compare(self, seq: int, result: Result) -> None:
         said = self._scan.results[result.id].said

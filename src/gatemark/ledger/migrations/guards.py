@@ -8,6 +8,8 @@ statements are fixed here and in the migrations; nothing comes from outside.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import sqlalchemy as sa
 
 REFUSE = "gatemark_refuse"
@@ -104,6 +106,57 @@ def allow_erasure(connection: sa.Connection, table: str, tombstones: str, key: s
             f"FOR EACH STATEMENT EXECUTE FUNCTION {REFUSE}()",
         )
     _run(connection, f"REVOKE UPDATE, TRUNCATE ON {table} FROM PUBLIC, CURRENT_USER")
+
+
+def allow_emptying(
+    connection: sa.Connection, table: str, other_columns: Sequence[str], named: Mapping[str, str]
+) -> None:
+    """Rows cannot be changed but once: their document is emptied when the last event erases it.
+
+    ``named`` has what the payload of that ``content_erased`` must say, as SQL over the old row.
+    """
+    message = f"{table} are append-only; only an erasure empties a document"
+    _run(connection, f"DROP TRIGGER IF EXISTS {table}_no_update" + _on(connection, table))
+    if connection.dialect.name == "sqlite":
+        said = "json_extract(CAST(payloads.data AS TEXT), '$.payload.{}') IS {}"
+        matches = " AND ".join(said.format(*one) for one in named.items())
+        same = " AND ".join(f"NEW.{column} IS OLD.{column}" for column in other_columns)
+        # Compared by IS, so that no part of it is ever null, which would let the change through.
+        _run(
+            connection,
+            f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} WHEN NOT ("  # noqa: S608
+            f"NEW.document IS x'' AND OLD.document IS NOT x'' AND {same} "
+            "AND EXISTS (SELECT 1 FROM events JOIN payloads ON payloads.seq = events.seq "
+            "WHERE events.seq = (SELECT max(seq) FROM events) "
+            f"AND events.kind = 'content_erased' AND {matches})) "
+            f"BEGIN SELECT RAISE(ABORT, '{message}'); END",
+        )
+        return
+    schema, function = _schema(connection), f"gatemark_empty_{table}"
+    matches = " AND ".join(f"said #>> '{{payload,{key}}}' = {sql}" for key, sql in named.items())
+    _run(
+        connection,
+        f"CREATE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $$ "  # noqa: S608
+        "DECLARE said json; BEGIN "
+        f"SELECT convert_from(data, 'UTF8')::json INTO said FROM {schema}.payloads "
+        f"WHERE seq = (SELECT max(seq) FROM {schema}.events) AND EXISTS (SELECT 1 FROM "
+        f"{schema}.events e WHERE e.seq = payloads.seq AND e.kind = 'content_erased'); "
+        "IF octet_length(NEW.document) = 0 AND octet_length(OLD.document) > 0 "
+        "AND to_jsonb(NEW) - 'document' = to_jsonb(OLD) - 'document' "
+        f"AND {matches} THEN RETURN NEW; END IF; "
+        f"RAISE EXCEPTION '{message}'; END $$",
+    )
+    _run(
+        connection,
+        f"CREATE TRIGGER {table}_no_update BEFORE UPDATE ON {table} "
+        f"FOR EACH ROW EXECUTE FUNCTION {function}()",
+    )
+    _run(connection, f"GRANT UPDATE (document) ON {table} TO CURRENT_USER")
+
+
+def _on(connection: sa.Connection, table: str) -> str:
+    """Where a trigger is, for databases that ask."""
+    return "" if connection.dialect.name == "sqlite" else f" ON {table}"
 
 
 def _schema(connection: sa.Connection) -> str:

@@ -13,8 +13,6 @@ CREATE TABLE results (
 	UNIQUE (id)
 );
 
-CREATE TRIGGER results_no_update BEFORE UPDATE ON results BEGIN SELECT RAISE(ABORT, 'results are append-only'); END;
-
 CREATE TRIGGER results_no_delete BEFORE DELETE ON results BEGIN SELECT RAISE(ABORT, 'results are append-only'); END;
 
 CREATE TABLE events (
@@ -395,8 +393,6 @@ CREATE TRIGGER reviews_no_update BEFORE UPDATE ON reviews BEGIN SELECT RAISE(ABO
 
 CREATE TRIGGER reviews_no_delete BEFORE DELETE ON reviews BEGIN SELECT RAISE(ABORT, 'reviews are append-only'); END;
 
-CREATE TRIGGER review_pairs_no_update BEFORE UPDATE ON review_pairs BEGIN SELECT RAISE(ABORT, 'review_pairs are append-only'); END;
-
 CREATE TRIGGER review_pairs_no_delete BEFORE DELETE ON review_pairs BEGIN SELECT RAISE(ABORT, 'review_pairs are append-only'); END;
 
 CREATE TRIGGER review_shows_no_update BEFORE UPDATE ON review_shows BEGIN SELECT RAISE(ABORT, 'review_shows are append-only'); END;
@@ -414,8 +410,6 @@ CREATE TRIGGER review_closings_no_delete BEFORE DELETE ON review_closings BEGIN 
 CREATE TRIGGER label_sets_no_update BEFORE UPDATE ON label_sets BEGIN SELECT RAISE(ABORT, 'label_sets are append-only'); END;
 
 CREATE TRIGGER label_sets_no_delete BEFORE DELETE ON label_sets BEGIN SELECT RAISE(ABORT, 'label_sets are append-only'); END;
-
-CREATE TRIGGER label_items_no_update BEFORE UPDATE ON label_items BEGIN SELECT RAISE(ABORT, 'label_items are append-only'); END;
 
 CREATE TRIGGER label_items_no_delete BEFORE DELETE ON label_items BEGIN SELECT RAISE(ABORT, 'label_items are append-only'); END;
 
@@ -444,4 +438,10 @@ CREATE TABLE identities (
 
 CREATE UNIQUE INDEX identities_by_person ON identities (person);
 
-INSERT INTO alembic_version (version_num) VALUES ('0007')
+CREATE TRIGGER results_no_update BEFORE UPDATE ON results WHEN NOT (NEW.document IS x'' AND OLD.document IS NOT x'' AND NEW.seq IS OLD.seq AND NEW.id IS OLD.id AND NEW.title IS OLD.title AND NEW.verdict IS OLD.verdict AND NEW.finished_at IS OLD.finished_at AND EXISTS (SELECT 1 FROM events JOIN payloads ON payloads.seq = events.seq WHERE events.seq = (SELECT max(seq) FROM events) AND events.kind = 'content_erased' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.what') IS 'result' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.name') IS OLD.id)) BEGIN SELECT RAISE(ABORT, 'results are append-only; only an erasure empties a document'); END;
+
+CREATE TRIGGER review_pairs_no_update BEFORE UPDATE ON review_pairs WHEN NOT (NEW.document IS x'' AND OLD.document IS NOT x'' AND NEW.review IS OLD.review AND NEW.number IS OLD.number AND NEW.is_gold IS OLD.is_gold AND EXISTS (SELECT 1 FROM events JOIN payloads ON payloads.seq = events.seq WHERE events.seq = (SELECT max(seq) FROM events) AND events.kind = 'content_erased' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.what') IS 'pair' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.name') IS OLD.review AND json_extract(CAST(payloads.data AS TEXT), '$.payload.number') IS OLD.number)) BEGIN SELECT RAISE(ABORT, 'review_pairs are append-only; only an erasure empties a document'); END;
+
+CREATE TRIGGER label_items_no_update BEFORE UPDATE ON label_items WHEN NOT (NEW.document IS x'' AND OLD.document IS NOT x'' AND NEW.label_set IS OLD.label_set AND NEW.number IS OLD.number AND NEW.id IS OLD.id AND EXISTS (SELECT 1 FROM events JOIN payloads ON payloads.seq = events.seq WHERE events.seq = (SELECT max(seq) FROM events) AND events.kind = 'content_erased' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.what') IS 'item' AND json_extract(CAST(payloads.data AS TEXT), '$.payload.name') IS OLD.label_set AND json_extract(CAST(payloads.data AS TEXT), '$.payload.number') IS OLD.number)) BEGIN SELECT RAISE(ABORT, 'label_items are append-only; only an erasure empties a document'); END;
+
+INSERT INTO alembic_version (version_num) VALUES ('0008')

@@ -43,7 +43,7 @@ def postgres_place(address: str) -> StorePlace:
         _engine(url),
         shown_address(address),
         take_turn=lambda connection: connection.execute(_TURN),
-        forget="VACUUM payloads, blob_pieces",
+        forget="VACUUM payloads, blob_pieces, results, review_pairs, label_items",
         # Each read sees what is committed by then, with or without a transaction. Without one it
         # costs one round trip instead of three, and there is nothing to roll back.
         looking=_engine(url, isolation_level="AUTOCOMMIT", pool_reset_on_return=None),

@@ -15,7 +15,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from gatemark.core.errors import GatemarkError, IntegrityError, UnknownNameError, UsageError
+from gatemark.core.errors import (
+    ConflictError,
+    GatemarkError,
+    IntegrityError,
+    RefusedError,
+    UnknownNameError,
+    UsageError,
+)
 from gatemark.core.result import Result, read_result, verify_seal
 from gatemark.ledger.event import (
     EMPTY,
@@ -33,7 +40,14 @@ from gatemark.ledger.event import (
     row_of,
 )
 from gatemark.ledger.merkle import Frontier, leaf_hash, node_number, peaks_of
-from gatemark.ledger.port import BlobStore, ResultLine, line_of, wanted_prefix
+from gatemark.ledger.port import (
+    BlobStore,
+    Erasure,
+    ResultLine,
+    erasures,
+    line_of,
+    wanted_prefix,
+)
 from gatemark.ledger.stored_rows import ListedRow
 from gatemark.ledger.stores.database import (
     FIRST,
@@ -238,6 +252,19 @@ class SqlEvents:
         logger.info("payload erased", extra={"seq": seq, "tombstone": event.seq})
         return event
 
+    def erase_document(
+        self, table: sa.Table, row: Mapping[str, object], tombstone: EventDraft
+    ) -> Event:
+        """Add the tombstone and empty the document of a row in one act."""
+        here = sa.and_(*(table.c[name] == value for name, value in row.items()))
+        with self._database.writing() as connection:
+            (event,) = self.add(connection, lambda _: (tombstone,))
+            emptied = connection.execute(sa.update(table).where(here).values(document=b""))
+            if emptied.rowcount != 1:
+                raise ConflictError(f"{self._database.place}: the row to erase is gone")
+        logger.info("document erased", extra={"table": table.name, "tombstone": event.seq})
+        return event
+
 
 def _last(connection: sa.Connection) -> Event | None:
     """Return the last event after checking it: nothing is ever chained to a changed event."""
@@ -292,6 +319,9 @@ class SqlResults:
         known = sa.select(RESULTS.c.seq, RESULTS.c.document).where(RESULTS.c.id == result.id)
         with self._database.writing() as connection:
             found = connection.execute(known).first()
+            if found is not None and not found.document:
+                words = self._erasure(result.id).words
+                raise RefusedError(f"result {result.id} was {words}; it cannot be sealed again")
             if found is None or read_result(result.id, found.document).stamp != result.stamp:
                 self.tell(connection, result)
             if found is not None:
@@ -314,7 +344,17 @@ class SqlResults:
             raise UnknownNameError(f"the store holds no result {reference}")
         if len(rows) > 1:
             raise UsageError(f"{reference} matches more than one result; give more digits")
-        return read_result(rows[0].id, rows[0].document)
+        return self._read(rows[0].id, rows[0].document)
+
+    def _read(self, identity: str, document: bytes) -> Result:
+        """A result; of an erased one, what is left."""
+        return read_result(identity, document) if document else self._erasure(identity).result()
+
+    def _erasure(self, identity: str) -> Erasure:
+        found = erasures(self._events, "result").get((identity, 0))
+        if found is None:
+            raise IntegrityError(f"result {identity}: its document is gone, and no event erased it")
+        return found
 
     def lines(self, limit: int, before: int | None = None) -> Sequence[ResultLine]:
         # From documents, not from the columns beside them: the seal does not cover columns.
@@ -341,7 +381,7 @@ class SqlResults:
         key = (seq, identity, hashlib.sha256(data).digest())
         line = self._lines.get(key)
         if line is None:
-            line = line_of(seq, read_result(identity, data))
+            line = line_of(seq, self._read(identity, data))
             if len(self._lines) >= MOST_LINES:
                 self._lines.clear()
             self._lines[key] = line

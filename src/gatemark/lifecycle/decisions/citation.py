@@ -18,9 +18,9 @@ from gatemark.lifecycle.model.state import LifecycleState, Track
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
-def short(result_id: str) -> str:
-    """Return a shortened result id."""
-    return result_id.removeprefix("sha256:")[:12]
+def short(digest: str) -> str:
+    """Return the first digits of a digest or result id."""
+    return digest.removeprefix("sha256:")[:12]
 
 
 def bound_results(track: Track, result_ids: Iterable[str]) -> tuple[str, ...]:

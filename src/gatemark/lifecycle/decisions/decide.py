@@ -96,14 +96,15 @@ Rules 2: an approval to enable a canary counts only if it was given after the cl
 step rests on, and a watch that got no measurements pauses its version before it ends.
 
 Rules 3: a result is as old as its oldest answer, however often it is judged again. One that does
-not say when its answers were given supports no step up. A breach after enabling pauses the last
-version that can serve, and a gate that cannot block is not waived. Samples of canary windows count
-together until there are enough. A policy with ``shadow`` asks for measurements beside what is live.
+not say when its answers were given supports no promotion. A breach after enabling pauses the last
+version that can serve, and a gate that cannot block is not waived. Samples of canary windows are
+pooled until there are enough. A policy with ``shadow`` requires paired measurements with
+the live version.
 
 Rules 4: nobody is admin and author, evaluator or operator, and no admin approves. A vote does not
 count when its giver got a role, a link or a password from the author, or from whoever promotes,
-within the time of the policy. A policy with ``one_person`` lifts this where nobody else has a role.
+within the time of the policy. A policy with ``one_person`` lifts this if nobody else has a role.
 
-Rules 5: a new store starts with the default policy of 0.2.0, and a policy may say something else
+Rules 5: a new store starts with the default policy of 0.2.0, and a policy may have exceptions
 for some assets.
 """

@@ -164,7 +164,7 @@ class Inspector:
     def _wrong_names(
         self, governance: GovernanceState, line: LifecycleEvent, first: LifecycleEvent
     ) -> Iterator[EventFinding]:
-        """Return how the policy and rules that an event names differ from those in force."""
+        """Yield how the policy and rules that an event names differ from those in force."""
         by = line.decided_by
         if by is None:
             if self._is_named:

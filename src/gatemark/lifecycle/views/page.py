@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from gatemark import __version__
-from gatemark.lifecycle.views.text import short
+from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.views.timeline import timeline
 from gatemark.lifecycle.views.views import History, Why
 from gatemark.report import words

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.events.fact import Fact
 from gatemark.lifecycle.journey import CommandResult
 from gatemark.lifecycle.model.stages import LANE, LANE_NOTE
@@ -21,13 +22,7 @@ from gatemark.lifecycle.views.views import (
 )
 from gatemark.report import words
 
-SHOWN_DIGITS = 12
 ONE_PERSON = "ONE-PERSON MODE: one person may hold every role and approve their own versions"
-
-
-def short(digest: str) -> str:
-    """Return the first digits of a digest."""
-    return digest.removeprefix("sha256:")[:SHOWN_DIGITS]
 
 
 def _text(lines: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from gatemark.core.errors import IntegrityError, UnknownNameError, UsageError
 from gatemark.core.result import Result
+from gatemark.ledger.port import erasure_of
 from gatemark.lifecycle.citations import check_blobs, erased_evidence
 from gatemark.lifecycle.decisions.citation import short
 from gatemark.lifecycle.events.approvals import ApprovalGiven, GateOverridden
@@ -110,6 +111,8 @@ def _citation(
         return Citation(id=result_id, worth="changed", reason=str(error))
     expected = state.asset.versions[ref.version].digest
     worth, reason = "verified", "its seal holds, it passed, and it is about this candidate"
+    if erasure_of(result) is not None:
+        reason = "the ledger says that it passed, and it is about this candidate"
     erased = erased_evidence(workspace, result)
     try:
         check_blobs(workspace, result, erased)
@@ -134,10 +137,13 @@ def _citation(
 
 
 def _caveats(result: Result, erased: Mapping[str, int]) -> Iterator[str]:
-    """Return notes on a valid result."""
+    """Yield notes on a valid result."""
     answered = result.runtime.get("target.candidate")
     if answered is not None:
         yield f"{result.actor} vouched for the candidate; what answered was {short(answered)}"
+    erasure = erasure_of(result)
+    if erasure is not None:
+        yield f"its texts were {erasure.words}"
     if erased:
         told = ", ".join(f"event {seq}" for seq in sorted(set(erased.values())))
         yield f"evidence was erased ({told}): it cannot be derived again"

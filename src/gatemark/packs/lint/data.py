@@ -24,7 +24,7 @@ class _PlacedRow(NamedTuple):
 
 
 def data_warnings(opened: OpenPack, base: Path) -> Iterator[LintWarning | str]:
-    """Return warnings about the data of a pack, each with its file and line.
+    """Yield warnings about the data of a pack, each with its file and line.
 
     ``base`` is the pack's folder as the user named it.
     """

@@ -121,7 +121,7 @@ def measured_discordance(workspace: Workspace, pack: Pack) -> Discordance | None
 def predictions(
     opened: OpenPack, discordance: float | None = None, measured: Discordance | None = None
 ) -> Iterator[str]:
-    """Return how often an equal and a worse candidate would pass, fail or stay inconclusive.
+    """Yield how often an equal and a worse candidate would pass, fail or stay inconclusive.
 
     ``measured`` comes from an earlier result; ``discordance`` comes from the user and takes
     precedence.

@@ -97,7 +97,7 @@ def _is_installed(top: str, folder: Path) -> bool:
 
 
 def _top_level_names(body: list[ast.stmt]) -> Iterator[str]:
-    """Return every name that a module defines, also below ``if`` and ``try``."""
+    """Yield every name that a module defines, also below ``if`` and ``try``."""
     for node in body:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():

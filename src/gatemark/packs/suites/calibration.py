@@ -195,13 +195,16 @@ def _drop(
         return [unmeasured("regression", reason, direction="lower_is_better", lane=lane)], None
     places = [{name: index for index, name in enumerate(arm.ids)} for arm in arms]
     rng = np.random.default_rng(SEED)
-    rows = np.array([[place[name] for place in places] for name in shared], dtype=np.int64)
+    binned = []
+    for arm, place in zip(arms, places, strict=True):
+        rows = np.array([place[name] for name in shared], dtype=np.int64)
+        confidence = arm.confidence[rows]
+        binned.append((bin_index(confidence, options.bins), confidence - arm.correct[rows]))
     drops = []
     for _ in range(RESAMPLES):
-        drawn = rows[rng.integers(0, len(rows), len(rows))]
+        drawn = rng.integers(0, len(shared), len(shared))
         candidate, baseline = (
-            _ece(arm.confidence[drawn[:, side]], arm.correct[drawn[:, side]], options.bins)
-            for side, arm in enumerate(arms)
+            _ece(index[drawn], gap[drawn], options.bins) for index, gap in binned
         )
         drops.append(candidate - baseline)
     low, high = np.quantile(drops, [alpha, 1 - alpha], method="inverted_cdf")
@@ -229,10 +232,10 @@ def _drop(
     return [measured(HARM_P, chance, n=len(shared), direction="neutral", lane=lane), found], error
 
 
-def _ece(confidence: np.ndarray, correct: np.ndarray, bins: int) -> float:
-    index = bin_index(confidence, bins)
-    gaps = np.bincount(index, weights=confidence - correct, minlength=bins)
-    return float(np.abs(gaps).sum() / len(confidence))
+def _ece(index: np.ndarray, gap: np.ndarray, bins: int) -> float:
+    """Return the error of items from the bin of each and its confidence minus its correctness."""
+    gaps = np.bincount(index, weights=gap, minlength=bins)
+    return float(np.abs(gaps).sum() / len(gap))
 
 
 def _reliability(lane: str, found: Calibration | None) -> tuple[Figure, ...]:

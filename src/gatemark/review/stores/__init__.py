@@ -1,1 +1,1 @@
-"""Where reviews and labels are kept; handed a database."""
+"""Database stores of reviews and labels."""

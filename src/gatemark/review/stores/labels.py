@@ -1,4 +1,4 @@
-"""Labels in a database: every version of every mark, and what was accepted of them."""
+"""Label sets in a database: every version of every label, and the accepted ones."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from gatemark.core.canonical import plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
+from gatemark.ledger.port import GONE, Erasure
 from gatemark.ledger.stored_rows import readable_rows
 from gatemark.review.cast_rows import GivenRow
 from gatemark.review.label_rows import AcceptanceRow, ItemRow, LabelRows, MarkRow
@@ -25,7 +26,7 @@ from gatemark.review.stores.tables import (
 
 
 class SqlLabels:
-    """The label sets of a store in a database."""
+    """The label sets of a store."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -39,7 +40,7 @@ class SqlLabels:
         at: datetime,
         tell: Callable[[sa.Connection], object],
     ) -> None:
-        """Keep a new set of items that wait for labels, and tell the ledger in the same act."""
+        """Store a new label set and its ledger event in one transaction."""
         rows = [{"label_set": plan.name, **item._asdict()} for item in items]
         with self._database.writing() as connection:
             known = sa.select(LABEL_SETS.c.name).where(LABEL_SETS.c.name == plan.name)
@@ -57,9 +58,9 @@ class SqlLabels:
             tell(connection)
 
     def get(self, name: str) -> LabelPlan:
-        """The plan of a set."""
+        """Return the plan of a set."""
         query = sa.select(LABEL_SETS.c.document).where(LABEL_SETS.c.name == name)
-        # Not every database takes every sign in a text.
+        # Some databases reject some characters in a query.
         document = None
         if name.isprintable():
             with self._database.reading() as connection:
@@ -70,7 +71,7 @@ class SqlLabels:
             return read_stored(document, LabelPlan)
 
     def names(self) -> list[str]:
-        """Every label set, the newest first."""
+        """Return the names of all label sets, newest first."""
         query = sa.select(LABEL_SETS.c.name).order_by(
             LABEL_SETS.c.created_at.desc(), LABEL_SETS.c.name
         )
@@ -78,7 +79,7 @@ class SqlLabels:
             return list(connection.execute(query).scalars())
 
     def ids(self, name: str) -> dict[str, int]:
-        """The items of a set: their ids and numbers."""
+        """Return the item numbers of a set by id."""
         query = (
             sa.select(LABEL_ITEMS.c.id, LABEL_ITEMS.c.number)
             .where(LABEL_ITEMS.c.label_set == name)
@@ -87,8 +88,8 @@ class SqlLabels:
         with self._database.reading() as connection:
             return {row.id: row.number for row in connection.execute(query)}
 
-    def items(self, name: str) -> dict[int, LabelItem]:
-        """All items of a set by number."""
+    def items(self, name: str, erased: Mapping[int, Erasure]) -> dict[int, LabelItem]:
+        """Return all items of a set by number, without those that were erased."""
         query = sa.select(LABEL_ITEMS.c.number, LABEL_ITEMS.c.document).where(
             LABEL_ITEMS.c.label_set == name
         )
@@ -96,20 +97,27 @@ class SqlLabels:
             return {
                 row.number: read_stored(row.document, LabelItem)
                 for row in connection.execute(query)
+                if row.number not in erased
             }
 
-    def item(self, name: str, number: int) -> LabelItem:
-        """One item of a set."""
+    def item(self, name: str, number: int, erased: Mapping[int, Erasure]) -> LabelItem:
+        """Return one item of a set; of an erased one, what is left."""
+        if number in erased:
+            said = erased[number].said
+            return LabelItem(id=str(said.remains.get("id")), input=GONE, output=GONE)
+        with readable_rows("label_items"):
+            return read_stored(self.document(name, number), LabelItem)
+
+    def document(self, name: str, number: int) -> bytes:
+        """Return the stored bytes of one item."""
         query = sa.select(LABEL_ITEMS.c.document).where(
             LABEL_ITEMS.c.label_set == name, LABEL_ITEMS.c.number == number
         )
         with self._database.reading() as connection:
-            document = connection.execute(query).scalar_one()
-        with readable_rows("label_items"):
-            return read_stored(document, LabelItem)
+            return bytes(connection.execute(query).scalar_one())
 
     def stored_names(self) -> list[str]:
-        """Every label set that there is a row of, by name; acceptances count too."""
+        """Return the sorted names of all label sets with a row in any table."""
         query = sa.union(
             sa.select(LABEL_SETS.c.name), sa.select(LABEL_ACCEPTANCES.c.label_set).distinct()
         )
@@ -117,7 +125,7 @@ class SqlLabels:
             return sorted(connection.execute(query).scalars())
 
     def stored_rows(self, name: str) -> LabelRows:
-        """Everything of a label set as it is stored, not looked into."""
+        """Return all rows of a label set, not decoded."""
         items, accepted = LABEL_ITEMS.c, LABEL_ACCEPTANCES.c
         with self._database.reading() as connection:
             plan = connection.execute(
@@ -143,12 +151,12 @@ class SqlLabels:
         )
 
     def given(self, name: str) -> list[GivenRow]:
-        """Every version of every mark, as events name them."""
+        """Return every version of every label, as events name them."""
         with self._database.reading() as connection:
             return [row.given(name) for row in _mark_rows(connection, name)]
 
     def marks(self, name: str) -> list[LabelMark]:
-        """The newest version of every mark."""
+        """Return the newest version of every label."""
         query = (
             sa.select(
                 LABEL_MARKS.c.number,
@@ -166,7 +174,7 @@ class SqlLabels:
         return list(newest.values())
 
     def history(self, name: str, numbers: Sequence[int]) -> list[tuple[LabelMark, datetime]]:
-        """Every version of the marks of some items, the oldest first."""
+        """Return every version of the labels of some items, oldest first."""
         columns = LABEL_MARKS.c
         query = (
             sa.select(
@@ -193,9 +201,9 @@ class SqlLabels:
         at: datetime,
         tell: Callable[[sa.Connection, GivenRow], object],
     ) -> int:
-        """Keep a mark and give its version; one that says nothing new keeps its version.
+        """Store a label and return its version; an unchanged label keeps its version.
 
-        ``tell`` puts the mark into the ledger in the same act.
+        ``tell`` appends the ledger event in the same transaction.
         """
         here = sa.and_(
             LABEL_MARKS.c.label_set == name,
@@ -220,7 +228,7 @@ class SqlLabels:
             return version
 
     def accepted(self, name: str) -> dict[int, Acceptance]:
-        """The label of every item that has an accepted one."""
+        """Return the accepted labels by item."""
         with self._database.reading() as connection, readable_rows("label_acceptances"):
             return _accepted(connection, name)
 
@@ -231,10 +239,12 @@ class SqlLabels:
         seen: Mapping[int, Acceptance],
         tell: Callable[[sa.Connection], object],
     ) -> None:
-        """Keep acceptances and tell the ledger in the same act, unless others came between."""
+        """Store acceptances and their ledger event, unless others were accepted since ``seen``."""
         with self._database.writing() as connection:
             if _accepted(connection, name) != dict(seen):
-                raise RefusedError(f"labels of {name} were accepted by somebody else meanwhile")
+                raise RefusedError(
+                    f"labels of {name} were accepted by another person in the meantime"
+                )
             rows = [
                 {
                     "label_set": name,
@@ -243,7 +253,8 @@ class SqlLabels:
                 }
                 for one in fresh
             ]
-            connection.execute(sa.insert(LABEL_ACCEPTANCES), rows)
+            if rows:
+                connection.execute(sa.insert(LABEL_ACCEPTANCES), rows)
             tell(connection)
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 
-from gatemark.core.canonical import digest_document, plain
+from gatemark.core.canonical import digest_bytes, digest_document, plain
 from gatemark.core.errors import RefusedError, UnknownNameError
 from gatemark.core.stored import read_stored
 from gatemark.ledger.database import Database
+from gatemark.ledger.port import Erasure
 from gatemark.ledger.stored_rows import readable_rows
 from gatemark.review.cast_rows import GivenRow
 from gatemark.review.plan import (
@@ -22,6 +23,7 @@ from gatemark.review.plan import (
     ReviewPair,
     ReviewPlan,
     StoredReview,
+    left_of_pair,
     manifest_digest,
     read_pair,
 )
@@ -41,11 +43,11 @@ from gatemark.review.unblind import CastVote
 PAGE: Final = 50
 R = TypeVar("R", ReviewRow, ShowRow, VoteRow, ClosingRow)
 Tell = Callable[[sa.Connection], object]
-"""Writes events into the ledger, in the transaction it is handed."""
+"""Appends ledger events in the given transaction."""
 
 
 class Show(NamedTuple):
-    """One pair before one reviewer, the ``ordinal``-th that this reviewer sees."""
+    """A pair that a reviewer sees as their ``ordinal``-th."""
 
     reviewer: str
     ordinal: int
@@ -54,13 +56,13 @@ class Show(NamedTuple):
 
 
 class SqlReviews:
-    """The reviews of a store in a database."""
+    """The reviews of a store."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def create(self, review: StoredReview, documents: Sequence[bytes], tell: Tell) -> None:
-        """Keep a new review with its pairs, and tell the ledger in the same act."""
+        """Store a new review, its pairs and its ledger event in one transaction."""
         name = review.plan.name
         rows = [
             {
@@ -90,13 +92,13 @@ class SqlReviews:
             tell(connection)
 
     def get(self, name: str) -> StoredReview:
-        """The review of that name."""
+        """Return a review."""
         query = (
             sa.select(REVIEWS, CLOSINGS.c.by, CLOSINGS.c.at, CLOSINGS.c.note)
             .select_from(REVIEWS.outerjoin(CLOSINGS, CLOSINGS.c.review == REVIEWS.c.name))
             .where(REVIEWS.c.name == name)
         )
-        # Not every database takes every sign in a text.
+        # Some databases reject some characters in a query.
         row = None
         if name.isprintable():
             with self._database.reading() as connection:
@@ -119,13 +121,13 @@ class SqlReviews:
             )
 
     def names(self) -> list[str]:
-        """Every review, the newest first."""
+        """Return the names of all reviews, newest first."""
         query = sa.select(REVIEWS.c.name).order_by(REVIEWS.c.created_at.desc(), REVIEWS.c.name)
         with self._database.reading() as connection:
             return list(connection.execute(query).scalars())
 
     def open_names(self) -> list[str]:
-        """Every review that was not closed, the newest first."""
+        """Return the names of all open reviews, newest first."""
         query = (
             sa.select(REVIEWS.c.name)
             .select_from(REVIEWS.outerjoin(CLOSINGS, CLOSINGS.c.review == REVIEWS.c.name))
@@ -136,33 +138,48 @@ class SqlReviews:
             return list(connection.execute(query).scalars())
 
     def documents(self, name: str) -> list[bytes]:
-        """The kept bytes of all pairs, in order."""
+        """Return the stored bytes of all pairs, in order; empty for a pair that was erased."""
         query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name).order_by(PAIRS.c.number)
         with self._database.reading() as connection:
             return [bytes(document) for document in connection.execute(query).scalars()]
 
-    def pair(self, name: str, number: int) -> ReviewPair:
-        """One pair."""
+    def document(self, name: str, number: int) -> bytes | None:
+        """Return the stored bytes of one pair; None if there is no such pair."""
         query = sa.select(PAIRS.c.document).where(PAIRS.c.review == name, PAIRS.c.number == number)
         with self._database.reading() as connection:
-            document = connection.execute(query).scalar_one()
+            return connection.execute(query).scalar()
+
+    def pair(self, name: str, number: int, erased: Mapping[int, Erasure]) -> ReviewPair:
+        """Return one pair; of an erased one, what is left."""
         with readable_rows("review_pairs"):
-            return read_pair(document)
+            if number in erased:
+                return left_of_pair(erased[number].said.remains)
+            return read_pair(self.document(name, number) or b"")
+
+    def pairs(self, name: str, erased: Mapping[int, Erasure]) -> dict[int, ReviewPair]:
+        """Return all pairs by number; of erased ones, what is left."""
+        with readable_rows("review_pairs"):
+            return {
+                number: left_of_pair(erased[number].said.remains)
+                if number in erased
+                else read_pair(document)
+                for number, document in enumerate(self.documents(name), start=1)
+            }
 
     def gold_numbers(self, name: str) -> frozenset[int]:
-        """The numbers of the pairs whose right choice is known."""
+        """Return the numbers of the gold pairs."""
         query = sa.select(PAIRS.c.number).where(PAIRS.c.review == name, PAIRS.c.is_gold)
         with self._database.reading() as connection:
             return frozenset(connection.execute(query).scalars())
 
     def stored_names(self) -> list[str]:
-        """Every review that there is a row of, by name."""
+        """Return the sorted names of all reviews with a row."""
         query = sa.select(REVIEWS.c.name).order_by(REVIEWS.c.name)
         with self._database.reading() as connection:
             return list(connection.execute(query).scalars())
 
     def stored_rows(self, name: str) -> ReviewRows:
-        """Everything of a review as it is stored, not looked into."""
+        """Return all rows of a review, not decoded."""
         with self._database.reading() as connection:
             review = _rows_of(connection, REVIEWS, ReviewRow, REVIEWS.c.name == name)
             shows = _rows_of(connection, SHOWS, ShowRow, SHOWS.c.review == name)
@@ -177,7 +194,7 @@ class SqlReviews:
         )
 
     def _pair_rows(self, name: str) -> Iterator[PairRow]:
-        """The pairs some at a time: together they may be larger than memory."""
+        """Yield the pairs in chunks: together they may be larger than memory."""
         after = 0
         columns = (PAIRS.c[column] for column in PairRow._fields)
         query = sa.select(*columns).where(PAIRS.c.review == name).order_by(PAIRS.c.number)
@@ -189,13 +206,19 @@ class SqlReviews:
                 return
             after = page[-1].number
 
-    def sealed(self, review: StoredReview) -> Sealed:
-        """What the commitment of a review must cover, from what is kept now."""
+    def sealed(self, review: StoredReview, erased: Mapping[int, Erasure]) -> Sealed:
+        """Return what the commitment of a review must cover, from the stored rows."""
         name = review.plan.name
-        return Sealed(name, review.plan_digest, manifest_digest(self.documents(name)))
+        digests = [
+            erased[number].said.digest
+            if number in erased and not document
+            else digest_bytes(document)
+            for number, document in enumerate(self.documents(name), start=1)
+        ]
+        return Sealed(name, review.plan_digest, manifest_digest(digests))
 
     def shows(self, name: str, reviewer: str) -> list[Show]:
-        """What a reviewer was shown, in order."""
+        """Return the pairs that a reviewer was shown, in order."""
         query = (
             sa.select(SHOWS.c.reviewer, SHOWS.c.ordinal, SHOWS.c.number, SHOWS.c.token)
             .where(SHOWS.c.review == name, SHOWS.c.reviewer == reviewer)
@@ -205,12 +228,12 @@ class SqlReviews:
             return [Show._make(row) for row in connection.execute(query)]
 
     def votes(self, name: str) -> list[CastVote]:
-        """The newest version of every vote."""
+        """Return the newest version of every vote."""
         with self._database.reading() as connection:
             return _newest(connection, name)
 
     def last_vote(self, name: str, show: Show) -> tuple[Answered, str] | None:
-        """What a reviewer last said about one pair, and why."""
+        """Return a reviewer's latest answer on one pair, and the reason."""
         query = (
             sa.select(VOTES.c.answered, VOTES.c.reason)
             .where(
@@ -226,7 +249,7 @@ class SqlReviews:
         return None if row is None else (row.answered, row.reason)
 
     def standings(self, name: str) -> list[PairProgress]:
-        """How far every pair has come."""
+        """Return the progress of every pair."""
         with self._database.reading() as connection:
             return _standings(connection, name, _newest(connection, name))
 
@@ -236,8 +259,9 @@ class SqlReviews:
         reviewer: str,
         pick: Callable[[list[PairProgress], list[CastVote], list[Show]], tuple[int, str] | None],
         at: datetime,
+        erased: Collection[int],
     ) -> Show | None:
-        """Put one more pair before a reviewer; ``pick`` gives its number and token."""
+        """Add one more pair to a reviewer's queue; ``pick`` returns its number and token."""
         with self._database.writing() as connection:
             _refuse_closed(connection, name)
             query = (
@@ -249,7 +273,7 @@ class SqlReviews:
             votes = _newest(connection, name)
             answered = {vote.ordinal for vote in votes if vote.reviewer == reviewer}
             for known in seen:
-                if known.ordinal not in answered:
+                if known.ordinal not in answered and known.number not in erased:
                     return known
             picked = pick(_standings(connection, name, votes), votes, seen)
             if picked is None:
@@ -270,9 +294,9 @@ class SqlReviews:
         at: datetime,
         tell: Callable[[sa.Connection, GivenRow], object],
     ) -> int:
-        """Keep a vote and give its version; one that says nothing new keeps its version.
+        """Store a vote and return its version; an unchanged vote keeps its version.
 
-        ``tell`` puts the vote into the ledger in the same act.
+        ``tell`` appends the ledger event in the same transaction.
         """
         here = sa.and_(
             VOTES.c.review == name,
@@ -301,7 +325,7 @@ class SqlReviews:
         closing: ReviewClosing,
         tell: Callable[[sa.Connection, list[CastVote]], object],
     ) -> None:
-        """End a review: from here on no vote counts, and the ledger holds the key."""
+        """Close a review; ``tell`` appends its key and votes to the ledger in the transaction."""
         with self._database.writing() as connection:
             _refuse_closed(connection, name)
             connection.execute(
@@ -315,7 +339,7 @@ class SqlReviews:
 def _rows_of(
     connection: sa.Connection, table: sa.Table, kind: type[R], condition: sa.ColumnElement[bool]
 ) -> list[R]:
-    """Some rows of a table, as the fields of a type."""
+    """Return rows of a table as instances of a type."""
     columns = (table.c[name] for name in kind._fields)
     return [kind(*row) for row in connection.execute(sa.select(*columns).where(condition))]
 

@@ -1,4 +1,4 @@
-"""The tables of reviews and labels, the same in every database. A migration makes them."""
+"""The tables of reviews and labels, the same in every database. A migration creates them."""
 
 from __future__ import annotations
 

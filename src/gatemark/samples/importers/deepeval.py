@@ -197,7 +197,7 @@ def _camel(raw: msgspec.Raw) -> msgspec.Raw:
     """Return a result of ``evaluate()`` with the keys of a test run."""
     try:
         fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
         return raw
     renamed = {_CAMEL.get(name, name): value for name, value in fields.items()}
     return msgspec.Raw(msgspec.json.encode(renamed))

@@ -19,7 +19,7 @@ from gatemark.core.errors import BadInputError, GatemarkError, InvalidValueError
 from gatemark.scorers.scorer import truncate
 
 Ask = Callable[[str], Awaitable[str]]
-"""Sends one prompt to the judge and gives its reply as text."""
+"""Sends one prompt to the judge and returns its reply as text."""
 
 MAX_REPLY_LENGTH: Final = 100_000
 

@@ -25,9 +25,9 @@ from gatemark.statistics.contingency import (
 
 DEFAULT_GATE: Final = 0.6
 MIN_ITEMS: Final = 50
-"""Below this, intervals of kappa do not cover what they say."""
+"""With fewer items, intervals of kappa do not reach their nominal coverage."""
 MIN_USES: Final = 10
-"""Uses of the second most frequent label, over both raters, below which kappa knows too little."""
+"""Minimum uses of the second most frequent label, over both raters, for a reliable kappa."""
 LEVEL: Final = 0.95
 BOOTSTRAP_SEED: Final = 20_261_102
 NO_GRADE: Final = "(no grade)"

@@ -336,7 +336,7 @@ def build(_options: ProbeOptions) -> ScoreFunction:
 
 SCORER = Scorer(
     name="probe",
-    summary="1 when an attack did not succeed, by the criterion that its probe carries.",
+    summary="1 when an attack did not succeed, by the criterion of its probe.",
     options=ProbeOptions,
     build=build,
     needs_target=False,

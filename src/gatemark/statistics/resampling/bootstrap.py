@@ -29,7 +29,7 @@ BLOCK: Final = 8_192
 ROWS_AT_ONCE: Final = 8
 STREAMS: Final = 4
 _DRAWS_PER_WORD: Final = 4
-"""A raw word has 64 bits, and 16 of them name a unit of a block."""
+"""A random word has 64 bits, and 16 of them choose a unit of a block."""
 
 
 def means_by_blocks(values: Floats, rng: np.random.Generator, resamples: int) -> Floats:
@@ -112,7 +112,7 @@ CHUNK_CELLS = 2**17
 DEFAULT_RESAMPLES = 9_999
 RELATIVE_NOISE = 1e-12
 MANY_UNITS = 2**15
-"""From here on units are resampled block by block."""
+"""With at least this many units, resampling is done block by block."""
 
 
 class BcaInterval(msgspec.Struct, frozen=True):

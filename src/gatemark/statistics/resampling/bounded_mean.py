@@ -20,7 +20,7 @@ from gatemark.core.errors import InvalidValueError
 Floats = NDArray[np.float64]
 
 NEAR_THE_MEAN = 0.01
-"""Standard errors within which the formula, a small difference of large terms, has its limit."""
+"""Within this many standard errors the formula is numerically unstable, and its limit is used."""
 _SOLVER_STEPS = 200
 
 
@@ -74,10 +74,10 @@ CHUNK_CELLS = 2**17
 DEFAULT_DRAWS = 9_999
 EDGE_TOLERANCE = 1e-9
 MANY_VALUES = 2**15
-"""From here on the quantile is computed instead of drawn: sooner, and without the noise."""
+"""With at least this many values the quantile is computed instead of drawn: faster, and exact."""
 _STEPS = 200
 _TOLERANCE = 1e-9
-"""Of a standard error."""
+"""As a share of a standard error."""
 
 
 def bounded_mean_bounds(

@@ -1,1 +1,1 @@
-"""The HTTP interface under ``/api/v1``: one module of routes per area."""
+"""The HTTP API under ``/api/v1``: one module of routes per area."""

@@ -1,4 +1,4 @@
-"""Sessions, people and tokens for programs."""
+"""API routes for sessions, people and tokens."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ class SignIn(Body):
 
 
 class Join(SignIn):
-    """The secret of a link, and the password to set."""
+    """The secret of a one-time link, and the password to set."""
 
     secret: Secret
 
 
 class NewPerson(Body):
-    """Somebody to add."""
+    """A person to add."""
 
     name: PersonName
     roles: list[GrantedRole] = Field(max_length=9)
@@ -79,7 +79,7 @@ class Roles(Body):
 
 
 class TokenRequest(Body):
-    """What a token may do and for how long."""
+    """The scopes and the lifetime of a token."""
 
     label: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     scopes: list[Scope] = Field(min_length=1, max_length=3)
@@ -87,7 +87,7 @@ class TokenRequest(Body):
 
 
 class Me(msgspec.Struct, frozen=True):
-    """Who is asking; ``csrf`` goes into X-CSRF-Token of what a session changes."""
+    """The caller; send ``csrf`` as X-CSRF-Token with every change in a session."""
 
     person: str
     roles: tuple[str, ...]
@@ -104,14 +104,14 @@ class JoinLink(msgspec.Struct, frozen=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """It is done."""
+    """A response without further data."""
 
     done: bool = True
 
 
 @router.get("/session", responses=answers(Me))
 def me(request: Request) -> Response:
-    """Who is calling."""
+    """Return the caller."""
     found = caller(request, needs_role=False)
     secret = request.cookies.get(site_of(request).cookie, "")
     csrf = form_mark(secret) if found.way == "session" else None
@@ -120,7 +120,7 @@ def me(request: Request) -> Response:
 
 @router.post("/session", responses=answers(Acknowledged))
 def start(request: Request, body: SignIn) -> Response:
-    """Sign in; the answer sets the session's cookie."""
+    """Sign in; the response sets the session cookie."""
     site = site_of(request)
     check_origin(request)
     check_rate(site, request, body.name)
@@ -148,7 +148,7 @@ def end(request: Request) -> Response:
 
 @router.post("/join", responses=answers(Acknowledged))
 def join_by_link(request: Request, body: Join) -> Response:
-    """Use a link: set a password and start a session."""
+    """Use a one-time link: set a password and start a session."""
     site = site_of(request)
     check_origin(request)
     check_rate(site, request, "")
@@ -158,13 +158,13 @@ def join_by_link(request: Request, body: Join) -> Response:
 
 @router.get("/people", responses=answers(tuple[PersonLine, ...]))
 def list_people(request: Request) -> Response:
-    """Everyone with an account or a role."""
+    """List everyone with an account or a role."""
     return reply(people(site_of(request).workspace, caller(request)))
 
 
 @router.post("/people", responses=answers(JoinLink, 201), status_code=201)
 def add(request: Request, body: NewPerson) -> Response:
-    """Add somebody; the link leads them to a password."""
+    """Add a person; the response has a link to set the password."""
     site = site_of(request)
     identity = caller(request, in_person=True)
     secret = add_person(site.workspace, identity, body.name, body.roles)
@@ -173,14 +173,14 @@ def add(request: Request, body: NewPerson) -> Response:
 
 @router.put("/people/{name}/roles", responses=answers(Acknowledged))
 def grant(request: Request, name: str, body: Roles) -> Response:
-    """Give somebody exactly these roles."""
+    """Replace the roles of a person."""
     set_roles(site_of(request).workspace, caller(request, in_person=True), name, body.roles)
     return reply(Acknowledged())
 
 
 @router.post("/people/{name}/links", responses=answers(JoinLink, 201), status_code=201)
 def link(request: Request, name: str) -> Response:
-    """A link to a new password."""
+    """Create a link to set a new password."""
     site = site_of(request)
     secret = new_link(site.workspace, caller(request, in_person=True), name)
     return reply(JoinLink(name, join_address(site, secret)), 201)
@@ -195,7 +195,7 @@ def close(request: Request, name: str) -> Response:
 
 @router.get("/tokens", responses=answers(tuple[Token, ...]))
 def list_tokens(request: Request) -> Response:
-    """The caller's tokens."""
+    """List the caller's tokens."""
     return reply(my_tokens(site_of(request).workspace, caller(request)))
 
 

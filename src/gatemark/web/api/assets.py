@@ -1,4 +1,4 @@
-"""Assets for programs: where they stand, why, and what to route to."""
+"""API routes for assets: stages, history, reasons and routing."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def get_overview(
     after: Annotated[str, Query(max_length=128)] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 100,
 ) -> Response:
-    """Assets by stage, and the caller's open tasks."""
+    """List assets by stage, and the caller's open tasks."""
     identity = caller(request)
     return reply(overview(site_of(request).workspace, identity, after=after, limit=limit))
 
 
 @router.get("/assets/{asset}", responses=answers(AssetCard))
 def get_asset(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
-    """The versions of an asset; the ETag is the lock for what changes it."""
+    """Return the versions of an asset; send the ETag as If-Match with changes."""
     caller(request)
     workspace = site_of(request).workspace
     tag = asset_etag(workspace, asset)
@@ -52,7 +52,7 @@ def get_asset(request: Request, asset: AssetPath, environment: Place = PRODUCTIO
 
 @router.get("/assets/{asset}/history", responses=answers(History))
 def get_history(request: Request, asset: AssetPath) -> Response:
-    """What happened to an asset, the newest first."""
+    """List the events of an asset, newest first."""
     caller(request)
     return reply(asset_history(site_of(request).workspace, asset))
 
@@ -61,7 +61,7 @@ def get_history(request: Request, asset: AssetPath) -> Response:
 def get_why(
     request: Request, asset: AssetPath, version: VersionPath, environment: Place = PRODUCTION
 ) -> Response:
-    """Why a version is where it is."""
+    """Explain why a version is in its stage."""
     caller(request)
     ref = parse_version_ref(f"{asset}@{version}")
     return reply(why(site_of(request).workspace, ref, environment))
@@ -69,12 +69,12 @@ def get_why(
 
 @router.get("/assets/{asset}/route", responses=answers(NotedRoute))
 def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
-    """What a serving system should route to now."""
+    """Return what a serving system should route to now."""
     caller(request)
     workspace = site_of(request).workspace
     tag = asset_etag(workspace, asset)
     if accepted := accepted_notes(workspace, asset).notes:
-        # A note is accepted without a change of the asset.
+        # A routing note is accepted without a change of the asset, so the ETag would be stale.
         tag = f'{tag[:-1]}-{len(accepted)}"'
     if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers={"ETag": tag})
@@ -83,28 +83,28 @@ def get_route(request: Request, asset: AssetPath, environment: Place = PRODUCTIO
 
 @router.get("/assets/{asset}/canary", responses=answers(CanaryState))
 def get_canary(request: Request, asset: AssetPath, environment: Place = PRODUCTION) -> Response:
-    """The state of a running canary or watch."""
+    """Return the state of a running canary or watch."""
     caller(request)
     return reply(canary_state(site_of(request).workspace, asset, environment))
 
 
 @router.get("/assets/{asset}/drift", responses=answers(DriftView))
 def get_drift(request: Request, asset: AssetPath) -> Response:
-    """The watched metrics of an asset."""
+    """Return the watched metrics of an asset."""
     caller(request)
     return reply(asset_drift(site_of(request), asset))
 
 
 @router.get("/steps", responses=answers(tuple[OpenStep, ...]))
 def get_steps(request: Request) -> Response:
-    """Every step that is up for a vote."""
+    """List the steps that wait for approval."""
     identity = caller(request)
     return reply(open_steps(site_of(request).workspace, identity))
 
 
 @router.get("/schedules", responses=answers(tuple[ScheduleLine, ...]))
 def get_schedules(request: Request) -> Response:
-    """Every schedule and when it fires next."""
+    """List the schedules and when each fires next."""
     caller(request)
     site = site_of(request)
     plan = read_plan(site.settings.schedules)

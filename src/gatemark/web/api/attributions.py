@@ -1,4 +1,4 @@
-"""Sealed attributions for programs: the list, one of them, and what people say of its proposals."""
+"""API routes for sealed attributions and their proposals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Attributed = Annotated[str, Path(pattern=r"^sha256:[0-9a-f]{8,64}$")]
 
 
 class ProposalsBody(Body):
-    """What somebody says about proposals, each once, and why."""
+    """Verdicts on proposals, one each, and the reason."""
 
     verdicts: dict[ProposalKind, Literal["accepted", "rejected"]] = Field(min_length=1)
     note: Note = ""
@@ -40,21 +40,21 @@ def list_attributions(
     before: Annotated[int | None, Query(ge=1, le=2**53)] = None,
     limit: Limit = 50,
 ) -> Response:
-    """Attributions, the newest first."""
+    """List attributions, newest first."""
     caller(request)
     return reply(attribution_list(site_of(request).workspace, before=before, limit=limit))
 
 
 @router.get("/attributions/{reference}", responses=answers(AttributionCard))
 def one_attribution(request: Request, reference: Attributed) -> Response:
-    """One attribution with its proposals, and which of them the caller may judge."""
+    """Return an attribution with its proposals, and which of them the caller may judge."""
     identity = caller(request)
     return reply(attribution_card(site_of(request).workspace, identity, reference))
 
 
 @router.post("/attributions/{reference}/verdicts", responses=answers(AttributionCard))
 def post_verdicts(request: Request, reference: Attributed, body: ProposalsBody) -> Response:
-    """Accept or reject proposals, in person."""
+    """Accept or reject proposals. Needs a session."""
     identity = caller(request, "act", in_person=True)
     workspace = site_of(request).workspace
     return reply(judge_proposals(workspace, identity, reference, body.verdicts, body.note))
@@ -62,7 +62,7 @@ def post_verdicts(request: Request, reference: Attributed, body: ProposalsBody) 
 
 @router.get("/attributions/{reference}/items", responses=answers(bytes))
 def get_items(request: Request, reference: Attributed) -> Response:
-    """The accepted items as rows of a data set."""
+    """Return the accepted items as rows of a data set."""
     caller(request)
     rows = accepted_items(sealed_attribution(site_of(request).workspace, reference))
     return Response(rows, media_type="application/x-ndjson")

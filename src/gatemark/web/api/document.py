@@ -1,4 +1,4 @@
-"""The OpenAPI document: shapes of answers from the views themselves, one form of problem."""
+"""The OpenAPI document: schemas of the views, and one schema for problems."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROBLEM_SCHEMA: Final = {
 
 
 def answers(kind: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """What a route answers with: a view, or a problem."""
+    """Return the OpenAPI responses of a route: a view, or a problem."""
     (schema,), components = msgspec.json.schema_components(
         [kind], ref_template=_REF, schema_hook=_any_json
     )
@@ -41,14 +41,14 @@ def answers(kind: object, status: int = 200) -> dict[int | str, dict[str, Any]]:
 
 
 def _any_json(kind: type) -> dict[str, object]:
-    """Return the schema of a field that holds any JSON value, which ``object`` stands for."""
+    """Return the schema of a field of type ``object``, which holds any JSON value."""
     if kind is not object:
         raise NotImplementedError
     return {"description": "Any JSON value."}
 
 
 def reply(value: object, status: int = 200, **headers: str) -> Response:
-    """A view as a JSON document."""
+    """Return a view as a JSON response."""
     return Response(
         msgspec.json.encode(value),
         status_code=status,

@@ -1,4 +1,4 @@
-"""Repeatable requests: with an Idempotency-Key the first answer is returned again."""
+"""Idempotency-Key: a repeated request returns the first answer."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from gatemark.web.site import Site, site_of, visitor
 
 HEADER: Final = "idempotency-key"
 ONCE: Final = frozenset({"secret", "link"})
-"""Keys whose values are shown once; a repeated answer has null there."""
+"""Fields that are shown once; they are null in a repeated answer."""
 MAX_DEPTH: Final = 64
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,128}\Z")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class KeyedRoute(APIRoute):
-    """A route whose POST can be repeated without harm."""
+    """A route whose POST requests can be repeated safely."""
 
     def get_route_handler(self) -> Handler:
-        """The usual handler, with answers kept by person and key."""
+        """Return the handler, which stores answers by person and key."""
         usual = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
@@ -52,7 +52,7 @@ class KeyedRoute(APIRoute):
 
 
 async def _check_json(request: Request) -> None:
-    """Refuse a body that two readers could understand differently, before anything acts on it."""
+    """Refuse an ambiguous JSON body, such as one with repeated keys, before anything acts on it."""
     kind = request.headers.get("content-type", "json").partition(";")[0]
     if request.method in SAFE or not kind.strip().lower().endswith("json"):
         return
@@ -63,7 +63,7 @@ async def _check_json(request: Request) -> None:
     if problems:
         raise ProblemResponse(
             HTTPStatus.UNPROCESSABLE_ENTITY,
-            "the body cannot be used",
+            "the request body is not valid JSON",
             reasons=tuple(f"{problem.path}: {problem.message}" for problem in problems[:20]),
         )
 
@@ -102,14 +102,14 @@ async def _once(request: Request, key: str, usual: Handler) -> Response:
         done = True
     finally:
         alive.cancel()
-        # What was refused changed nothing, and may be asked again with the same key.
+        # A refused request changed nothing, so the same key may be used again.
         if not done:
             await run_sync(lambda: answers_of(site.workspace).forget(person, key))
     return response
 
 
 async def _touch(site: Site, person: str, key: str) -> None:
-    """Say again and again that a request is running, so that nobody takes its key over."""
+    """Refresh the lease of a running request, so that no other request takes over its key."""
     while True:
         await asyncio.sleep(ALIVE_S / 4)
         now = site.workspace.clock()

@@ -1,4 +1,4 @@
-"""Human labels for programs: sets, the sample before somebody, versions, and acceptance."""
+"""API routes for human labels: sets, the next sample, versions, and acceptance."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from gatemark.web.areas.labels import (
     LabelList,
     LabelPage,
     LabelsMade,
+    LaneQueue,
     accept,
     label,
     label_card,
     label_desk,
     label_list,
     label_rows,
+    lane_queue,
     make_labels,
 )
 from gatemark.web.site import caller, site_of
@@ -59,44 +61,51 @@ class MarkBody(Body):
 
 
 class AcceptanceBody(Body):
-    """Labels for items that reviewers disagree on; what they agree on is accepted anyway."""
+    """Labels for items without a majority; labels with a majority are accepted anyway."""
 
     chosen: dict[ItemId, Label] = Field(default={}, max_length=1000)
 
 
 @router.get("/labels", responses=answers(LabelList))
 def list_labels(request: Request, after: After = None, limit: Limit = 50) -> Response:
-    """Label sets, newest first, with what waits for the caller."""
+    """List label sets, newest first, with what waits for the caller."""
     identity = caller(request)
     return reply(label_list(site_of(request).workspace, identity, after=after, limit=limit))
 
 
 @router.post("/labels", responses=answers(LabelsMade, 201), status_code=201)
 def post_labels(request: Request, body: LabelSetBody) -> Response:
-    """Make a label set."""
+    """Create a label set."""
     identity = caller(request, "act")
     plain = body.model_dump()
     samples = plain.pop("samples")
     return reply(make_labels(site_of(request).workspace, identity, plain, samples), 201)
 
 
+@router.get("/review-queue", responses=answers(LaneQueue))
+def get_queue(request: Request, limit: Limit = 50) -> Response:
+    """List inputs of advisory lanes that wait for people, by lane."""
+    identity = caller(request)
+    return reply(lane_queue(site_of(request).workspace, identity, limit))
+
+
 @router.get("/labels/{name}", responses=answers(LabelCard))
 def one_label_set(request: Request, name: ReviewPath) -> Response:
-    """How far a label set is."""
+    """Return the progress of a label set."""
     identity = caller(request)
     return reply(label_card(site_of(request).workspace, identity, name))
 
 
 @router.get("/labels/{name}/next", responses=answers(LabelDesk))
 def next_item(request: Request, name: ReviewPath) -> Response:
-    """The caller's next sample; null at the end."""
+    """Return the caller's next sample; null at the end."""
     identity = caller(request, in_person=True)
     return reply(label_desk(site_of(request).workspace, identity, name))
 
 
 @router.post("/labels/{name}/marks", responses=answers(GivenLabel))
 def post_mark(request: Request, name: ReviewPath, body: MarkBody) -> Response:
-    """Give a label in person; every version is kept. No token can."""
+    """Give a label; every version is kept. Needs a session."""
     identity = caller(request, "act", in_person=True)
     said = (body.label, body.note)
     return reply(label(site_of(request).workspace, identity, name, body.item, said))
@@ -109,21 +118,21 @@ def list_items(
     after: Annotated[int, Query(ge=0, le=2**31)] = 0,
     limit: Limit = 50,
 ) -> Response:
-    """Items with the versions of their labels: an owner sees everybody's, others their own."""
+    """List items with their labels: owners see everyone's, others their own."""
     identity = caller(request)
     return reply(label_rows(site_of(request).workspace, identity, name, after=after, limit=limit))
 
 
 @router.post("/labels/{name}/acceptance", responses=answers(Accepted))
 def post_acceptance(request: Request, name: ReviewPath, body: AcceptanceBody) -> Response:
-    """Accept what is agreed upon, and some by choice; for pack owners, in person."""
+    """Accept the labels with a majority, and chosen ones. For pack owners; needs a session."""
     identity = caller(request, "act", in_person=True)
     return reply(accept(site_of(request).workspace, identity, name, body.chosen))
 
 
 @router.get("/labels/{name}/dataset", responses=answers(bytes))
 def get_dataset(request: Request, name: ReviewPath) -> Response:
-    """The accepted labels as a data set, as the ledger has its digest."""
+    """Return the accepted labels as a data set; its digest is in the ledger."""
     caller(request)
     rows = accepted_rows(site_of(request).workspace, name)
     return Response(rows, media_type="application/x-ndjson")

@@ -1,4 +1,4 @@
-"""The ledger for programs: its head, its events, and a full check."""
+"""API routes for the ledger: head, events, checkpoints and verification."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Word = Annotated[str | None, Query(min_length=1, max_length=256)]
 
 @router.get("/ledger", responses=answers(LedgerHead))
 def head(request: Request) -> Response:
-    """The last event and every kept checkpoint."""
+    """Return the last event and all checkpoints."""
     caller(request)
     return reply(ledger_head(site_of(request).workspace))
 
@@ -33,7 +33,7 @@ def events(
     subject: Word = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
 ) -> Response:
-    """Events, the newest first; ``next`` is the cursor for the page after."""
+    """List events, newest first; ``next`` is the cursor of the next page."""
     identity = caller(request)
     workspace = site_of(request).workspace
     found = event_page(workspace, identity, before=before, kind=kind, subject=subject, limit=limit)
@@ -42,14 +42,14 @@ def events(
 
 @router.get("/ledger/checkpoints", responses=answers(tuple[CheckpointView, ...]))
 def checkpoints(request: Request) -> Response:
-    """Every kept checkpoint, the newest first."""
+    """List all checkpoints, newest first."""
     caller(request)
     return reply(ledger_head(site_of(request).workspace).checkpoints)
 
 
 @router.post("/ledger/checkpoints", responses=answers(CheckpointView, 201), status_code=201)
 def sign(request: Request) -> Response:
-    """Sign a checkpoint, in person, with the server's key."""
+    """Sign a checkpoint with the server's key. Needs a session."""
     identity = caller(request, "act", in_person=True)
     site = site_of(request)
     return reply(make_checkpoint(site.workspace, identity, site.settings.signing_key), 201)
@@ -57,6 +57,6 @@ def sign(request: Request) -> Response:
 
 @router.post("/ledger/verification", responses=answers(LedgerReport))
 def verification(request: Request) -> Response:
-    """Check the whole ledger; one check at a time."""
+    """Verify the whole ledger; one verification at a time."""
     caller(request)
     return reply(verified(site_of(request)))

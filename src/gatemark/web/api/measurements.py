@@ -1,4 +1,4 @@
-"""What serving systems hand in: canary windows, points of watched metrics, service reports."""
+"""API routes for measurements of serving systems: canary windows, points, service reports."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ EpisodePath = Annotated[str, Path(pattern=r"^(sha256:)?[0-9a-f]{8,64}$")]
 
 
 class WindowsBody(Body):
-    """Windows as gatemark.canary/1 has them, one per arm."""
+    """Windows of ``gatemark.canary/1``, one per arm."""
 
     windows: list[dict[str, object]] = Field(min_length=1, max_length=2_000)
     environment: Place = PRODUCTION
 
 
 class PairsBody(Body):
-    """Spans of a shadow beside the live version, as ``gatemark shadow push`` takes them."""
+    """Measurements of a shadow and the live version, as for ``gatemark shadow push``."""
 
     spans: list[dict[str, object]] = Field(min_length=1, max_length=2_000)
     environment: Place = PRODUCTION
 
 
 class PointsBody(Body):
-    """Points as gatemark.point/1 has them."""
+    """Points of ``gatemark.point/1``."""
 
     points: list[dict[str, object]] = Field(min_length=1, max_length=10_000)
 
 
 class PlaceBody(Body):
-    """Where."""
+    """The environment."""
 
     environment: Place = PRODUCTION
 
 
 class ServiceBody(Body):
-    """Good and all events of a span, for the error budget."""
+    """The good events and all events of a time span, for the error budget."""
 
     start: Moment
     end: Moment
@@ -72,14 +72,14 @@ class ServiceBody(Body):
 
 
 class CloseEpisodeBody(Body):
-    """Why an episode is closed; a breach needs a fresh result."""
+    """The reason to close an episode; a breach needs a fresh result."""
 
     reason: Annotated[Note, StringConstraints(min_length=1)]
     cite: Reference | None = None
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """The episode that was closed."""
+    """The id of the closed episode."""
 
     episode: str
 
@@ -92,7 +92,7 @@ def _together(request: Request, asset: str, done: tuple[CommandResult, ...]) -> 
 
 @router.post("/assets/{asset}/canary/windows", responses=answers(MoveDone))
 def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Response:
-    """Hand in measurements of a running canary; the same again changes nothing."""
+    """Push measurements of a running canary; repeating it changes nothing."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
@@ -104,7 +104,7 @@ def post_windows(request: Request, asset: AssetPath, body: WindowsBody) -> Respo
 def post_pairs(
     request: Request, asset: AssetPath, version: VersionPath, body: PairsBody
 ) -> Response:
-    """Hand in measurements of a shadow beside the live version; the same again changes nothing."""
+    """Push measurements of a shadow and the live version; repeating it changes nothing."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
@@ -124,7 +124,7 @@ def post_due(request: Request, asset: AssetPath, body: PlaceBody) -> Response:
 
 @router.post("/assets/{asset}/service-reports", responses=answers(MoveDone))
 def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Response:
-    """Hand in good and all events of a span."""
+    """Report the good events and all events of a time span."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     asset_etag(workspace, asset)
@@ -143,14 +143,14 @@ def post_service(request: Request, asset: AssetPath, body: ServiceBody) -> Respo
 
 @router.post("/drift/points", responses=answers(Pushed))
 def post_points(request: Request, body: PointsBody) -> Response:
-    """Hand in points of watched metrics; the same again changes nothing."""
+    """Push points of watched metrics; repeating it changes nothing."""
     identity = caller(request, "act")
     return reply(hand_in_points(site_of(request).workspace, identity, body.points))
 
 
 @router.post("/drift/episodes/{episode}/closing", responses=answers(Closed))
 def post_closing(request: Request, episode: EpisodePath, body: CloseEpisodeBody) -> Response:
-    """Close an episode, in person; its metric starts a new baseline."""
+    """Close an episode and start a new baseline. Needs a session."""
     identity = caller(request, "act", in_person=True)
     workspace = site_of(request).workspace
     return reply(Closed(settle_episode(workspace, identity, episode, body.reason, body.cite)))

@@ -1,4 +1,4 @@
-"""What changes assets: new versions, moves, votes. ETag and If-Match are the lock."""
+"""API routes that change assets: new versions, moves, votes. If-Match is the lock."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Words = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
 class MoveDone(msgspec.Struct, frozen=True):
-    """The outcome of a move: the numbers of its events; none if nothing changed."""
+    """The numbers of the events of a move; empty if nothing changed."""
 
     changed: bool
     events: tuple[int, ...]
@@ -53,7 +53,7 @@ class VersionBody(Body):
 
 
 class PromotionBody(Body):
-    """The stage and the cited results; an incident makes it break-glass access."""
+    """The stage and the cited results; with an incident it is break-glass access."""
 
     to: Target
     result_ids: Cites = Field(default=[])
@@ -63,7 +63,7 @@ class PromotionBody(Body):
 
 
 class VoteBody(Body):
-    """A vote on exactly this: candidate, results, policy and stage."""
+    """A vote, bound to candidate, results, policy and stage."""
 
     stage: Literal["shadow", "canary_1", "enabled"]
     decision: Decision
@@ -82,14 +82,14 @@ class PlainBody(Body):
 
 
 class WaiverBody(PlainBody):
-    """Which gate, and for how long."""
+    """The gate to waive, and for how long."""
 
     gate: Gate
     days: float = Field(gt=0, le=366)
 
 
 class DemotionBody(Body):
-    """Which version, the enabled one when none is named; why is needed."""
+    """The version to demote (default: the enabled one), and the reason."""
 
     version: Name | None = None
     to: Literal["shadow", "demoted"] = "demoted"
@@ -99,7 +99,7 @@ class DemotionBody(Body):
 
 
 class RollbackBody(PlainBody):
-    """Which version to leave and which to go back to; both may be left out."""
+    """The version to leave and the version to return to; both are optional."""
 
     version: Name | None = None
     to: Name | None = None
@@ -110,7 +110,7 @@ class RollbackBody(PlainBody):
 def post_version(
     request: Request, asset: AssetPath, version: VersionPath, body: VersionBody
 ) -> Response:
-    """Draft a version."""
+    """Add a version as a draft."""
     identity = caller(request, "act")
     workspace = site_of(request).workspace
     new = NewVersion(
@@ -128,7 +128,7 @@ def post_version(
 
 
 def move_done(request: Request, asset: str, acted: CommandResult) -> Response:
-    """The outcome of a move, with the ETag for the next one."""
+    """Return the outcome of a move, with the ETag for the next one."""
     return reply(acted_document(acted), ETag=asset_etag(site_of(request).workspace, asset))
 
 
@@ -146,7 +146,7 @@ def post_promotion(
     body: PromotionBody,
     tag: Tag = None,
 ) -> Response:
-    """Take a version to a stage, citing results."""
+    """Promote a version to a stage, citing results."""
     wish = MoveRequest(asset=asset, version=version, **_fields(body))
     return _move(request, "promote", wish, tag)
 
@@ -155,7 +155,7 @@ def post_promotion(
 def post_vote(
     request: Request, asset: AssetPath, version: VersionPath, body: VoteBody, tag: Tag = None
 ) -> Response:
-    """Vote on a step, in person, with a comment. No token can."""
+    """Vote on a step, with a comment. Needs a session."""
     identity = caller(request, "act", in_person=True)
     ballot = ApprovalForm(asset=asset, version=version, **_fields(body))
     workspace = site_of(request).workspace
@@ -166,7 +166,7 @@ def post_vote(
 def post_pause(
     request: Request, asset: AssetPath, version: VersionPath, body: PlainBody, tag: Tag = None
 ) -> Response:
-    """Pause a version; needs no If-Match."""
+    """Pause a version; If-Match is optional."""
     return _move(request, "pause", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
 
 
@@ -192,7 +192,7 @@ def post_review(
 def post_waiver(
     request: Request, asset: AssetPath, version: VersionPath, body: WaiverBody, tag: Tag = None
 ) -> Response:
-    """Waive a gate for a version, where the policy allows it."""
+    """Waive a gate for a version, if the policy allows it."""
     return _move(request, "waive", MoveRequest(asset=asset, version=version, **_fields(body)), tag)
 
 
@@ -200,7 +200,7 @@ def post_waiver(
 def post_demotion(
     request: Request, asset: AssetPath, body: DemotionBody, tag: Tag = None
 ) -> Response:
-    """Take a version out of service; needs no If-Match."""
+    """Demote a version; If-Match is optional."""
     return _move(request, "demote", MoveRequest(asset=asset, **_fields(body)), tag)
 
 
@@ -208,7 +208,7 @@ def post_demotion(
 def post_rollback(
     request: Request, asset: AssetPath, body: RollbackBody, tag: Tag = None
 ) -> Response:
-    """Roll back immediately; needs no If-Match."""
+    """Roll back immediately; If-Match is optional."""
     return _move(request, "rollback", MoveRequest(asset=asset, **_fields(body)), tag)
 
 

@@ -1,4 +1,4 @@
-"""Results for programs: lists, one, its files, checked again, and two side by side."""
+"""API routes for results: lists, one result, its files, verification, comparison."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Cursor = Annotated[int | None, Query(ge=1, le=2**53)]
 def list_results(
     request: Request, before: Cursor = None, limit: Annotated[int, Query(ge=1, le=200)] = 50
 ) -> Response:
-    """Results, the newest first; ``next`` is the cursor for the page after."""
+    """List results, newest first; ``next`` is the cursor of the next page."""
     caller(request)
     return reply(result_page(site_of(request).workspace, before=before, limit=limit))
 
 
 @router.get("/results/{reference}", responses=answers(Result))
 def one_result(request: Request, reference: ResultPath) -> Response:
-    """A whole result (gatemark.result/1)."""
+    """Return a whole result (``gatemark.result/1``)."""
     caller(request)
     result = get_result(site_of(request).workspace, reference)
     tag = f'"{result.stamp}"'
@@ -51,7 +51,7 @@ def one_result(request: Request, reference: ResultPath) -> Response:
 
 @router.post("/results/{reference}/verification", responses=answers(ResultCheck))
 def verify_result(request: Request, reference: ResultPath) -> Response:
-    """Check a result again: seal, files, and its place in the ledger."""
+    """Verify a result: seal, files, and its events in the ledger."""
     caller(request)
     workspace = site_of(request).workspace
     return reply(check_result(workspace, reference))
@@ -59,13 +59,13 @@ def verify_result(request: Request, reference: ResultPath) -> Response:
 
 @router.get("/results/{reference}/files/{digest}", responses=answers(bytes))
 def result_file(request: Request, reference: ResultPath, digest: DigestPath) -> Response:
-    """The bytes of a file that the result keeps."""
+    """Return a file of the result."""
     caller(request)
     return download(blob_pieces(site_of(request).workspace, reference, digest), digest)
 
 
 @router.get("/comparison", responses=answers(ResultDelta))
 def compare(request: Request, before: ResultQuery, after: ResultQuery) -> Response:
-    """Two results side by side."""
+    """Compare two results."""
     caller(request)
     return reply(compare_results(site_of(request).workspace, before, after))

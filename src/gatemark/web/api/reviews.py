@@ -1,4 +1,4 @@
-"""Blind reviews for programs: what a page shows, and nothing that would unblind."""
+"""API routes for blind reviews; no answer of an open review reveals an arm."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PLAN: Final = frozenset(
 
 
 class ReviewBody(Body):
-    """A review: lines of gatemark.sample/1 by arm, or a sealed result, or a pack's newest one."""
+    """A review: lines of ``gatemark.sample/1`` by arm, a sealed result, or a pack's newest one."""
 
     name: ArmName
     candidates: list[ArmName] = Field(default=["candidate"], min_length=1, max_length=16)
@@ -80,7 +80,7 @@ class ReviewBody(Body):
 
 
 class BallotBody(Body):
-    """What is said about a pair that was shown; a skip needs a reason."""
+    """A vote on a pair that was shown; a skip needs a reason."""
 
     token: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
     answered: Literal["a", "b", "both_good", "both_bad", "skip"]
@@ -88,27 +88,27 @@ class BallotBody(Body):
 
 
 class CloseReviewBody(Body):
-    """Why a review ends although votes are missing; left out when none are."""
+    """The reason to close a review while votes are missing; otherwise omit it."""
 
     early: Words | None = None
 
 
 @router.get("/reviews", responses=answers(ReviewList))
 def list_reviews(request: Request, after: After = None, limit: Limit = 50) -> Response:
-    """Reviews, newest first, with what waits for the caller."""
+    """List reviews, newest first, with what waits for the caller."""
     identity = caller(request)
     return reply(review_list(site_of(request).workspace, identity, after=after, limit=limit))
 
 
 @router.post("/reviews", responses=answers(ReviewCreated, 201), status_code=201)
 def post_review(request: Request, body: ReviewBody) -> Response:
-    """Make a review: pairs are matched, and who sees what first is drawn and sealed."""
+    """Create a review: match the pairs, draw the positions and seal them."""
     identity = caller(request, "act")
     return reply(make_review(site_of(request).workspace, identity, wish_of(body.model_dump())), 201)
 
 
 def wish_of(plain: dict[str, Any]) -> ReviewRequest:
-    """Return a body as a request: the plan, and where the arms come from."""
+    """Return a body as a request: the plan, and the sources of the arms."""
     plan = {name: plain[name] for name in PLAN if name in plain}
     rest = {name: value for name, value in plain.items() if name not in PLAN | {"samples"}}
     return ReviewRequest(plan=plan, texts=plain["samples"], **rest)
@@ -116,28 +116,28 @@ def wish_of(plain: dict[str, Any]) -> ReviewRequest:
 
 @router.get("/reviews/{name}", responses=answers(ReviewCard))
 def one_review(request: Request, name: ReviewPath) -> Response:
-    """How far a review is; no arm, no choice, no number."""
+    """Return the progress of a review, without arms, choices or numbers."""
     identity = caller(request)
     return reply(review_card(site_of(request).workspace, identity, name))
 
 
 @router.get("/reviews/{name}/next", responses=answers(QueueView))
 def next_review_pair(request: Request, name: ReviewPath) -> Response:
-    """The caller's open pair, the same until it is answered; null at the end."""
+    """Return the caller's current pair, the same until it is answered; null at the end."""
     identity = caller(request, in_person=True)
     return reply(desk(site_of(request).workspace, identity, name))
 
 
 @router.get("/reviews/{name}/pairs/{token}", responses=answers(ShownPair))
 def one_pair(request: Request, name: ReviewPath, token: TokenPath) -> Response:
-    """A pair that the caller has seen before."""
+    """Return a pair that the caller has seen before."""
     identity = caller(request, in_person=True)
     return reply(desk(site_of(request).workspace, identity, name, token).pair)
 
 
 @router.post("/reviews/{name}/votes", responses=answers(SavedVote))
 def post_ballot(request: Request, name: ReviewPath, body: BallotBody) -> Response:
-    """Vote in person, or change a vote; the same again changes nothing. No token can."""
+    """Vote, or change a vote; repeating it changes nothing. Needs a session."""
     identity = caller(request, "act", in_person=True)
     said = (body.answered, body.reason)
     return reply(vote(site_of(request).workspace, identity, name, body.token, said))
@@ -145,35 +145,35 @@ def post_ballot(request: Request, name: ReviewPath, body: BallotBody) -> Respons
 
 @router.post("/reviews/{name}/looks", responses=answers(InterimLook))
 def post_look(request: Request, name: ReviewPath) -> Response:
-    """Numbers before the end, where an e-process decides; the ledger notes who looked."""
+    """Return interim numbers of a review with peeking; the ledger records who looked."""
     identity = caller(request, "act", in_person=True)
     return reply(interim_look(site_of(request).workspace, identity, name))
 
 
 @router.post("/reviews/{name}/closing", responses=answers(ReviewOutcome))
 def post_closing(request: Request, name: ReviewPath, body: CloseReviewBody) -> Response:
-    """End the voting, put the key into the ledger, and judge."""
+    """Close a review, write its key to the ledger, and judge it."""
     identity = caller(request, "act")
     return reply(end_review(site_of(request).workspace, identity, name, body.early))
 
 
 @router.get("/reviews/{name}/outcome", responses=answers(ReviewOutcome))
 def get_outcome(request: Request, name: ReviewPath) -> Response:
-    """The outcome of a closed review."""
+    """Return the outcome of a closed review."""
     caller(request)
     return reply(kept_outcome(site_of(request), name))
 
 
 @router.get("/reviews/{name}/key", responses=answers(SealedKey))
 def get_key(request: Request, name: ReviewPath) -> Response:
-    """The key of a closed review; refused to everybody while it is open."""
+    """Return the key of a closed review; refused to everyone while it is open."""
     caller(request)
     return reply(sealed_key(site_of(request).workspace, name))
 
 
 @router.get("/reviews/{name}/ballots", responses=answers(bytes))
 def get_ballots(request: Request, name: ReviewPath, candidate: After = None) -> Response:
-    """The opened votes of a closed review as gatemark.vote/1 lines."""
+    """Return the opened votes of a closed review as ``gatemark.vote/1`` lines."""
     caller(request)
     lines = export_votes(site_of(request).workspace, name, candidate)
     return Response(lines, media_type="application/x-ndjson")

@@ -1,4 +1,4 @@
-"""The rules that moves are held to: the release policy, the drift policy, the full pack."""
+"""API routes for the release policy, the drift policy and full packs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TAG = re.compile(r'"([0-9]{1,15})"\Z')
 
 
 class PolicyBody(Body):
-    """A whole release policy; gates that it does not name stay as they are by default."""
+    """A whole release policy; gates that it does not name have their defaults."""
 
     policy: dict[str, object] = Field(max_length=64)
     note: Note = ""
@@ -43,7 +43,7 @@ class FullPackBody(Body):
 
 
 class DriftPolicyView(msgspec.Struct, frozen=True):
-    """The drift policy that this server judges by; it is the server's to set, not a person's."""
+    """The drift policy of this server; it is set by ``--drift-policy``."""
 
     policy: dict[str, object]
     policy_digest: str
@@ -51,7 +51,7 @@ class DriftPolicyView(msgspec.Struct, frozen=True):
 
 @router.get("/policy", responses=answers(PolicyInForce))
 def get_policy(request: Request) -> Response:
-    """The release policy in force; the ETag is the lock for adopting another."""
+    """Return the release policy in force; send the ETag as If-Match to replace it."""
     caller(request)
     found = policy_in_force(site_of(request).workspace)
     return reply(found, ETag=f'"{found.revision}"')
@@ -59,7 +59,7 @@ def get_policy(request: Request) -> Response:
 
 @router.post("/policy", responses=answers(MoveDone))
 def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response:
-    """Adopt a release policy, in person; votes under the old one are void."""
+    """Adopt a release policy; votes under the old one are void. Needs a session."""
     identity = caller(request, "act", in_person=True)
     workspace = site_of(request).workspace
     before = policy_in_force(workspace)
@@ -83,7 +83,7 @@ def post_policy(request: Request, body: PolicyBody, tag: Tag = None) -> Response
 
 @router.get("/drift-policy", responses=answers(DriftPolicyView))
 def get_drift_policy(request: Request) -> Response:
-    """The drift policy that the pages judge by."""
+    """Return the drift policy of this server."""
     caller(request)
     policy = drift_policy(site_of(request).settings.drift_policy)
     return reply(DriftPolicyView(msgspec.to_builtins(policy), policy.digest))

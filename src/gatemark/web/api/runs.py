@@ -1,4 +1,4 @@
-"""Runs for programs: packs, starting one, and its progress as server-sent events."""
+"""API routes for packs and runs; progress is sent as server-sent events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RunPath = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 
 
 class RunWish(Body):
-    """Which pack; with a limit the run can never pass."""
+    """The pack to run; a run with a limit can never pass."""
 
     pack: Annotated[str, StringConstraints(min_length=1, max_length=200)]
     limit: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -27,14 +27,14 @@ class RunWish(Body):
 
 @router.get("/packs", responses=answers(tuple[str, ...]))
 def packs(request: Request) -> Response:
-    """The packs that this server may run."""
+    """List the packs that this server may run."""
     caller(request)
     return reply(site_of(request).board.packs())
 
 
 @router.get("/runs", responses=answers(tuple[PageRun, ...]))
 def runs(request: Request, limit: Annotated[int, Query(ge=1, le=200)] = 50) -> Response:
-    """Runs, the newest first."""
+    """List runs, newest first."""
     caller(request)
     site = site_of(request)
     site.board.settle(site.workspace)
@@ -51,7 +51,7 @@ def start(request: Request, body: RunWish) -> Response:
 
 @router.get("/runs/{run}", responses=answers(PageRun))
 def one_run(request: Request, run: RunPath) -> Response:
-    """The state of a run."""
+    """Return the state of a run."""
     caller(request)
     site = site_of(request)
     return reply(site.board.get(site.workspace, run))
@@ -67,5 +67,5 @@ def resume(request: Request, run: RunPath) -> Response:
 
 @router.get("/runs/{run}/steps", responses=answers(bytes))
 async def steps(request: Request, run: RunPath) -> Response:
-    """The progress of a run (text/event-stream), after Last-Event-ID if it is sent."""
+    """Stream the progress of a run (text/event-stream), after Last-Event-ID if it is sent."""
     return await stream_steps(request, run)

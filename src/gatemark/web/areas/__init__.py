@@ -1,1 +1,1 @@
-"""What pages and the interface share, one module per area."""
+"""Functions and views that pages and API share, one module per area."""

@@ -1,4 +1,4 @@
-"""One asset: what a page shows of it, its drift, and its full pack."""
+"""One asset: the context of its page, its drift, and its full pack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gatemark.workspace import Workspace
 
 HISTORY_SHOWN = 15
 SHOWN = 8
-"""Versions with their forms on the page; of older ones only those that serve."""
+"""Number of latest versions on the page; older ones are shown only if they serve."""
 LIVE = ("shadow", "canary_1", "canary_5", "canary_25", "enabled")
 
 
@@ -48,7 +48,7 @@ def set_full_pack(
 
 
 def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[str, object]:
-    """Return what the page of an asset shows."""
+    """Return the template context of an asset page."""
     tag = asset_etag(workspace, asset)
     card = asset_card(workspace, asset, environment)
     history = asset_history(workspace, asset, limit=HISTORY_SHOWN)
@@ -86,7 +86,7 @@ def asset_context(workspace: Workspace, asset: str, environment: str) -> dict[st
 
 
 def _targets(stage: str, enabled: str | None, kind: str) -> list[str]:
-    """The stages that a person can take a version to from where it is."""
+    """Return the stages that a person can promote a version to from its stage."""
     return [
         "canary" if row.after == "canary_1" else row.after
         for row in moves_of(LANE if kind == LANE else None)

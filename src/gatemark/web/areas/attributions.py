@@ -1,4 +1,4 @@
-"""Sealed attributions for people who are signed in: the list, one of them, and its proposals."""
+"""Sealed attributions and their proposals, as the caller may see them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["ReviewedAttribution", "accepted_items", "sealed_attribution"]
 
 
 class AttributionLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One attribution in a list; ``waiting`` proposals have not been judged by anybody."""
+    """An attribution in a list; ``waiting`` counts the proposals without a verdict."""
 
     attribution: str
     seq: int
@@ -42,16 +42,16 @@ class AttributionLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttributionList(msgspec.Struct, frozen=True, kw_only=True):
-    """Some attributions, the newest first, and where the next ones begin."""
+    """A page of attributions, newest first, and the cursor of the next page."""
 
     items: tuple[AttributionLine, ...]
     next: str | None
 
 
 class AttributionCard(msgspec.Struct, frozen=True, kw_only=True):
-    """An attribution with what people said of its proposals, and what the reader may judge.
+    """An attribution with the verdicts on its proposals, and those that the caller may judge.
 
-    ``why_not`` says why somebody who has the role may not.
+    ``why_not`` says why a caller with the role may not.
     """
 
     found: ReviewedAttribution
@@ -62,7 +62,7 @@ class AttributionCard(msgspec.Struct, frozen=True, kw_only=True):
 def attribution_list(
     workspace: Workspace, *, before: int | None = None, limit: int = 50
 ) -> AttributionList:
-    """Attributions whose events have smaller numbers than ``before``, the newest first."""
+    """Return attributions with event numbers below ``before``, newest first."""
     older = [one for one in _sealed(workspace) if before is None or one[0].seq < before]
     shown = older[:limit]
     judged = _judged(workspace)
@@ -73,7 +73,7 @@ def attribution_list(
 def waiting_attributions(
     workspace: Workspace, identity: Identity, limit: int
 ) -> tuple[AttributionLine, ...]:
-    """Of the newest attributions, those with a proposal that somebody may judge."""
+    """Return the newest attributions with a proposal that the caller may judge."""
     if not any(set(roles) & set(identity.roles) for roles in JUDGES.values()):
         return ()
     newest = attribution_list(workspace, limit=limit).items
@@ -85,7 +85,7 @@ def waiting_attributions(
 
 
 def attribution_card(workspace: Workspace, identity: Identity, reference: str) -> AttributionCard:
-    """One attribution, as somebody sees it."""
+    """Return one attribution, as the caller sees it."""
     found = sealed_attribution(workspace, reference)
     open_kinds = [one.kind for one in found.attribution.proposals if one.kind not in found.said]
     held = [kind for kind in open_kinds if set(JUDGES[kind]) & set(identity.roles)]
@@ -102,7 +102,7 @@ def judge_proposals(
     verdicts: Mapping[ProposalKind, Verdict],
     note: str,
 ) -> AttributionCard:
-    """Accept or reject proposals in somebody's name."""
+    """Accept or reject proposals in the caller's name."""
     request = ReviewAttribution(
         attribution=reference,
         accept=tuple(kind for kind, verdict in verdicts.items() if verdict == "accepted"),
@@ -114,7 +114,7 @@ def judge_proposals(
 
 
 def _sealed(workspace: Workspace) -> list[tuple[Event, Mapping[str, Any]]]:
-    """The newest first; what was sealed again counts where it was sealed last."""
+    """Return the seal events, newest first; only the last seal of an attribution counts."""
     found = {
         payload["attribution"]: (event, payload)
         for event, payload in workspace.events.events(kind=ATTRIBUTION_SEALED)
@@ -134,7 +134,7 @@ def _judged(workspace: Workspace) -> dict[str, set[str]]:
 def _line(
     event: Event, payload: Mapping[str, Any], judged: Mapping[str, set[str]]
 ) -> AttributionLine:
-    # Events of earlier builds do not name decision and proposals; the attribution itself does.
+    # Events of earlier builds lack decision and proposals; read them from the attribution.
     name, proposed = str(payload["attribution"]), set(payload.get("proposals", ()))
     return AttributionLine(
         attribution=name,

@@ -1,4 +1,4 @@
-"""Measurements that arrive as values and not as files: the same checks, the same journeys."""
+"""Store measurements from request bodies, with the same checks as the commands."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ PLACE: Final = "body"
 
 @contextmanager
 def _file_of(records: Sequence[object]) -> Iterator[str]:
-    """Records as the file that a command would read; what is wrong is told by its line."""
+    """Write records to a temporary file, so that errors name the line as for a command."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         path = Path(folder) / "records.jsonl"
         try:
@@ -66,7 +66,7 @@ def hand_in_windows(
     records: Sequence[object],
     environment: str = PRODUCTION,
 ) -> tuple[CommandResult, ...]:
-    """Canary windows (gatemark.canary/1): all of them, or none when one is wrong."""
+    """Store canary windows (``gatemark.canary/1``): all of them, or none if one is invalid."""
     with _file_of(records) as path:
         return push_windows(workspace, asset, path, actor=identity.person, environment=environment)
 
@@ -78,7 +78,7 @@ def hand_in_pairs(
     records: Sequence[Mapping[str, object]],
     environment: str = PRODUCTION,
 ) -> tuple[CommandResult, ...]:
-    """Measurements of a shadow beside the live version: all of them, or none when one is wrong."""
+    """Store measurements of a shadow and the live version: all, or none if one is invalid."""
     try:
         spans = [pairs_of(record) for record in records]
     except msgspec.ValidationError as error:
@@ -87,7 +87,7 @@ def hand_in_pairs(
 
 
 def hand_in_points(workspace: Workspace, identity: Identity, records: Sequence[object]) -> Pushed:
-    """Points of watched metrics (gatemark.point/1): all of them, or none when one is wrong."""
+    """Store points (``gatemark.point/1``): all of them, or none if one is invalid."""
     _require(identity, MEASURING, "push points")
     with _file_of(records) as path:
         by_name = workspace.acting_as(identity.person)
@@ -97,7 +97,7 @@ def hand_in_points(workspace: Workspace, identity: Identity, records: Sequence[o
 def run_due_now(
     workspace: Workspace, identity: Identity, asset: str, environment: str = PRODUCTION
 ) -> tuple[CommandResult, ...]:
-    """Let the system do what is due for an asset: judge windows, ramp, pause, roll back."""
+    """Do what is due for an asset: judge windows, ramp, pause, roll back."""
     _require(identity, MEASURING, "run what is due")
     return run_due(workspace, asset, environment)
 
@@ -105,7 +105,7 @@ def run_due_now(
 def settle_episode(
     workspace: Workspace, identity: Identity, episode: str, reason: str, cite: str | None
 ) -> str:
-    """Close a drift episode in person; gives its whole name. Gives no authority back."""
+    """Close a drift episode and return its id; the version keeps its stage."""
     _require(identity, SETTLING, "close an episode")
     request = CloseRequest(episode=episode, actor=identity.person, reason=reason, cite=cite)
     return close_episode(workspace, request, workspace.clock()).id

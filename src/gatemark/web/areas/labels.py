@@ -1,4 +1,4 @@
-"""Labels for people who are signed in: what waits for them, and what an owner has to accept."""
+"""Label sets as the caller may see them: samples to label, and labels to accept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gatemark.review.labels import (
     label_status,
     next_sample,
 )
-from gatemark.review.open_stores import label_sets_of
+from gatemark.review.open_stores import erased_items, label_sets_of
 from gatemark.web.areas.reviews import (
     JUDGES,
     names_after,
@@ -34,10 +34,11 @@ from gatemark.workspace import Workspace
 
 OWNER: Final = "pack_owner"
 SAMPLES: Final = "samples"
+QUEUED_SETS: Final = 20
 
 
 class LabelSetLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One label set in a list, and what of it waits for whoever looks."""
+    """A label set in a list, and how much of it waits for the caller."""
 
     labels: str
     question: str
@@ -51,14 +52,14 @@ class LabelSetLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelList(msgspec.Struct, frozen=True, kw_only=True):
-    """Some label sets, the newest first, and where the next ones begin."""
+    """A page of label sets, newest first, and the cursor of the next page."""
 
     items: tuple[LabelSetLine, ...]
     next: str | None
 
 
 class LabelCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A label set; how people agree is told to owners alone, who accept and do not guess."""
+    """A label set; only owners, who accept labels, see the agreement of reviewers."""
 
     line: LabelSetLine
     choices: tuple[str, ...]
@@ -72,7 +73,7 @@ class LabelCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelDesk(msgspec.Struct, frozen=True, kw_only=True):
-    """The sample before a reviewer, or none when all is done; what others said is not told."""
+    """The next sample of a reviewer, or None at the end; without the labels of others."""
 
     item: LabelItem | None
     answered: int
@@ -80,7 +81,7 @@ class LabelDesk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MarkLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody called an item, by version."""
+    """One version of a reviewer's label."""
 
     reviewer: str
     version: int
@@ -90,7 +91,7 @@ class MarkLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One item with the marks that the reader may see, and what was accepted of them."""
+    """An item with the labels that the caller may see, and the accepted one."""
 
     item: str
     number: int
@@ -101,17 +102,19 @@ class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
     proposal: str | None
     waits_for: str | None
     accepted: Acceptance | None
+    erased: str | None = None
+    """By whom, when and why the item was erased."""
 
 
 class LabelPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Some items of a set in order, and where the next ones begin."""
+    """A page of items in order, and the cursor of the next page."""
 
     items: tuple[LabelRow, ...]
     next: int | None
 
 
 class GivenLabel(msgspec.Struct, frozen=True, kw_only=True):
-    """A label that was kept."""
+    """A stored label."""
 
     labels: str
     item: str
@@ -120,7 +123,7 @@ class GivenLabel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelsMade(msgspec.Struct, frozen=True, kw_only=True):
-    """A label set that waits for people."""
+    """A new label set."""
 
     labels: str
     items: int
@@ -130,7 +133,7 @@ class LabelsMade(msgspec.Struct, frozen=True, kw_only=True):
 def label_list(
     workspace: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> LabelList:
-    """Label sets older than one, the newest first."""
+    """Return the label sets older than ``after``, newest first."""
     shown, more = names_after(label_sets_of(workspace).names(), after, limit, "label set")
     return LabelList(
         items=tuple(
@@ -143,14 +146,65 @@ def label_list(
 def waiting_labels(
     workspace: Workspace, identity: Identity, limit: int
 ) -> tuple[LabelSetLine, ...]:
-    """Of the newest label sets, those that wait for somebody."""
+    """Return the newest label sets that wait for the caller."""
     names = label_sets_of(workspace).names()[:limit]
     lines = (_line(workspace, identity, label_sets_of(workspace).get(name)) for name in names)
     return tuple(line for line in lines if line.waits)
 
 
+class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An input of an advisory lane that waits for people."""
+
+    lane: str
+    labels: str
+    item: str
+    state: str
+
+
+class LaneQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """Inputs that wait for people, by lane; ``more`` are not listed."""
+
+    lanes: dict[str, list[QueueLine]]
+    more: int
+
+
+def lane_queue(workspace: Workspace, identity: Identity, limit: int) -> LaneQueue:
+    """Return the inputs of advisory lanes without an accepted label.
+
+    Looks at the newest label sets. Nobody but an owner learns what others said.
+    """
+    stored = label_sets_of(workspace)
+    found: dict[str, list[QueueLine]] = {}
+    shown = total = 0
+    for name in stored.names()[:QUEUED_SETS]:
+        plan, accepted, marks = stored.get(name), stored.accepted(name), stored.marks(name)
+        for number, item in sorted(stored.items(name, erased_items(workspace, name)).items()):
+            if number in accepted or not isinstance(item.input, dict):
+                continue
+            lane = item.input.get("input_class")
+            if not isinstance(lane, str) or "payload" not in item.input:
+                continue
+            total += 1
+            if shown < limit:
+                own = [mark for mark in marks if mark.number == number]
+                state = _queue_state(plan, number, own, identity)
+                line = QueueLine(lane=lane, labels=name, item=item.id, state=state)
+                found.setdefault(lane, []).append(line)
+                shown += 1
+    return LaneQueue(lanes=dict(sorted(found.items())), more=total - shown)
+
+
+def _queue_state(plan: LabelPlan, number: int, marks: list[LabelMark], identity: Identity) -> str:
+    proposal = propose(plan, number, marks)
+    if OWNER in identity.roles:
+        return proposal.reason or f"{proposal.label}, waits for a pack_owner"
+    if any(mark.reviewer == identity.person for mark in marks):
+        return "you labelled it"
+    return "waits for a label" if len(marks) < plan.labels_per_item else "waits for a pack_owner"
+
+
 def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard:
-    """What somebody may know of a label set."""
+    """Return a label set as the caller may see it."""
     plan = label_sets_of(workspace).get(name)
     status = label_status(workspace, name)
     is_owner = OWNER in identity.roles
@@ -168,7 +222,7 @@ def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard
 
 
 def label_desk(workspace: Workspace, identity: Identity, name: str) -> LabelDesk:
-    """The next sample of whoever is signed in."""
+    """Return the caller's next sample."""
     plan = label_sets_of(workspace).get(name)
     require_judge(identity, plan.reviewers)
     item = next_sample(workspace, name, identity.person)
@@ -179,7 +233,7 @@ def label_desk(workspace: Workspace, identity: Identity, name: str) -> LabelDesk
 def label(
     workspace: Workspace, identity: Identity, name: str, item: str, said: tuple[str, str]
 ) -> GivenLabel:
-    """Keep a label of whoever is signed in."""
+    """Store a label of the caller."""
     plan = label_sets_of(workspace).get(name)
     require_judge(identity, plan.reviewers)
     chosen, note = said
@@ -197,7 +251,7 @@ def label(
 def make_labels(
     workspace: Workspace, identity: Identity, fields: dict[str, object], samples: str
 ) -> LabelsMade:
-    """Make a label set of some samples by name of whoever is signed in."""
+    """Create a label set from samples in the caller's name."""
     require_maker(identity, "make a label set")
     try:
         plan = msgspec.convert(fields, LabelPlan)
@@ -209,7 +263,7 @@ def make_labels(
 
 
 def accept(workspace: Workspace, identity: Identity, name: str, chosen: dict[str, str]) -> Accepted:
-    """Accept agreed labels, and some by choice, by name of whoever is signed in."""
+    """Accept the labels with a majority, and chosen ones, in the caller's name."""
     request = AcceptLabels(labels=name, chosen=chosen)
     return accept_labels(workspace.acting_as(identity.person), request)
 
@@ -217,7 +271,7 @@ def accept(workspace: Workspace, identity: Identity, name: str, chosen: dict[str
 def label_rows(
     workspace: Workspace, identity: Identity, name: str, *, after: int = 0, limit: int = 50
 ) -> LabelPage:
-    """Items with their versions: an owner sees everybody's, others only their own."""
+    """Return items with all label versions: owners see everyone's, others only their own."""
     plan = label_sets_of(workspace).get(name)
     ids = label_sets_of(workspace).ids(name)
     numbers = sorted(number for number in ids.values() if number > after)
@@ -229,11 +283,19 @@ def label_rows(
     history: dict[int, list[MarkLine]] = {}
     for mark, at in label_sets_of(workspace).history(name, shown):
         if is_owner or mark.reviewer == identity.person:
-            history.setdefault(mark.number, []).append(_told(mark, at))
+            line = MarkLine(
+                reviewer=mark.reviewer,
+                version=mark.version,
+                label=mark.label,
+                note=mark.note,
+                at=at,
+            )
+            history.setdefault(mark.number, []).append(line)
     accepted = label_sets_of(workspace).accepted(name)
+    erased = erased_items(workspace, name)
     rows = []
     for number in shown:
-        item = label_sets_of(workspace).item(name, number)
+        item = label_sets_of(workspace).item(name, number, erased)
         proposal = propose(plan, number, newest.get(number, []))
         rows.append(
             LabelRow(
@@ -244,17 +306,12 @@ def label_rows(
                 source=plan.source,
                 marks=tuple(history.get(number, ())),
                 proposal=proposal.label if is_owner else None,
-                waits_for=proposal.reason if is_owner else None,
+                waits_for=proposal.reason if is_owner and number not in erased else None,
                 accepted=accepted.get(number),
+                erased=erased[number].words if number in erased else None,
             )
         )
     return LabelPage(items=tuple(rows), next=shown[-1] if len(numbers) > limit else None)
-
-
-def _told(mark: LabelMark, at: datetime) -> MarkLine:
-    return MarkLine(
-        reviewer=mark.reviewer, version=mark.version, label=mark.label, note=mark.note, at=at
-    )
 
 
 def _line(workspace: Workspace, identity: Identity, plan: LabelPlan) -> LabelSetLine:

@@ -1,4 +1,4 @@
-"""The ledger for the page: events from the newest on, checkpoints, and how far it goes."""
+"""The ledger for page and API: events, checkpoints and verification."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ BLINDING: Final = {
     REVIEW_LOOKED_AT: ("numbers",),
     VOTE_CAST: ("digest",),
 }
-"""What would help to guess who is who, as long as people vote."""
+"""Fields that could reveal the arms while a review is open."""
 
 
 def ledger_head(workspace: Workspace) -> LedgerHead:
-    """The last event and every kept checkpoint, the newest first."""
+    """Return the last event and all checkpoints, newest first."""
     events = workspace.existing_store().events
     head = asset_state_cache(workspace).head()
     return LedgerHead(
@@ -54,12 +54,12 @@ def ledger_head(workspace: Workspace) -> LedgerHead:
 
 
 def may_sign(identity: Identity) -> bool:
-    """Whether somebody may let the server's key sign how far the ledger goes."""
+    """Return whether the caller may sign checkpoints with the server's key."""
     return bool(SIGNING & set(identity.roles))
 
 
 def make_checkpoint(workspace: Workspace, identity: Identity, key: str | None) -> CheckpointView:
-    """Sign a checkpoint with the key that the server was given, and tell who asked for it."""
+    """Sign a checkpoint with the server's key and record who requested it."""
     if not may_sign(identity):
         raise NotAllowedError(f"{identity.person} must be admin or auditor to sign a checkpoint")
     if key is None:
@@ -71,7 +71,7 @@ def make_checkpoint(workspace: Workspace, identity: Identity, key: str | None) -
 
 
 def verified(site: Site) -> LedgerReport:
-    """Check the whole ledger; refuse while another check runs."""
+    """Verify the whole ledger; refuse while another verification runs."""
     if not site.verifying.acquire(blocking=False):
         raise ProblemResponse(
             HTTPStatus.TOO_MANY_REQUESTS,
@@ -93,9 +93,9 @@ def event_page(
     subject: str | None = None,
     limit: int = 50,
 ) -> EventPage:
-    """Events with smaller numbers than ``before``, the newest first.
+    """Return events with numbers below ``before``, newest first.
 
-    Whose sign-ins failed, and from where, is for admins and auditors.
+    Names and addresses of failed sign-ins are only for admins and auditors.
     """
     store = workspace.existing_store().events
     end = asset_state_cache(workspace).head().seq + 1 if before is None else before
@@ -123,7 +123,9 @@ def event_page(
             subject=event.subject,
             digest=event.digest,
             payload_digest=event.payload_digest,
-            payload=None if payload is None else _told(payload, kept_back[event.seq]),
+            payload=None
+            if payload is None
+            else {name: one for name, one in payload.items() if name not in kept_back[event.seq]},
             withheld=() if payload is None else kept_back[event.seq],
         )
         for event, payload in reversed(found)
@@ -132,7 +134,7 @@ def event_page(
 
 
 def _kept_back(workspace: Workspace, events: Sequence[Event]) -> dict[int, tuple[str, ...]]:
-    """The fields of each event that wait until its review is closed."""
+    """Return the fields of each event that are withheld until its review is closed."""
     subjects = {event.subject for event in events if event.kind in BLINDING}
     closed = {
         subject
@@ -143,7 +145,3 @@ def _kept_back(workspace: Workspace, events: Sequence[Event]) -> dict[int, tuple
         event.seq: () if event.subject in closed else BLINDING.get(event.kind, ())
         for event in events
     }
-
-
-def _told(payload: Mapping[str, object], kept_back: tuple[str, ...]) -> dict[str, object]:
-    return {name: value for name, value in payload.items() if name not in kept_back}

@@ -1,4 +1,4 @@
-"""Moves of versions as the page and the interface ask for them, each under its lock."""
+"""Moves of versions for page and API, each under the lock of its asset."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def locked(
     *,
     needs: bool = True,
 ) -> CommandResult:
-    """Do something to an asset that nobody changed since it was looked at.
+    """Run ``do`` on an asset that has not changed since the caller loaded it.
 
-    Without a tag: 428, unless none is needed; with an old one: 412, and nothing was done.
+    Raise 428 if a tag is needed and missing, and 412 if it is old; nothing is done then.
     """
     if tag is None or tag == "*":
         if needs:
@@ -78,7 +78,7 @@ def _changed(workspace: Workspace, asset: str) -> ProblemResponse:
 
 
 def acted_document(acted: CommandResult) -> dict[str, object]:
-    """The outcome of a move, for programs."""
+    """Return the outcome of a move as JSON data."""
     return {
         "changed": acted.is_change,
         "events": [event.seq for event in acted.events],
@@ -86,7 +86,7 @@ def acted_document(acted: CommandResult) -> dict[str, object]:
 
 
 class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to move a version; which fields count depends on the verb."""
+    """A request to move a version; the verb decides which fields are used."""
 
     asset: str
     version: str | None = None
@@ -98,11 +98,11 @@ class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
     incident: str | None = None
     note: str = ""
     stop: bool = False
-    """Whether a version may leave although nothing serves afterwards."""
+    """Whether a version may be removed even if nothing serves afterwards."""
 
 
 FREE: Final = frozenset({"demote", "rollback", "pause"})
-"""Verbs that take authority away: no lock may stop them."""
+"""Verbs that demote or pause: they need no lock, so that nothing can delay them."""
 
 
 def move(

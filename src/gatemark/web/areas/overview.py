@@ -1,4 +1,4 @@
-"""All assets by stage, what waits for whom, and the steps that people vote on."""
+"""Assets by stage, the tasks of a person, and the steps that wait for approval."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 PAGE: Final = 100
 DESK: Final = 10
-"""How many of the newest open reviews, and of the newest label sets, are looked through."""
+"""Maximum number of open reviews, and of label sets, that are searched for tasks."""
 _SKIPPED: Final = frozenset({"retired", "superseded"})
 _HANDS: Final[frozenset[Role]] = frozenset({"operator", "approver"})
 
@@ -53,7 +53,7 @@ _HANDS: Final[frozenset[Role]] = frozenset({"operator", "approver"})
 def overview(
     workspace: Workspace, identity: Identity, *, after: str = "", limit: int = PAGE
 ) -> Overview:
-    """Assets by name after one, and everything that waits for this person."""
+    """Return the assets after a name, and all tasks of the caller."""
     names = asset_names(workspace)
     shown = [name for name in names if name > after][:limit]
     more = bool(shown) and shown[-1] != names[-1]
@@ -91,7 +91,7 @@ def _desk(workspace: Workspace, identity: Identity) -> tuple[DeskTask, ...]:
         DeskTask(
             kind="attribution",
             name=line.attribution,
-            what=f"what follows from decision {line.decision}",
+            what=f"the proposals about decision {line.decision}",
             answered=line.proposed - line.waiting,
             total=line.proposed,
         )
@@ -105,10 +105,11 @@ def _stage_row(workspace: Workspace, row: AssetRow) -> StageRow:
     stages: dict[str, list[str]] = {}
     for track in place.tracks.values():
         if track.stage not in _SKIPPED:
-            stages.setdefault(_column(track.stage), []).append(track.version)
+            column = "canary" if track.stage.startswith("canary_") else track.stage
+            stages.setdefault(column, []).append(track.version)
     fallen = [track for track in place.tracks.values() if track.stage in ("demoted", "rolled_back")]
     latest = max(fallen, key=lambda track: track.seq, default=None)
-    # A fall is news until a later version serves in its place by a promotion.
+    # A demotion is shown until a later version is promoted in its place.
     serving = place.tracks.get(place.enabled or "")
     is_news = latest is not None and (
         serving is None or serving.cause == "rollback" or serving.seq < latest.seq
@@ -123,10 +124,6 @@ def _stage_row(workspace: Workspace, row: AssetRow) -> StageRow:
         ),
         demoted=latest.version if latest is not None and is_news else None,
     )
-
-
-def _column(stage: Stage) -> str:
-    return "canary" if stage.startswith("canary_") else stage
 
 
 def _tasks(workspace: Workspace, identity: Identity, asset: str) -> Iterator[Task]:
@@ -147,7 +144,7 @@ def _track_tasks(
         if free and not _has_voted(state, person, environment, track, to):
             yield Task(kind="vote", what=f"vote on the step to {to}", since=track.since, **common)
     if track.paused is not None and "operator" in roles:
-        what = f"paused ({track.paused.reason}): resume it or take it back"
+        what = f"paused ({track.paused.reason}): resume it or roll it back"
         yield Task(kind="resume", what=what, since=track.paused.at, **common)
     glass = track.glass
     if glass is not None and glass.reviewed_by is None and set(APPROVING) & roles:
@@ -155,14 +152,14 @@ def _track_tasks(
         if glass.actor != person:
             yield Task(kind="review_glass", what=what, since=glass.at, **common)
     if track.stage == "eligible" and _HANDS & roles:
-        yield Task(kind="promote", what="take it to shadow", since=track.since, **common)
+        yield Task(kind="promote", what="promote it to shadow", since=track.since, **common)
     if track.stage == "demoted" and "author" in roles:
         what = "it was demoted; promote it again with a fresh full-pack result"
         yield Task(kind="look", what=what, since=track.since, **common)
 
 
 def _next_voted(state: LifecycleState, environment: str, track: Track) -> Stage | None:
-    """The stage that a vote would be about now."""
+    """Return the stage that a vote would be about now."""
     if state.asset.kind == LANE:
         return "shadow" if track.stage == "eligible" else None
     place = state.asset.place(environment)
@@ -183,12 +180,12 @@ def _has_voted(
 
 
 def etag_of(state: LifecycleState) -> str:
-    """Names the state of an asset and of the rules around it, for optimistic locks."""
+    """Return the ETag of an asset; it also covers roles and policies."""
     return f'"{state.asset.revision}.{state.governance.revision}"'
 
 
 def asset_etag(workspace: Workspace, asset: str) -> str:
-    """The lock of an asset."""
+    """Return the current ETag of an asset."""
     state = read_state(workspace, asset)
     if not state.asset.versions:
         raise unknown_asset(workspace, asset)
@@ -198,7 +195,7 @@ def asset_etag(workspace: Workspace, asset: str) -> str:
 def open_steps(
     workspace: Workspace, identity: Identity, asset: str | None = None
 ) -> tuple[OpenStep, ...]:
-    """Every step that is up for a vote, with what a vote would be bound to."""
+    """Return every step that waits for approval, with what a vote would be bound to."""
     names = asset_names(workspace) if asset is None else (asset,)
     found: list[OpenStep] = []
     for name in names:
@@ -213,7 +210,7 @@ def open_steps(
 
 
 def open_step(workspace: Workspace, identity: Identity, asset: str, version: str) -> OpenStep:
-    """The step of one version in production that is up for a vote."""
+    """Return the step of one version in production that waits for approval."""
     for step in open_steps(workspace, identity, asset):
         if (step.version, step.environment) == (version, PRODUCTION):
             return step
@@ -270,7 +267,7 @@ def _open_step(
 
 
 def step_packet(workspace: Workspace, step: OpenStep) -> LanePacket | None:
-    """The packet of an advisory lane, from the result of the full pack that decides its step."""
+    """Return the packet of an advisory lane, from the full-pack result that decides its step."""
     if step.kind != LANE:
         return None
     asset = read_state(workspace, step.asset).asset
@@ -280,14 +277,14 @@ def step_packet(workspace: Workspace, step: OpenStep) -> LanePacket | None:
     full = full_pack_of(ids, cited, asset.exam, RULES_VERSION)
     if full is None:
         return None
-    # Exams bring statistics along, which only the page of a lane needs.
+    # Loads exams and statistics, which only the page of a lane needs.
     from gatemark.exams.advisory.packet import lane_packet  # noqa: PLC0415
 
     return lane_packet(workspace, lane_of(step.asset), full.id)
 
 
 def sealed_results(workspace: Workspace, asset: str) -> tuple[tuple[Event, ResultSealed], ...]:
-    """Every event about a result of an asset."""
+    """Return every event about a result of an asset."""
     events = workspace.events.events(kind=RESULT_SEALED, subject=asset)
     return tuple((event, convert_stored(payload, ResultSealed)) for event, payload in events)
 
@@ -295,7 +292,7 @@ def sealed_results(workspace: Workspace, asset: str) -> tuple[tuple[Event, Resul
 def offered_results(
     sealed_events: Sequence[tuple[Event, ResultSealed]], digest: str, cited: Sequence[str]
 ) -> tuple[OfferedResult, ...]:
-    """Passing results about a candidate, the newest first."""
+    """Return the passing results about a candidate, newest first."""
     found: dict[str, OfferedResult] = {}
     for event, sealed in sealed_events:
         if sealed.candidate is None or sealed.candidate.digest != digest:
@@ -312,7 +309,7 @@ def offered_results(
 
 
 class ApprovalForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A vote with everything that its giver saw; it counts for that and nothing else."""
+    """A vote with everything that the voter saw; it is bound to that."""
 
     asset: str
     version: str
@@ -328,9 +325,9 @@ class ApprovalForm(msgspec.Struct, frozen=True, kw_only=True):
 def vote(
     workspace: Workspace, identity: Identity, ballot: ApprovalForm, expected: int
 ) -> CommandResult:
-    """Vote in person, with a comment, on exactly what was seen."""
+    """Vote with a comment, bound to what the voter saw."""
     if not ballot.note.strip():
-        raise InvalidValueError("a vote needs a comment that says what it rests on")
+        raise InvalidValueError("a vote needs a comment with its reason")
     state = read_state(workspace, ballot.asset)
     known = state.asset.versions.get(ballot.version)
     if known is None:

@@ -1,4 +1,4 @@
-"""Results for the page: lists, a result checked again, and two results side by side."""
+"""Results for page and API: lists, verification, and comparison."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BAD: Final = ("fail", "inconclusive")
 
 
 def result_page(workspace: Workspace, *, before: int | None, limit: int) -> ResultPage:
-    """Some results, the newest first."""
+    """Return a page of results, newest first."""
     found = workspace.existing_results().lines(limit + 1, before)
     shown = found[:limit]
     return ResultPage(
@@ -53,12 +53,12 @@ def result_page(workspace: Workspace, *, before: int | None, limit: int) -> Resu
 
 
 def get_result(workspace: Workspace, reference: str) -> Result:
-    """One result by its id or the first digits of it."""
+    """Return a result by its id or a prefix of it."""
     return workspace.existing_results().get(reference)
 
 
 def blob_pieces(workspace: Workspace, reference: str, digest: str) -> Iterator[bytes]:
-    """The bytes of a file that a result keeps; of no other file."""
+    """Yield the bytes of a file of a result; files of other results are refused."""
     result = get_result(workspace, reference)
     kept = {blob.digest for blob in result.blobs}
     if digest not in kept:
@@ -69,7 +69,7 @@ def blob_pieces(workspace: Workspace, reference: str, digest: str) -> Iterator[b
 
 
 def download(pieces: Iterator[bytes], digest: str) -> Response:
-    """Return bytes as a download that no browser runs."""
+    """Return a response that browsers save and never run."""
     name = digest.removeprefix("sha256:")[:16]
     headers = {
         "Content-Disposition": f'attachment; filename="{name}"',
@@ -79,7 +79,7 @@ def download(pieces: Iterator[bytes], digest: str) -> Response:
 
 
 def check_result(workspace: Workspace, reference: str) -> ResultCheck:
-    """Check a result again: its seal, every file it rests on, and its events."""
+    """Verify a result: its seal, all its files, and its events."""
     now = workspace.clock()
     try:
         result = get_result(workspace, reference)
@@ -97,7 +97,7 @@ def check_result(workspace: Workspace, reference: str) -> ResultCheck:
 
 def _checked_seal(result: Result) -> CheckLine:
     verify_seal(result)
-    return CheckLine(what="seal", holds=True, detail="content and occasion give id and stamp")
+    return CheckLine(what="seal", holds=True, detail="id and stamp match the content")
 
 
 def _checked_blob(workspace: Workspace, name: str, digest: str) -> CheckLine:
@@ -108,7 +108,7 @@ def _checked_blob(workspace: Workspace, name: str, digest: str) -> CheckLine:
     except GatemarkError as error:
         return CheckLine(what=name, holds=False, detail=str(error))
     holds = same_digest(DIGEST_PREFIX + seen.hexdigest(), digest)
-    detail = "its bytes give its digest" if holds else "its bytes were changed"
+    detail = "matches its digest" if holds else "does not match its digest"
     return CheckLine(what=name, holds=holds, detail=detail)
 
 
@@ -124,12 +124,12 @@ def _checked_event(workspace: Workspace, result: Result) -> CheckLine:
     except IntegrityError as error:
         return CheckLine(what="ledger", holds=False, detail=str(error))
     if not stamps:
-        return CheckLine(what="ledger", holds=False, detail="no event of the ledger is about it")
+        return CheckLine(what="ledger", holds=False, detail="no ledger event records it")
     return CheckLine(what="ledger", holds=True, detail=f"event {stamps[0]} records it")
 
 
 def compare_results(workspace: Workspace, before: str, after: str) -> ResultDelta:
-    """Two results side by side: measures, rules, and items that changed."""
+    """Compare two results: measures, rules, and items that changed."""
     old, new = get_result(workspace, before), get_result(workspace, after)
     caveats = []
     if old.pack.digest != new.pack.digest:
@@ -211,7 +211,7 @@ def _finding_deltas(old: Result, new: Result) -> Iterator[FindingDelta]:
 def _item_changes(
     workspace: Workspace, old: Result, new: Result
 ) -> tuple[list[ItemChange], list[ItemChange], int]:
-    """Items that the candidates answered worse and better, the largest change first."""
+    """Return the items that were answered worse and better, largest change first."""
     before, after = _scores(workspace, old), _scores(workspace, new)
     shared = sorted(before.keys() & after.keys())
     changes = [
@@ -225,7 +225,7 @@ def _item_changes(
 
 
 def _scores(workspace: Workspace, result: Result) -> dict[tuple[str, str], float]:
-    """The mean score of each item that the candidate answered; an error counts as 0."""
+    """Return the mean score of each item of the candidate; an error counts as 0."""
     totals: dict[tuple[str, str], list[float]] = {}
     for blob in result.blobs:
         suite, _, tail = blob.name.partition(".")

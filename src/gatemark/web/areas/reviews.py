@@ -1,7 +1,6 @@
-"""Reviews for people who are signed in: what waits for them, the pair before them, how it ended.
+"""Reviews as the caller may see them: the queue, the current pair, and the outcome.
 
-Everything here is asked by somebody with roles; what an open review must not tell is not in any of
-the answers, whoever asks.
+Nothing here reveals what an open review hides, regardless of the caller's roles.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from gatemark.review.create import (
     shown_pair,
     undecided_pairs,
 )
-from gatemark.review.open_stores import reviews_of
+from gatemark.review.open_stores import erased_pairs, reviews_of
 from gatemark.review.plan import Answered, ReviewPlan, StoredReview
 from gatemark.review.queue import PairProgress, is_complete, missing_counts
 from gatemark.review.status import review_status
@@ -42,17 +41,17 @@ from gatemark.workspace import Workspace
 JUDGES: Final = frozenset(
     {"author", "evaluator", "pack_owner", "approver", "security_approver", "operator"}
 )
-"""Who judges without being named; everybody else looks, unless a plan names them."""
+"""Roles that may vote without being named; others may vote only if the plan names them."""
 
 
 GOLD: Final = "gold pairs"
-"""No arm can have a name with a blank."""
+"""Marks another arm; names of arms cannot contain a space."""
 
 
 class MyProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """A review as it concerns one person: how many pairs they answered, and of how many.
+    """The caller's progress in a review: answered pairs, and all pairs.
 
-    ``why_not`` says why somebody cannot vote.
+    ``why_not`` says why the caller cannot vote.
     """
 
     answered: int
@@ -64,7 +63,7 @@ class MyProgress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One review in a list."""
+    """A review in a list."""
 
     review: str
     state: str
@@ -79,14 +78,14 @@ class ReviewLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewList(msgspec.Struct, frozen=True, kw_only=True):
-    """Some reviews, the newest first, and where the next ones begin."""
+    """A page of reviews, newest first, and the cursor of the next page."""
 
     items: tuple[ReviewLine, ...]
     next: str | None
 
 
 class ReviewCard(msgspec.Struct, frozen=True, kw_only=True):
-    """A review as people may know it while it is open: no arm, no choice, no number."""
+    """An open review as everyone may see it, without arms, choices or numbers."""
 
     line: ReviewLine
     commitment: str
@@ -102,7 +101,7 @@ class ReviewCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """What lies before a reviewer: a pair, or none when all is done; and the way so far."""
+    """The current pair of a reviewer, or None at the end, and the progress."""
 
     pair: ShownPair | None
     answered: int
@@ -111,7 +110,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InterimLook(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of an open review whose plan allows looking; the look is in the ledger."""
+    """Interim numbers of a review with peeking; the ledger records the look."""
 
     review: str
     numbers: dict[str, object]
@@ -128,7 +127,7 @@ class SealedKey(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A review that somebody wants: texts of sample files by arm, or the arms of a pack run."""
+    """A request to create a review: sample texts by arm, or the arms of a pack run."""
 
     plan: dict[str, object]
     texts: dict[str, str] = {}
@@ -144,7 +143,7 @@ class ReviewRequest(msgspec.Struct, frozen=True, kw_only=True):
 def review_list(
     workspace: Workspace, identity: Identity, *, after: str | None = None, limit: int = 50
 ) -> ReviewList:
-    """Reviews older than one, the newest first."""
+    """Return the reviews older than ``after``, newest first."""
     shown, more = names_after(reviews_of(workspace).names(), after, limit, "review")
     return ReviewList(
         items=tuple(_line(workspace, identity, reviews_of(workspace).get(name)) for name in shown),
@@ -155,7 +154,7 @@ def review_list(
 def names_after(
     names: Sequence[str], after: str | None, limit: int, what: str
 ) -> tuple[Sequence[str], str | None]:
-    """Some names behind one, and the name behind which the next ones stand, if there are any."""
+    """Return a page of names after one, and the cursor of the next page, if any."""
     if after is not None and after not in names:
         raise UnknownNameError(f"there is no {what} {after!r}")
     start = 0 if after is None else names.index(after) + 1
@@ -164,14 +163,14 @@ def names_after(
 
 
 def waiting_reviews(workspace: Workspace, identity: Identity, limit: int) -> tuple[ReviewLine, ...]:
-    """Of the newest open reviews, those that wait for somebody."""
+    """Return the newest open reviews that wait for the caller."""
     names = reviews_of(workspace).open_names()[:limit]
     lines = (_line(workspace, identity, reviews_of(workspace).get(name)) for name in names)
     return tuple(line for line in lines if line.mine.waits)
 
 
 def review_card(workspace: Workspace, identity: Identity, name: str) -> ReviewCard:
-    """What everybody may know of a review."""
+    """Return a review as everyone may see it."""
     stored = reviews_of(workspace).get(name)
     plan = stored.plan
     votes = reviews_of(workspace).votes(name)
@@ -198,7 +197,7 @@ def review_card(workspace: Workspace, identity: Identity, name: str) -> ReviewCa
 def desk(
     workspace: Workspace, identity: Identity, name: str, shown_token: str | None = None
 ) -> QueueView:
-    """The pair before a reviewer, or one that was there before."""
+    """Return the caller's current pair, or an earlier one."""
     stored = reviews_of(workspace).get(name)
     require_judge(identity, stored.plan.reviewers, stored.plan.arbiter)
     person = identity.person
@@ -225,7 +224,7 @@ def vote(
     shown_token: str,
     said: tuple[Answered, str],
 ) -> SavedVote:
-    """Keep a vote of whoever is signed in; nobody votes for anybody else."""
+    """Store a vote of the caller."""
     plan = reviews_of(workspace).get(name).plan
     require_judge(identity, plan.reviewers, plan.arbiter)
     answered, reason = said
@@ -240,7 +239,7 @@ def vote(
 
 
 def interim_look(workspace: Workspace, identity: Identity, name: str) -> InterimLook:
-    """The numbers so far, where the e-process allows to look; who looks cannot vote any more."""
+    """Return interim numbers of a review with peeking; the caller can no longer vote."""
     reviews_of(workspace).get(name)
     if not JUDGES & set(identity.roles):
         raise NotAllowedError(f"{identity.person} may not look at numbers of an open review")
@@ -251,7 +250,7 @@ def interim_look(workspace: Workspace, identity: Identity, name: str) -> Interim
 
 
 def make_review(workspace: Workspace, identity: Identity, wish: ReviewRequest) -> ReviewCreated:
-    """Make a review by name of whoever is signed in."""
+    """Create a review in the caller's name."""
     require_maker(identity, "make a review")
     try:
         plan = msgspec.convert(wish.plan, ReviewPlan)
@@ -276,7 +275,7 @@ def make_review(workspace: Workspace, identity: Identity, wish: ReviewRequest) -
 def end_review(
     workspace: Workspace, identity: Identity, name: str, early: str | None = None
 ) -> ReviewOutcome:
-    """Close a review: the key goes into the ledger under the name of whoever closes."""
+    """Close a review in the caller's name and write its key to the ledger."""
     stored = reviews_of(workspace).get(name)
     if not _may_close(identity, stored):
         wanted = ", ".join((stored.created_by, *CLOSERS))
@@ -286,7 +285,7 @@ def end_review(
 
 
 def kept_outcome(site: Site, name: str) -> ReviewOutcome:
-    """Return the outcome of a closed review; it is judged at most once a minute."""
+    """Return the outcome of a closed review, cached for a minute."""
 
     def judge() -> ReviewOutcome:
         return review_outcome(site.workspace, name, may_seal=False)
@@ -295,11 +294,11 @@ def kept_outcome(site: Site, name: str) -> ReviewOutcome:
 
 
 def sealed_key(workspace: Workspace, name: str) -> SealedKey:
-    """The key of a closed review; while it is open nobody gets it, whoever asks."""
+    """Return the key of a closed review; refused to everyone while it is open."""
     stored = reviews_of(workspace).get(name)
     if stored.closing is None:
         raise NotAllowedError(f"the key of {name} is sealed until the review is closed")
-    sealed = reviews_of(workspace).sealed(stored)
+    sealed = reviews_of(workspace).sealed(stored, erased_pairs(workspace, name))
     return SealedKey(
         review=name,
         commitment=stored.commitment,
@@ -310,12 +309,12 @@ def sealed_key(workspace: Workspace, name: str) -> SealedKey:
 
 
 def normalize_newlines(text: str) -> str:
-    """What somebody wrote into a form, with the line ends that programs use."""
+    """Return the text of a form field with LF line ends."""
     return text.replace("\r\n", "\n").strip()
 
 
 def require_judge(identity: Identity, named: tuple[str, ...], arbiter: str | None = None) -> None:
-    """Refuse people whose role cannot judge, unless the plan names them."""
+    """Refuse callers whose role cannot vote, unless the plan names them."""
     if identity.person in {*named, arbiter} or JUDGES & set(identity.roles):
         return
     held = ", ".join(identity.roles) or "without a role"
@@ -323,7 +322,7 @@ def require_judge(identity: Identity, named: tuple[str, ...], arbiter: str | Non
 
 
 def require_maker(identity: Identity, what: str) -> None:
-    """Refuse people who do not run evaluations."""
+    """Refuse callers whose role cannot create evaluations."""
     if not RUNNERS & set(identity.roles):
         wanted = ", ".join(sorted(RUNNERS))
         raise NotAllowedError(f"{identity.person} must be one of {wanted} to {what}")

@@ -1,4 +1,4 @@
-"""Start a session, by page or by interface, and refuse too many tries."""
+"""Start sessions, for page and API, and limit sign-in attempts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gatemark.web.site import Site
 
 
 def let_in(site: Site, response: Response, secret: str) -> Response:
-    """Set the cookie of a session."""
+    """Set the session cookie."""
     response.set_cookie(
         site.cookie,
         secret,
@@ -25,7 +25,7 @@ def let_in(site: Site, response: Response, secret: str) -> Response:
 
 
 def check_rate(site: Site, request: Request, name: str, what: str = "address") -> None:
-    """Refuse too many tries by name or by address."""
+    """Refuse too many attempts by name or by address."""
     waits = [site.sign_ins.take(f"{what} {address_of(request)}")]
     if name:
         waits.append(site.sign_ins.take(f"name {name[:64]}"))
@@ -38,10 +38,10 @@ def check_rate(site: Site, request: Request, name: str, what: str = "address") -
 
 
 def address_of(request: Request) -> str:
-    """Return the address that a request comes from."""
+    """Return the client address of a request."""
     return request.client.host if request.client else "unknown"
 
 
 def join_address(site: Site, secret: str) -> str:
-    """Return the link of a secret; it works once."""
+    """Return the one-time link of a secret."""
     return f"{site.settings.base_url}/join/{secret}"

@@ -12,7 +12,7 @@ from gatemark.core.errors import BadInputError, UsageError
 
 @contextmanager
 def files_of(texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Paths by name, gone afterwards; what is wrong in one is told by its name, not by its path."""
+    """Yield temporary file paths by name; errors mention the name instead of the path."""
     with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
         paths = {}
         for number, (name, text) in enumerate(texts.items()):

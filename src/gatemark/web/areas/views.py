@@ -1,4 +1,4 @@
-"""What the pages of the server show; their fields are the keys of the JSON documents."""
+"""Views of the server; their fields are the keys of the JSON documents."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TaskKind = Literal["vote", "promote", "resume", "review_glass", "look"]
 
 
 class Task(View, frozen=True, kw_only=True):
-    """Something that waits for a person who may do it."""
+    """An open task of a person."""
 
     kind: TaskKind
     asset: str
@@ -23,7 +23,7 @@ class Task(View, frozen=True, kw_only=True):
 
 
 class DeskTask(View, frozen=True, kw_only=True):
-    """A review, a label set or an attribution that waits for a person, and how much is done."""
+    """A review, label set or attribution that waits for a person, and its progress."""
 
     kind: Literal["review", "labels", "attribution"]
     name: str
@@ -33,7 +33,7 @@ class DeskTask(View, frozen=True, kw_only=True):
 
 
 class StageRow(View, frozen=True, kw_only=True):
-    """Where the versions of an asset stand in one environment; retired ones are left out."""
+    """The stages of an asset's versions in one environment, without retired ones."""
 
     row: AssetRow
     stages: dict[str, tuple[str, ...]]
@@ -43,7 +43,7 @@ class StageRow(View, frozen=True, kw_only=True):
 
 
 class Overview(View, frozen=True, kw_only=True):
-    """All assets by stage, and what needs the one who looks."""
+    """All assets by stage, and the tasks of the caller."""
 
     at: datetime
     rows: tuple[StageRow, ...]
@@ -63,7 +63,7 @@ class OfferedResult(View, frozen=True, kw_only=True):
 
 
 class StepVote(View, frozen=True, kw_only=True):
-    """What somebody said about an open step, and whether it still counts."""
+    """A vote on an open step, and whether it still counts."""
 
     actor: str
     decision: str
@@ -75,7 +75,7 @@ class StepVote(View, frozen=True, kw_only=True):
 
 
 class OpenStep(View, frozen=True, kw_only=True):
-    """A step that people vote on, with exactly what a vote would be bound to."""
+    """A step that waits for approval, with everything that a vote is bound to."""
 
     asset: str
     environment: str
@@ -99,7 +99,7 @@ class OpenStep(View, frozen=True, kw_only=True):
 
 
 class CheckLine(View, frozen=True, kw_only=True):
-    """One thing that was checked, and how it came out."""
+    """One check and its outcome."""
 
     what: str
     holds: bool
@@ -107,7 +107,7 @@ class CheckLine(View, frozen=True, kw_only=True):
 
 
 class ResultCheck(View, frozen=True, kw_only=True):
-    """A result checked again: its seal, its evidence, and its place in the ledger."""
+    """The verification of a result: its seal, its evidence, and its events."""
 
     id: str
     verdict: Literal["pass", "fail"]
@@ -116,7 +116,7 @@ class ResultCheck(View, frozen=True, kw_only=True):
 
 
 class ResultSummary(View, frozen=True, kw_only=True):
-    """One sealed result as a list shows it."""
+    """A sealed result in a list."""
 
     seq: int
     id: str
@@ -126,14 +126,14 @@ class ResultSummary(View, frozen=True, kw_only=True):
 
 
 class ResultPage(View, frozen=True, kw_only=True):
-    """Some results, the newest first, and where the next ones begin."""
+    """A page of results, newest first, and the cursor of the next page."""
 
     items: tuple[ResultSummary, ...]
     next: str | None
 
 
 class MeasureDelta(View, frozen=True, kw_only=True):
-    """One measure in two results; null where one of them has none, with the reason."""
+    """One measure in two results; None if a result lacks it, with the reason."""
 
     name: str
     lane: str | None
@@ -157,7 +157,7 @@ class FindingDelta(View, frozen=True, kw_only=True):
 
 
 class ItemChange(View, frozen=True, kw_only=True):
-    """One item that was answered worse or better than before."""
+    """An item that was answered worse or better than before."""
 
     suite: str
     item: str
@@ -166,7 +166,7 @@ class ItemChange(View, frozen=True, kw_only=True):
 
 
 class ResultDelta(View, frozen=True, kw_only=True):
-    """Two results side by side. Items pair by suite and id, and only on the same data."""
+    """The comparison of two results. Items are paired by suite and id, on the same data only."""
 
     before: ResultSummary
     after: ResultSummary
@@ -181,9 +181,9 @@ class ResultDelta(View, frozen=True, kw_only=True):
 
 
 class EventView(View, frozen=True, kw_only=True):
-    """One event of the ledger with its payload, null where it was erased.
+    """A ledger event with its payload, None if it was erased.
 
-    ``withheld`` names fields that are kept back while people vote blind.
+    ``withheld`` names the fields that are hidden while a review is open.
     """
 
     seq: int
@@ -198,21 +198,21 @@ class EventView(View, frozen=True, kw_only=True):
 
 
 class EventPage(View, frozen=True, kw_only=True):
-    """Some events, the newest first, and where the next ones begin."""
+    """A page of events, newest first, and the cursor of the next page."""
 
     items: tuple[EventView, ...]
     next: str | None
 
 
 class CheckpointView(View, frozen=True, kw_only=True):
-    """A signed checkpoint that is kept."""
+    """A signed checkpoint."""
 
     size: int
     note: str
 
 
 class LedgerHead(View, frozen=True, kw_only=True):
-    """How far the ledger goes, and what was signed of it."""
+    """The last event of the ledger, and its checkpoints."""
 
     seq: int
     digest: str

@@ -1,1 +1,1 @@
-"""What people see: one module of routes per area."""
+"""HTML pages: one module of routes per area."""

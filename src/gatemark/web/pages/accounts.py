@@ -1,4 +1,4 @@
-"""People and their roles for admins; tokens for everybody."""
+"""Pages for people and roles (admins), and for tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROLES: Final[tuple[Role, ...]] = tuple(role for role in get_args(Role) if role !
 
 @router.get("/people")
 def people_page(request: Request) -> Response:
-    """Who may do what."""
+    """Show people and their roles."""
     identity = person(request)
     return _people(request, identity)
 
@@ -49,7 +49,7 @@ def _people(request: Request, identity: Identity, **more: object) -> Response:
 
 @router.post("/people")
 def people_post(request: Request, fields: Fields) -> Response:
-    """Add somebody; the link to a password is shown once."""
+    """Add a person; the link to set a password is shown once."""
     identity = person(request)
     site = site_of(request)
     roles = [role for role in ROLES if role in fields.get("role", ())]
@@ -60,7 +60,7 @@ def people_post(request: Request, fields: Fields) -> Response:
 
 @router.post("/people/{name}/{verb}")
 def person_post(request: Request, name: str, verb: str, fields: Fields) -> Response:
-    """Change roles, make a new link, or close an account."""
+    """Change roles, create a new link, or close an account."""
     identity = person(request)
     site = site_of(request)
     if verb == "roles":
@@ -78,7 +78,7 @@ def person_post(request: Request, name: str, verb: str, fields: Fields) -> Respo
 
 @router.get("/tokens")
 def tokens_page(request: Request) -> Response:
-    """The caller's tokens."""
+    """Show the caller's tokens."""
     return _tokens(request, person(request))
 
 
@@ -96,7 +96,7 @@ def _tokens(request: Request, identity: Identity, **more: object) -> Response:
 
 @router.post("/tokens")
 def tokens_post(request: Request, fields: Fields) -> Response:
-    """A new token; its secret is shown once."""
+    """Create a token; its secret is shown once."""
     identity = person(request)
     scopes = [scope for scope in SCOPES if scope in fields.get("scope", ())]
     label = one(fields, "label")

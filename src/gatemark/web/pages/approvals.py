@@ -1,4 +1,4 @@
-"""Steps that people vote on, each with exactly what a vote is bound to."""
+"""Pages for steps that wait for approval, each with what a vote is bound to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Fields = Annotated[dict[str, list[str]], Depends(form)]
 
 @router.get("/approvals")
 def approvals_page(request: Request) -> Response:
-    """Every open step."""
+    """Show every open step."""
     identity = member(request)
     steps = open_steps(site_of(request).workspace, identity)
     context = {"title": "Approvals", "steps": steps}
@@ -26,7 +26,7 @@ def approvals_page(request: Request) -> Response:
 
 @router.get("/approvals/{asset}/{version}")
 def step_page(request: Request, asset: str, version: str) -> Response:
-    """One open step and the form for a vote."""
+    """Show an open step and the form for a vote."""
     identity = member(request)
     step = open_step(site_of(request).workspace, identity, asset, version)
     may_vote = bool({"approver", "security_approver"} & set(identity.roles))
@@ -41,7 +41,7 @@ def step_page(request: Request, asset: str, version: str) -> Response:
 
 @router.post("/approvals/{asset}/{version}")
 def step_post(request: Request, asset: str, version: str, fields: Fields) -> Response:
-    """Vote."""
+    """Store a vote."""
     identity = member(request)
     ballot = ApprovalForm(
         asset=asset,

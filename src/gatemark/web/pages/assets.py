@@ -1,4 +1,4 @@
-"""An asset: where it stands, what that rests on, what is routed, and what can be done."""
+"""Pages of an asset: stages, evidence, routing, drift, and possible actions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FALLS = ("demote", "rollback")
 
 @router.get("/assets/{asset}")
 def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> Response:
-    """Everything about an asset on one page."""
+    """Show an asset."""
     identity = member(request)
     site = site_of(request)
     context = site.kept(
@@ -37,7 +37,7 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
     )
     drift = site.kept("drift", asset, lambda: _drift(site, asset))
     packs = site.board.packs() if "pack_owner" in identity.roles else ()
-    # A note is accepted without a change of the asset, so that the route is not kept.
+    # A routing note is accepted without a change of the asset, so the route is not cached.
     found = noted_route(site.workspace, asset, environment)
     more = {"drift": drift, "roles": set(identity.roles), "packs": packs, "route": found}
     return page(request, "asset.html", identity, {**context, **more})
@@ -45,7 +45,7 @@ def asset_page(request: Request, asset: str, environment: str = PRODUCTION) -> R
 
 @router.get("/assets/{asset}/history")
 def history_page(request: Request, asset: str) -> Response:
-    """What was live when, and why."""
+    """Show what was live, when, and why."""
     identity = member(request)
     site = site_of(request)
     history = site.kept("history", asset, lambda: asset_history(site.workspace, asset))
@@ -55,7 +55,7 @@ def history_page(request: Request, asset: str) -> Response:
 
 @router.get("/assets/{asset}/versions/{version}")
 def why_page(request: Request, asset: str, version: str, environment: str = PRODUCTION) -> Response:
-    """Why a version is where it is."""
+    """Show why a version is in its stage."""
     identity = member(request)
     ref = parse_version_ref(f"{asset}@{version}")
     workspace = site_of(request).workspace
@@ -67,7 +67,7 @@ def why_page(request: Request, asset: str, version: str, environment: str = PROD
 
 @router.get("/assets/{asset}/drift")
 def drift_page(request: Request, asset: str) -> Response:
-    """The watched metrics of an asset, their episodes and what was done."""
+    """Show the watched metrics of an asset, their episodes and the actions."""
     identity = member(request)
     site = site_of(request)
     drift = _drift(site, asset)
@@ -87,7 +87,7 @@ def _drift(site: Site, asset: str) -> dict[str, object] | None:
 
 @router.post("/assets/{asset}/{verb}")
 def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Response:
-    """Move a version, or take it back."""
+    """Promote, demote, pause or resume a version."""
     identity = member(request)
     if verb not in VERBS:
         raise UnknownNameError(f"unknown action {verb}")
@@ -112,7 +112,7 @@ def move_post(request: Request, asset: str, verb: str, fields: Fields) -> Respon
 
 @router.get("/new-version")
 def new_version_page(request: Request) -> Response:
-    """The form for a new version."""
+    """Show the form for a new version."""
     identity = member(request)
     context = {"title": "Add a version", "kinds": get_args(AssetKind)}
     return page(request, "new_version.html", identity, context)
@@ -120,7 +120,7 @@ def new_version_page(request: Request) -> Response:
 
 @router.post("/new-version")
 def new_version_post(request: Request, fields: Fields) -> Response:
-    """Draft a version by its digest or by a result about it."""
+    """Add a version by its digest or by a result about it."""
     identity = member(request)
     ref = parse_version_ref(f"{one(fields, 'asset')}@{one(fields, 'version')}")
     new = NewVersion(

@@ -1,4 +1,4 @@
-"""Wrong decisions and what made them go wrong; what follows from it is for people to accept."""
+"""Pages for attributions of wrong decisions, and their proposals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORDS: dict[str, Verdict] = {"accept": "accepted", "reject": "rejected"}
 
 @router.get("/attributions")
 def attributions_page(request: Request, before: int | None = None) -> Response:
-    """Every sealed attribution, the newest first."""
+    """Show every sealed attribution, newest first."""
     identity = member(request)
     view = attribution_list(site_of(request).workspace, before=before, limit=SHOWN)
     return page(request, "attributions.html", identity, {"title": "Failures", "view": view})
@@ -30,7 +30,7 @@ def attributions_page(request: Request, before: int | None = None) -> Response:
 
 @router.get("/attributions/{reference}")
 def attribution_page(request: Request, reference: str) -> Response:
-    """One attribution with its plan drawn, and the form for its proposals."""
+    """Show an attribution with its steps drawn, and the form for its proposals."""
     identity = member(request)
     card = attribution_card(site_of(request).workspace, identity, reference)
     found = card.found
@@ -61,7 +61,7 @@ def attribution_post(request: Request, reference: str, fields: Fields) -> Respon
 
 @router.get("/attributions/{reference}/items")
 def items_file(request: Request, reference: str) -> Response:
-    """The accepted items as rows of a data set."""
+    """Return the accepted items as rows of a data set."""
     member(request)
     found = sealed_attribution(site_of(request).workspace, reference)
     return download(iter((accepted_items(found),)), found.attribution.id)

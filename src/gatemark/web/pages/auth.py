@@ -1,4 +1,4 @@
-"""Sign in and out, join by a link, and the overview."""
+"""Pages to sign in and out and to join by a link, and the overview."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COLUMNS = ("draft", "evaluating", "eligible", "shadow", "canary", "enabled")
 
 @router.get("/")
 def overview_page(request: Request, after: str = "") -> Response:
-    """Assets by stage, and what needs me now."""
+    """Show assets by stage, and the caller's tasks."""
     identity = member(request)
     view = overview(site_of(request).workspace, identity, after=after)
     context = {"view": view, "columns": COLUMNS, "title": "Overview"}
@@ -32,14 +32,14 @@ def overview_page(request: Request, after: str = "") -> Response:
 
 @router.get("/sign-in")
 def sign_in_page(request: Request, to: str = "/") -> Response:
-    """The form."""
+    """Show the sign-in form."""
     if visitor(request) is not None:
         return RedirectResponse("/", status_code=303)
     return sign_in_again(request, HTTPStatus.OK, to=inside(to))
 
 
 def sign_in_again(request: Request, status: HTTPStatus, **more: str) -> Response:
-    """The form, with what is known already."""
+    """Show the sign-in form with an error, and the fields filled in."""
     way = site_of(request).sign_in_way
     provider = None if way is None else way.settings.label
     context = {"title": "Sign in", "to": "/", "provider": provider, **more}
@@ -48,7 +48,7 @@ def sign_in_again(request: Request, status: HTTPStatus, **more: str) -> Response
 
 @router.post("/sign-in")
 def sign_in_post(request: Request, fields: Fields) -> Response:
-    """A session, new whatever was there before."""
+    """Sign in; a new session replaces any earlier one."""
     site = site_of(request)
     name = one(fields, "name")
     check_rate(site, request, name)
@@ -81,7 +81,7 @@ def sign_out_post(request: Request) -> Response:
 
 @router.get("/join/{secret}")
 def join_page(request: Request, secret: str) -> Response:
-    """The form behind a link that works once."""
+    """Show the form of a one-time link."""
     holder = link_holder(site_of(request).workspace, secret)
     if holder is None:
         raise ProblemResponse(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
@@ -91,7 +91,7 @@ def join_page(request: Request, secret: str) -> Response:
 
 @router.post("/join/{secret}")
 def join_post(request: Request, secret: str, fields: Fields) -> Response:
-    """A password, and a session with it."""
+    """Set a password and start a session."""
     site = site_of(request)
     check_rate(site, request, "")
     holder = link_holder(site.workspace, secret)
@@ -99,7 +99,8 @@ def join_post(request: Request, secret: str, fields: Fields) -> Response:
         raise ProblemResponse(HTTPStatus.NOT_FOUND, "this link was used before or has expired")
     name = holder[0] or one(fields, "name")
     try:
-        _check_twice(fields)
+        if fields.get("password") != fields.get("again"):
+            raise InvalidValueError("the two passwords differ")
         session = join(site.workspace, secret, name, one(fields, "password"))
     except GatemarkError as error:
         context = {"title": "Welcome", "name": holder[0], "secret": secret, "trouble": str(error)}
@@ -107,12 +108,7 @@ def join_post(request: Request, secret: str, fields: Fields) -> Response:
     return let_in(site, RedirectResponse("/", status_code=303), session)
 
 
-def _check_twice(fields: dict[str, list[str]]) -> None:
-    if fields.get("password") != fields.get("again"):
-        raise InvalidValueError("the two passwords differ")
-
-
 def inside(address: str) -> str:
-    """An address of this server, whatever somebody asks for."""
+    """Return the address if it is on this server, otherwise the start page."""
     is_inside = address.startswith("/") and not address.startswith(("//", "/\\"))
     return address if is_inside and address.isprintable() else "/"

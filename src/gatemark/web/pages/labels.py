@@ -1,4 +1,4 @@
-"""Human labels: what waits for somebody, and what an owner has to accept."""
+"""Pages for human labels: the next sample, versions, and acceptance."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from gatemark.web.areas.labels import (
     label_desk,
     label_list,
     label_rows,
+    lane_queue,
     make_labels,
 )
 from gatemark.web.render import (
@@ -36,13 +37,14 @@ from gatemark.web.site import site_of
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
 SHOWN: Final = 50
+QUEUED: Final = 200
 CHOICE: Final = "choose:"
 EXCERPT: Final = 300
 
 
 @router.get("/labels")
 def labels_page(request: Request, after: str | None = None) -> Response:
-    """Every label set, and what of it waits for the reader."""
+    """Show every label set, and what waits for the caller."""
     identity = member(request)
     context = {
         "title": "Labels",
@@ -52,16 +54,25 @@ def labels_page(request: Request, after: str | None = None) -> Response:
     return page(request, "labels.html", identity, context)
 
 
+@router.get("/review-queue")
+def queue_page(request: Request) -> Response:
+    """Show the inputs of advisory lanes that wait for people, by lane."""
+    identity = member(request)
+    view = lane_queue(site_of(request).workspace, identity, QUEUED)
+    context = {"title": "Review queue", "view": view}
+    return page(request, "review_queue.html", identity, context)
+
+
 @router.get("/new-labels")
 def new_labels_page(request: Request) -> Response:
-    """The form for a label set."""
+    """Show the form for a label set."""
     identity = member(request)
     return page(request, "new_labels.html", identity, {"title": "New label set"})
 
 
 @router.post("/new-labels")
 def new_labels_post(request: Request, fields: Fields) -> Response:
-    """Make a label set of a text of samples."""
+    """Create a label set from a text of samples."""
     identity = member(request)
     plain: dict[str, object] = {**limited(fields, "name", "source", "field", "question")}
     plain["labels"] = [line.strip() for line in one(fields, "labels").splitlines() if line.strip()]
@@ -73,7 +84,7 @@ def new_labels_post(request: Request, fields: Fields) -> Response:
 
 @router.get("/labels/{name}")
 def label_page(request: Request, name: str) -> Response:
-    """The sample before somebody, or how far the set is."""
+    """Show the next sample, or the progress of the set."""
     identity = member(request)
     workspace = site_of(request).workspace
     card = label_card(workspace, identity, name)
@@ -91,7 +102,7 @@ def label_page(request: Request, name: str) -> Response:
 
 @router.post("/labels/{name}")
 def label_post(request: Request, name: str, fields: Fields) -> Response:
-    """Give a label, and go on to the next sample."""
+    """Store a label and show the next sample."""
     identity = member(request)
     said = (one(fields, "label"), one(fields, "note"))
     label(site_of(request).workspace, identity, name, fields.get("item", [""])[0], said)
@@ -100,7 +111,7 @@ def label_post(request: Request, name: str, fields: Fields) -> Response:
 
 @router.get("/labels/{name}/items")
 def items_page(request: Request, name: str, after: int = 0) -> Response:
-    """Items and the versions of their labels; owners accept here."""
+    """Show items and the versions of their labels; owners accept here."""
     return _items(request, member(request), name, after=max(0, after))
 
 
@@ -130,7 +141,7 @@ def _items(
 
 @router.post("/labels/{name}/items")
 def accept_post(request: Request, name: str, fields: Fields) -> Response:
-    """Accept what is agreed upon, and what was chosen; say why when there was nothing."""
+    """Accept the labels with a majority, and chosen ones; show why if there were none."""
     identity = member(request)
     chosen = {
         field.removeprefix(CHOICE): values[0]
@@ -146,7 +157,7 @@ def accept_post(request: Request, name: str, fields: Fields) -> Response:
 
 @router.get("/labels/{name}/dataset")
 def dataset(request: Request, name: str) -> Response:
-    """The accepted labels as a file."""
+    """Return the accepted labels as a file."""
     member(request)
     rows = accepted_rows(site_of(request).workspace, name)
     headers = {"Content-Disposition": f'attachment; filename="{part(name)}.jsonl"'}

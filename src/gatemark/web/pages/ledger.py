@@ -1,4 +1,4 @@
-"""The ledger: events, checkpoints, and a check of all of it."""
+"""Pages for the ledger: events, checkpoints, and verification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = 30
 def ledger_page(
     request: Request, before: int | None = None, kind: str = "", subject: str = ""
 ) -> Response:
-    """Events, the newest first."""
+    """Show events, newest first."""
     identity = member(request)
     context = _context(site_of(request), identity, before, kind, subject)
     return page(request, "ledger.html", identity, context)
@@ -52,7 +52,7 @@ def _context(
 
 @router.post("/ledger/verify", dependencies=[Depends(form)])
 def verify_post(request: Request) -> Response:
-    """Check the whole ledger, one check at a time."""
+    """Verify the whole ledger; one verification at a time."""
     identity = member(request)
     site = site_of(request)
     report = verified(site)

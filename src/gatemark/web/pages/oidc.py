@@ -24,7 +24,7 @@ MAX_PARAMETERS: Final = 20
 
 @router.get("/sign-in/oidc")
 def to_provider(request: Request, to: str = "/") -> Response:
-    """Begin a sign-in; its secret stays in this browser."""
+    """Start a sign-in with the provider; its secret stays in a cookie of this browser."""
     site = site_of(request)
     way = _way(site)
     check_rate(site, request, "", "provider")
@@ -40,7 +40,7 @@ def to_provider(request: Request, to: str = "/") -> Response:
         path="/",
         secure=site.settings.is_https,
         httponly=True,
-        # Coming back is a visit from another site, and must bring this cookie along.
+        # The redirect back comes from another site and must send this cookie.
         samesite="lax",
     )
     return response
@@ -48,7 +48,7 @@ def to_provider(request: Request, to: str = "/") -> Response:
 
 @router.get(CALLBACK)
 def from_provider(request: Request) -> Response:
-    """Return from the provider, once; the attempt ends in any case."""
+    """Handle the redirect back from the provider; an attempt can be used once."""
     site = site_of(request)
     way = _way(site)
     check_rate(site, request, "")
@@ -81,10 +81,10 @@ def _way(site: Site) -> SignInWay:
 
 
 def redirect_uri(site: Site) -> str:
-    """Where the provider sends people back to; it must be told of it beforehand."""
+    """Return the redirect address; it must be registered with the provider."""
     return f"{site.settings.base_url}{CALLBACK}"
 
 
 def cookie_of(site: Site) -> str:
-    """The name of the cookie of a try."""
+    """Return the name of the cookie of an attempt."""
     return "__Host-gatemark-oidc" if site.settings.is_https else "gatemark-oidc"

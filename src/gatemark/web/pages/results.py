@@ -1,4 +1,4 @@
-"""Results: lists, one with its verdict first, checked again, and two side by side."""
+"""Pages for results: list, one result, verification, and comparison."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ router = APIRouter()
 SHOWN = 50
 DRAWN = 64
 JUMPS = (("#again", "Verify it now"), ("#more", "Compare it, and its files"))
-"""Ways to what stands below a long result."""
+"""Links to the sections below a long result."""
 
 
 @router.get("/results")
 def results_page(request: Request, before: int | None = None) -> Response:
-    """The newest results."""
+    """Show the newest results."""
     identity = member(request)
     view = result_page(site_of(request).workspace, before=before, limit=SHOWN)
     return page(request, "results.html", identity, {"title": "Results", "view": view})
@@ -33,7 +33,7 @@ def results_page(request: Request, before: int | None = None) -> Response:
 
 @router.get("/results/{reference}")
 def one_result_page(request: Request, reference: str) -> Response:
-    """One result, verdict first."""
+    """Show a result, verdict first."""
     identity = member(request)
     return page(request, "result.html", identity, _context(request, reference))
 
@@ -51,7 +51,7 @@ def _context(request: Request, reference: str) -> dict[str, object]:
 
 @router.post("/results/{reference}/verify", dependencies=[Depends(form)])
 def verify_post(request: Request, reference: str) -> Response:
-    """The result checked again, now."""
+    """Verify a result and show the checks."""
     identity = member(request)
     check = check_result(site_of(request).workspace, reference)
     if check.verdict == "fail" and len(check.lines) == 1:
@@ -61,7 +61,7 @@ def verify_post(request: Request, reference: str) -> Response:
 
 @router.get("/results/{reference}/files/{digest}")
 def file_page(request: Request, reference: str, digest: str) -> Response:
-    """A file that a result keeps, as a download and nothing else."""
+    """Return a file of a result as a download."""
     member(request)
     pieces = blob_pieces(site_of(request).workspace, reference, digest)
     return download(pieces, digest)
@@ -69,7 +69,7 @@ def file_page(request: Request, reference: str, digest: str) -> Response:
 
 @router.get("/compare")
 def compare_page(request: Request, before: str = "", after: str = "") -> Response:
-    """Two results side by side."""
+    """Show two results side by side."""
     identity = member(request)
     workspace = site_of(request).workspace
     view = compare_results(workspace, before, after) if before and after else None

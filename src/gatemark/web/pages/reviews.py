@@ -1,4 +1,4 @@
-"""Blind review: what waits, the pair before somebody, and what a closed review came to."""
+"""Pages for blind reviews: list, voting, progress, and outcome."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ BUTTONS: Final = (
     ("skip", "Skip", "S"),
 )
 BAR: Final = 240
-"""Width of the picture of a win rate, in its own units."""
+"""Width of the win-rate drawing, in SVG units."""
 
 
 @router.get("/reviews")
 def reviews_page(request: Request, after: str | None = None) -> Response:
-    """Every review, and what of it waits for the reader."""
+    """Show every review, and what waits for the caller."""
     identity = member(request)
     view = review_list(site_of(request).workspace, identity, after=after, limit=SHOWN)
     may_make = bool(RUNNERS & set(identity.roles))
@@ -64,14 +64,14 @@ def reviews_page(request: Request, after: str | None = None) -> Response:
 
 @router.get("/new-review")
 def new_review_page(request: Request) -> Response:
-    """The form for a review."""
+    """Show the form for a review."""
     identity = member(request)
     return page(request, "new_review.html", identity, {"title": "New review"})
 
 
 @router.post("/new-review")
 def new_review_post(request: Request, fields: Fields) -> Response:
-    """Make a review from two texts of samples, or from a sealed result."""
+    """Create a review from two texts of samples, or from a sealed result."""
     identity = member(request)
     plan: dict[str, object] = {**limited(fields, "name", "question", "arbiter")}
     plan |= {"candidates": ["candidate"], "baseline": "baseline"}
@@ -94,7 +94,7 @@ def new_review_post(request: Request, fields: Fields) -> Response:
 
 @router.get("/reviews/{name}")
 def review_page(request: Request, name: str, begin: str = "", pair: str | None = None) -> Response:
-    """The pair before a reviewer; how far a review is; or what it came to."""
+    """Show the caller's pair, the progress of a review, or its outcome."""
     identity = member(request)
     workspace = site_of(request).workspace
     card = review_card(workspace, identity, name)
@@ -141,7 +141,7 @@ def _desk_page(
 
 @router.post("/reviews/{name}")
 def vote_post(request: Request, name: str, fields: Fields) -> Response:
-    """Vote, and go on to the next pair."""
+    """Store a vote and show the next pair."""
     identity = member(request)
     workspace = site_of(request).workspace
     answered, reason = one(fields, "answered"), one(fields, "reason")
@@ -158,7 +158,7 @@ def vote_post(request: Request, name: str, fields: Fields) -> Response:
 
 @router.post("/reviews/{name}/look", dependencies=[Depends(form)])
 def look_post(request: Request, name: str) -> Response:
-    """Numbers before the end, for people who do not vote."""
+    """Show interim numbers to people who do not vote."""
     identity = member(request)
     workspace = site_of(request).workspace
     found = interim_look(workspace, identity, name)
@@ -168,7 +168,7 @@ def look_post(request: Request, name: str) -> Response:
 
 @router.post("/reviews/{name}/close")
 def close_post(request: Request, name: str, fields: Fields) -> Response:
-    """End a review and reveal its key."""
+    """Close a review and reveal its key."""
     identity = member(request)
     end_review(site_of(request).workspace, identity, name, one(fields, "early") or None)
     return back(f"/reviews/{part(name)}", "unblinded")
@@ -192,7 +192,7 @@ def _closed(
 
 
 def _assets(created: dict[str, object] | None) -> dict[str, object]:
-    """Which versions the arms are, as the ledger has it since the review was made."""
+    """Return the versions of the arms from the creation event."""
     plan = (created or {}).get("plan")
     found = plan.get("assets") if isinstance(plan, dict) else None
     return found or {}

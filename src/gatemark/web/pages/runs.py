@@ -1,4 +1,4 @@
-"""Packs: what can be started, what runs, and how it goes on."""
+"""Pages for packs and runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Fields = Annotated[dict[str, list[str]], Depends(form)]
 
 @router.get("/runs")
 def runs_page(request: Request) -> Response:
-    """Packs and runs."""
+    """Show packs and runs."""
     identity = member(request)
     site = site_of(request)
     site.board.settle(site.workspace)
@@ -44,7 +44,7 @@ def runs_post(request: Request, fields: Fields) -> Response:
 
 @router.get("/runs/{run}")
 def run_page(request: Request, run: str) -> Response:
-    """One run with its progress."""
+    """Show a run and its progress."""
     identity = member(request)
     site = site_of(request)
     found = site.board.get(site.workspace, run)
@@ -59,7 +59,7 @@ def run_page(request: Request, run: str) -> Response:
 
 
 def latest_progress(steps: object) -> list[dict[str, object]]:
-    """The latest progress of each suite and arm."""
+    """Return the latest progress of each suite and arm."""
     found: dict[str, dict[str, object]] = {}
     for step in steps:  # type: ignore[attr-defined]
         if step.kind == "progress":
@@ -78,5 +78,5 @@ def resume_post(request: Request, run: str) -> Response:
 
 @router.get("/runs/{run}/steps")
 async def steps_stream(request: Request, run: str) -> Response:
-    """The progress of a run as server-sent events."""
+    """Stream the progress of a run as server-sent events."""
     return await stream_steps(request, run)

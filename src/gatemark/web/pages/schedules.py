@@ -1,4 +1,4 @@
-"""Schedules: what fires when, and what became of the latest occasions."""
+"""The page for schedules and their latest runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = 50
 
 @router.get("/schedules")
 def schedules_page(request: Request) -> Response:
-    """Every schedule and the latest runs."""
+    """Show every schedule and its latest runs."""
     identity = member(request)
     site = site_of(request)
     plan = read_plan(site.settings.schedules)

@@ -1,5 +1,5 @@
 "use strict";
-// Live progress of a run. Without this file the page still works: it is loaded again by hand.
+// Live progress of a run. Without scripts, the reader reloads the page.
 (() => {
   const box = document.querySelector("[data-stream]");
   if (!box) return;
@@ -22,7 +22,7 @@
     return row;
   };
 
-  // The browser opens a lost connection again by itself, with the number of the last event.
+  // The browser reconnects by itself and sends the number of the last event.
   const source = new EventSource(box.dataset.stream);
   source.addEventListener("progress", (event) => {
     const told = JSON.parse(event.data);
@@ -56,9 +56,9 @@
     }
   });
 })();
-// On a phone the row of pages is longer than the screen: show where one is.
+// On a phone the navigation is wider than the screen: scroll to the current page.
 document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-// A ballot: keys press its buttons, and a comment is never lost. Without this file it is a plain form.
+// Voting: keys press the buttons, and drafts of comments are kept. Without scripts it is a plain form.
 (() => {
   const ballot = document.querySelector("form.ballot");
   if (!ballot) return;
@@ -117,7 +117,7 @@ document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest",
     timer = setTimeout(keep, 500);
   });
 })();
-// A text that is pasted can come from a file as well; the file is read here and sent as text.
+// Fill a text area from a file: the file is read in the browser and sent as text.
 for (const area of document.querySelectorAll("textarea[data-pick]")) {
   const pick = document.createElement("input");
   pick.type = "file";

@@ -107,7 +107,7 @@ def test_other_fixtures_are_refused(gatemark: Run, change: str) -> None:
 
 def test_an_accepted_label_that_is_none_of_the_lane_is_refused(gatemark: Run) -> None:
     unreferenced()
-    row = {"id": "own_002", "target": "party/high", "label_accepted_by": "olga"}
+    row = accepted_row(target="party/high")
     Path("labels.jsonl").write_text(json.dumps(row) + "\n")
     service = saying({"label": "suppress", "severity": "info"})
     ran = gatemark(
@@ -115,3 +115,58 @@ def test_an_accepted_label_that_is_none_of_the_lane_is_refused(gatemark: Run) ->
         *("--out", "first", "--labels", "labels.jsonl"),
     )
     assert (ran.code, "'party'" in ran.err) == (2, True)
+
+
+def accepted_row(**more: Any) -> dict[str, Any]:
+    """A row as ``review labels export`` writes it."""
+    row = json.loads(Path("own.jsonl").read_text().splitlines()[1])
+    told = {"input_class": row["input_class"], "payload": row["payload"]}
+    found = {"id": "own_002", "input": told, "target": "suppress/info", "label_accepted_by": "olga"}
+    return found | more
+
+
+def labelled(gatemark: Run, *rows: dict[str, Any]) -> Any:
+    Path("labels.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    service = saying({"label": "suppress", "severity": "info", "confidence": 0.9})
+    return gatemark(
+        *("advisory", "run", "--fixtures", "own.jsonl", "--service", service, "--runs", "1"),
+        *("--out", "later", "--labels", "labels.jsonl", "--json"),
+    )
+
+
+def test_a_label_belongs_to_the_content_that_was_labelled(gatemark: Run) -> None:
+    """A fixture that was changed afterwards does not keep the label."""
+    unreferenced()
+    row = accepted_row()
+    assert labelled(gatemark, row).json["missing_reference_count"] == 1
+    rows = [json.loads(line) for line in Path("own.jsonl").read_text().splitlines()]
+    rows[1]["payload"]["message"] = "the disk is on fire"
+    write_fixtures(Path("own.jsonl"), rows)
+    ran = labelled(gatemark, row)
+    assert (ran.code, "was labelled with another content" in ran.err) == (2, True)
+
+
+def test_an_accepted_label_without_its_input_is_refused(gatemark: Run) -> None:
+    unreferenced()
+    row = accepted_row()
+    del row["input"]
+    ran = labelled(gatemark, row)
+    assert (ran.code, "input" in ran.err) == (2, True)
+
+
+def test_labels_of_sets_that_contradict_each_other_are_refused(gatemark: Run) -> None:
+    unreferenced()
+    ran = labelled(gatemark, accepted_row(), accepted_row(target="escalate/high"))
+    assert (ran.code, "own_002 has a human_label already" in ran.err) == (2, True)
+
+
+def test_a_label_against_the_expected_decision_is_not_lost(gatemark: Run) -> None:
+    """It does not replace the decision, but the summary says that a person decided otherwise."""
+    unreferenced()
+    row = {"fixture_id": "own_001", "source": "human_label", "label": "suppress"}
+    found = labelled(gatemark, row | {"severity": "info"}).json
+    assert found["false_negative_count"] == 1
+    assert (
+        "people label 1 fixtures otherwise than their expected decision, which counts: own_001"
+        in found["promotion"]["caveats"]
+    )

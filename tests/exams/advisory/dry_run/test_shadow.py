@@ -71,7 +71,8 @@ def test_labels_of_people_are_the_references_of_inputs_that_atlas_decided(gatema
     assert made.code == 0, made.err
     (sample,) = [json.loads(line) for line in Path("queue.jsonl").read_text().splitlines()]
     assert sample["id"] == records()[0]["source"]["fixture_id"]
-    row = {"id": sample["id"], "target": "suppress/info", "label_accepted_by": "olga"}
+    row = {"id": sample["id"], "input": sample["input"], "target": "suppress/info"}
+    row["label_accepted_by"] = "olga"
     Path("labels.jsonl").write_text(json.dumps(row) + "\n")
     again = shadow(
         gatemark,
@@ -105,4 +106,63 @@ def test_what_is_private_or_contradicts_is_refused_before_anything_is_asked(
     assert ran.code == 2
     assert words in ran.err
     assert "anna" not in ran.err
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"phone": 491761234567},
+        {"card": 4111111111111111},
+        {"m": ["anna@", "example.com"]},
+        {"m": "anna(at)example.com"},
+        {"m": "anna [at] example.com"},
+        {"m": "YW5uYUBleGFtcGxlLmNvbQ=="},
+        {"m": "bWFpbCB0byBhbm5hQGV4YW1wbGUuY29tIGF0IG9uY2U"},
+    ],
+)
+def test_private_data_in_other_forms_is_refused(gatemark: Run, payload: dict[str, Any]) -> None:
+    ran = shadow(gatemark, real(1, payload=payload, decision=HUMAN))
+    assert (ran.code, "looks private" in ran.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {"at_ms": 1_717_000_000_000},
+        {"repeat_count": 1_000_000_000},
+        {"size_bytes": 734_003_200_123},
+        {"run": 12_345_678_901},
+        {"parts": ["12", "34", "56", "78", "90", "12"]},
+    ],
+)
+def test_numbers_and_codes_are_not_private(gatemark: Run, payload: dict[str, Any]) -> None:
+    ran = shadow(gatemark, real(1, payload=payload, decision=HUMAN))
+    assert ran.code in (0, 1, 3), ran.err
+
+
+def test_inputs_that_differ_in_blanks_or_case_are_one_input(gatemark: Run) -> None:
+    texts = ("disk is full", "disk  is full ", "Disk is full", "\uff44isk is full")
+    lines = [real(1, payload={"m": text}, decision=HUMAN) for text in texts]
+    ran = shadow(gatemark, *lines)
+    assert len(records()) == 1
+    assert "3 lines repeat an input, which counts once" in ran.json["promotion"]["caveats"]
+
+
+def test_a_label_does_not_replace_the_decision_of_a_person(gatemark: Run) -> None:
+    """Labels are for inputs that nobody decided; a second opinion is a contradiction."""
+    escalated = HUMAN | {"label": "escalate", "severity": "high"}
+    assert shadow(gatemark, real(1, decision=escalated)).json["agree_count"] == 0
+    label = {"fixture_id": records()[0]["source"]["fixture_id"], **HUMAN}
+    Path("labels.jsonl").write_text(json.dumps(label) + "\n")
+    ran = shadow(gatemark, real(1, decision=escalated), more=("--labels", "labels.jsonl"))
+    assert (ran.code, "another human_label" in ran.err) == (2, True)
+    Path("labels.jsonl").write_text(json.dumps(label | escalated) + "\n")
+    same = shadow(gatemark, real(1, decision=escalated), more=("--labels", "labels.jsonl"))
+    assert same.code in (1, 3), same.err
+
+
+def test_a_decision_of_the_future_is_refused_before_anything_is_asked(gatemark: Run) -> None:
+    ran = shadow(gatemark, real(1, decision=HUMAN | {"timestamp": "2099-01-01T00:00:00Z"}))
+    assert (ran.code, "lies in the future" in ran.err) == (2, True)
     assert not Path("out").exists()

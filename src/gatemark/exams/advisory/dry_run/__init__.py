@@ -1,1 +1,1 @@
-"""The advisory dry run: fixtures, the services that advise on them, and what is recorded."""
+"""The advisory dry run: fixtures, the services that advise on them, and the records."""

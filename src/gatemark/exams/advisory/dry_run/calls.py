@@ -1,4 +1,4 @@
-"""Putting questions to services: every call timed, the busy counter read around it, one record."""
+"""Ask services: time every call, read the busy counter before and after it, write one record."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NOT_READ: Final = BusyReading(None, "counter_not_read")
 
 
 class CallQuestion(msgspec.Struct, frozen=True):
-    """What is to be asked under which id; a health probe has no fixture."""
+    """A question and its id; a health probe has no fixture."""
 
     decision_id: str
     input_class: str
@@ -54,14 +54,14 @@ class CallQuestion(msgspec.Struct, frozen=True):
 
     @property
     def payload(self) -> object:
-        """What travels; a sound is rendered only now."""
+        """The payload to send; a sound is rendered only now."""
         if self.fixture is None:
             return None
         return wire_payload(self.input_class, self.fixture.payload)
 
 
 class ObservedTarget:
-    """A service behind which the harness keeps the time and watches the busy counter."""
+    """Calls a service, and measures the time and the busy counter."""
 
     reads: frozenset[CallPart] = frozenset()
 
@@ -102,7 +102,7 @@ class ObservedTarget:
 
 
 def _envelope(question: CallQuestion) -> RequestEnvelope:
-    """The id is the record's: a fixture's name would tell the service which case it is."""
+    """Return the request with the record's id; a fixture's name would reveal the case."""
     mode: Mode = question.setting.mode
     return RequestEnvelope(
         protocol=PROTOCOL,
@@ -123,7 +123,7 @@ async def ask_service(
     now: Callable[[], datetime],
     on_progress: Callable[[RunProgress], None] | None = None,
 ) -> list[AdvisoryDecision]:
-    """Ask every question once and record every answer, or the reason for none, in their order."""
+    """Ask every question once; return every answer, or the reason for none, in order."""
     by_id = {question.decision_id: question for question in questions}
     observed = ObservedTarget(
         target, by_id, counter=counter, alone=options.concurrency == 1, now=now
@@ -148,7 +148,7 @@ async def ask_service(
 
 
 def _answer_of(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvice:
-    """An answer reduced to what may be recorded; an error's own words may hold a payload."""
+    """Return an answer without unsafe text; an error message may contain the payload."""
     if outcome.reply is None:
         kind = outcome.error.kind if outcome.error is not None else "missing"
         return NoAdvice(REASON_OF_ERROR.get(kind, kind), timeout=kind == "timeout")
@@ -160,7 +160,7 @@ def _answer_of(question: CallQuestion, outcome: CallOutcome) -> Advice | NoAdvic
 def record(
     question: CallQuestion, answer: Advice | NoAdvice, at: datetime, seen: CallObservation
 ) -> AdvisoryDecision:
-    """The record of one question."""
+    """Return the record of one question."""
     asked = DryRunQuestion(
         decision_id=question.decision_id,
         at=at,

@@ -1,4 +1,4 @@
-"""Runs side by side: the numbers of every lane over time, and what differs between two runs.
+"""Compare runs: the numbers of every lane over time, and the differences between two runs.
 
 Both read decision files, not summaries: categories are decided again from the records.
 """
@@ -50,7 +50,7 @@ class TrendPoint(msgspec.Struct, frozen=True):
 
 
 class RunTrend(msgspec.Struct, frozen=True):
-    """The runs of every lane, the oldest first."""
+    """The runs of every lane, oldest first."""
 
     lanes: dict[str, tuple[TrendPoint, ...]]
 
@@ -67,9 +67,9 @@ class ChangedInput(msgspec.Struct, frozen=True):
 
 
 class LaneDiff(msgspec.Struct, frozen=True):
-    """What differs in one lane.
+    """The differences in one lane.
 
-    ``lost`` agreed before and not after, ``gained`` the other way round; ``changed`` are the rest.
+    ``lost`` agreed before but not after, ``gained`` the reverse; ``changed`` are the rest.
     """
 
     lost: tuple[ChangedInput, ...]
@@ -82,7 +82,7 @@ class LaneDiff(msgspec.Struct, frozen=True):
 
 
 class RunDiff(msgspec.Struct, frozen=True):
-    """What differs between two runs, by lane."""
+    """The differences between two runs, by lane."""
 
     before: str
     after: str
@@ -90,7 +90,7 @@ class RunDiff(msgspec.Struct, frozen=True):
 
 
 def run_trend(folder: str, policy: str | None = None) -> RunTrend:
-    """The numbers of every lane in every run of a folder, in order of time."""
+    """Return the numbers of every lane in every run of a folder, in order of time."""
     category = _category_of(policy)
     place = Path(folder) / RUNS
     groups: dict[tuple[str, str], list[AdvisoryDecision]] = {}
@@ -117,7 +117,7 @@ def run_trend(folder: str, policy: str | None = None) -> RunTrend:
 
 
 def run_diff(before: str, after: str, policy: str | None = None) -> RunDiff:
-    """What differs between two runs: decision files, or folders that hold one."""
+    """Return the differences between two runs: decision files, or folders with one."""
     category = _category_of(policy)
     first, second = _by_lane(before), _by_lane(after)
     return RunDiff(
@@ -177,7 +177,7 @@ Inputs = dict[str, AdvisoryDecision]
 
 
 def _by_lane(place: str) -> dict[str, Inputs]:
-    """The records of one run by lane and input; an input that occurs twice is of two runs."""
+    """Return the records of one run by lane and input; refuse an input that occurs twice."""
     path = Path(place) / DECISIONS if Path(place).is_dir() else Path(place)
     lanes: dict[str, Inputs] = {}
     for record in _records(str(path)):

@@ -1,7 +1,7 @@
-"""The envelope in which an input reaches a service, and why one is turned away.
+"""The envelope that carries an input to a service, and reasons to refuse one.
 
-The same envelope goes to Python functions, commands and HTTP services. It carries an opaque
-request id and the payload; neither the fixture's name nor its expected decision travels with it.
+The same envelope goes to Python functions, commands and HTTP services. It has an opaque request id
+and the payload; neither the fixture's name nor its expected decision is sent.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ FLAG_OF_ACTION: Final = {
     "mutate_vector_store": "can_mutate_vector_store",
     "post_gateway_event": "can_post_advisory_event",
 }
-"""The actions that nobody may ask for, and the flag each would need."""
+"""Forbidden actions, and the flag that each would need."""
 WANTED_FLAGS: Final[dict[str, bool]] = msgspec.structs.asdict(CLOSED_FLAGS)
-"""How every authority flag must stand."""
+"""The required value of every authority flag."""
 TOOL_KEYS: Final = frozenset(
     ("tool_calls", "tool_call", "tool_use", "function_call", "function_calls", "tool_choice")
 )
@@ -51,7 +51,7 @@ class RequestEnvelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 class EnvelopeRefusedError(RefusedError):
-    """An envelope that is turned away; ``code`` is short and safe to write down."""
+    """Raised for a refused envelope; ``code`` is short and safe to record."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -59,16 +59,16 @@ class EnvelopeRefusedError(RefusedError):
 
 
 def asks_authority(value: object) -> bool:
-    """Whether an envelope or a reply wants more than to advise."""
+    """Whether an envelope or a reply asks for more than advising."""
     return bool(requested_flags(value))
 
 
 def requested_flags(value: object) -> frozenset[str]:
-    """The authority flags that are not as they must be, by what ``value`` says of itself.
+    """Return the authority flags that have a forbidden value in ``value``.
 
-    Flags are looked for under their own names and the two that the record's schema uses. A flag or
-    an action that nobody knows counts against ``advisory_only``: whatever it is, it is not advice.
-    Keys that are absent or null ask for nothing.
+    Flags are looked for under their own names and the two that the record's schema uses. An unknown
+    flag or action counts against ``advisory_only``, because it is not advice. Absent and null keys
+    ask for nothing.
     """
     if not isinstance(value, dict):
         return frozenset()
@@ -80,7 +80,7 @@ def requested_flags(value: object) -> frozenset[str]:
 
 
 def nested_flags(value: object) -> frozenset[str]:
-    """The flags that stand open anywhere inside a value, under their own names."""
+    """Return the open flags anywhere inside a value, under their own names."""
     found: set[str] = set()
     level = [value]
     while level:
@@ -121,7 +121,7 @@ def _flags_for(actions: object) -> frozenset[str]:
 
 
 def admit(value: object) -> RequestEnvelope:
-    """The envelope, or the reason why it is turned away."""
+    """Return the envelope, or raise the reason to refuse it."""
     if _is_deep(value):
         raise EnvelopeRefusedError("malformed", f"envelope is nested deeper than {MAX_DEPTH}")
     flags = requested_flags(value)
@@ -137,7 +137,7 @@ def admit(value: object) -> RequestEnvelope:
 
 
 def _is_deep(value: object) -> bool:
-    """Whether containers stand inside each other beyond the limit, found without recursion."""
+    """Whether containers are nested beyond the limit; checked without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [

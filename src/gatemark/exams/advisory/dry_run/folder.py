@@ -1,4 +1,4 @@
-"""The folder of a dry run: what was asked of whom, the records of every run, the last one's."""
+"""The folder of a dry run: its card, the records of every run, and those of the last one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MAX_CARD_BYTES: Final = 1024 * 1024
 
 
 class RunCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a dry run asked of whom. Runs with one ``key`` may stand side by side.
+    """What a dry run asked, and of which services. Runs with the same ``key`` are comparable.
 
-    ``targets`` name endpoints as records do; how they were spelled is only in the key.
+    ``targets`` name endpoints as records do; how they were written is only in the key.
     """
 
     fixture_set: str
@@ -37,7 +37,7 @@ class RunCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def card_of(
     fixtures: tuple[str, str, bool], mode: Mode, services: Mapping[str, tuple[str, str]]
 ) -> RunCard:
-    """The card for a fixture set (name, digest, pinned) and services (spelled, endpoint)."""
+    """Return the card for a fixture set (name, digest, pinned) and services (text, endpoint)."""
     name, pin, pinned = fixtures
     spelled = {lane: service[0] for lane, service in services.items()}
     return RunCard(
@@ -51,7 +51,7 @@ def card_of(
 
 
 def refuse_other_runs(folder: Path, card: RunCard) -> None:
-    """Refuse a folder that holds runs of something else; they would pass for this one's history."""
+    """Refuse a folder with runs of something else, which would count as this one's history."""
     place = folder / CARD
     try:
         with place.open("rb") as stream:
@@ -74,17 +74,17 @@ def refuse_other_runs(folder: Path, card: RunCard) -> None:
 
 
 def encode_decisions(decisions: Sequence[AdvisoryDecision]) -> bytes:
-    """The file of one run: one line per record."""
+    """Return the file of one run: one line per record."""
     return b"".join(msgspec.json.encode(decision) + b"\n" for decision in decisions)
 
 
 def run_file(folder: Path, run_id: str) -> Path:
-    """Where the records of a run lie."""
+    """Return the path of the records of a run."""
     return folder / RUNS / run_id / DECISIONS
 
 
 def past_run_files(folder: Path) -> list[str]:
-    """The decision files of the runs that a folder holds already."""
+    """Return the decision files of the runs that are already in a folder."""
     return history_files(str(folder / RUNS)) if (folder / RUNS).is_dir() else []
 
 
@@ -97,5 +97,5 @@ def write_runs(folder: Path, card: RunCard, runs: Mapping[str, bytes]) -> None:
 
 
 def write_front(folder: Path, data: bytes) -> None:
-    """Put the records of the last run in front."""
+    """Write the records of the last run to the top of the folder."""
     write_whole(folder / DECISIONS, [data])

@@ -1,9 +1,9 @@
-"""The whole journey of ``gatemark advisory run``: ask, write down, judge every run, summarise.
+"""``gatemark advisory run``: ask, record, judge every run, summarise.
 
-(1) Open fixtures, labels, policy, services and the folder; whatever is wrong ends here, with
-nothing asked and nothing written. (2) Ask; whatever goes wrong becomes a record. (3) Write the
-records. (4) Judge each run, with all others as its history. (5) Write the summaries. Stopping
-before (3) writes nothing; after that the records are there and can be scored.
+(1) Open fixtures, labels, policy, services and the folder; any error ends here, before anything is
+asked or written. (2) Ask; from here on, any error becomes a record. (3) Write the records. (4)
+Judge each run, with all others as its history. (5) Write the summaries. Stopping before (3) writes
+nothing; after that the records can be scored.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ WORST_FIRST: Final[tuple[Outcome, ...]] = ("fail", "inconclusive", "pass")
 
 
 class DryRunOutcome(msgspec.Struct, frozen=True):
-    """What a dry run came to.
+    """The outcome of a dry run.
 
-    ``results`` has one of every run. ``services`` tells which lanes answered a health check well.
+    ``results`` has one for every run. ``services`` tells which lanes passed the health check.
     """
 
     outcome: Outcome
@@ -64,7 +64,7 @@ class DryRunOutcome(msgspec.Struct, frozen=True):
 
     @property
     def worst(self) -> Result:
-        """The result of the last run with the verdict of the whole: what a report is about."""
+        """The result of the last run with the verdict of the whole, for the report."""
         return next(one for one in reversed(self.results) if one.verdict == self.outcome)
 
 
@@ -77,12 +77,12 @@ def dry_run(
     on_progress: OnProgress | None = None,
     seal: bool = False,
 ) -> DryRunOutcome:
-    """Ask, record, judge and write; the folder holds everything afterwards.
+    """Ask, record, judge and write everything to the folder.
 
-    ``seal`` puts the result of every run into the store, whatever its verdict.
+    ``seal`` stores the result of every run, whatever its verdict.
     """
     policy = None if choices.policy is None else read_advisory_policy(choices.policy)
-    # A recording that is played again was not executed again: it says nothing about stability.
+    # A replayed recording was not executed again, so it says nothing about stability.
     earlier = [] if choices.mode == "offline_fixture" else past_run_files(out)
     asked = run_advisory(
         workspace, choices, random_bytes=random_bytes, out=out, on_progress=on_progress
@@ -113,7 +113,7 @@ def dry_run(
 
 
 def _health(asked: DryRuns) -> dict[str, bool]:
-    """Which lanes answered every probe well, and asked for nothing that they may not have."""
+    """Return which lanes answered every probe well and asked for nothing forbidden."""
     found: dict[str, bool] = {}
     for run in asked.runs:
         for decision in run.decisions:
@@ -156,7 +156,7 @@ def _judged(
             actor=workspace.actor,
             started_at=started_at,
             finished_at=workspace.clock(),
-            # All that is needed to derive the result again.
+            # Everything that is needed to derive the result again.
             kept={
                 SITTING: write_sitting(KIND, options, reading, [role for role, _ in files]),
                 EXPECTED_IDS: "\n".join(sorted(expected_ids)).encode(),
@@ -166,7 +166,7 @@ def _judged(
 
 
 def _without_folder(summary: Mapping[str, Any], out: Path) -> dict[str, Any]:
-    """The summary without the place of the folder, which is nobody's business."""
+    """Return the summary without the path of the folder, which should not leave the machine."""
     evidence = [
         {**file, "name": str(Path(file["name"]).relative_to(out))} for file in summary["evidence"]
     ]
@@ -181,6 +181,12 @@ def _caveats(asked: DryRuns) -> list[str]:
             found.append(f"{asked.repeated} lines repeat an input, which counts once")
     elif not asked.fixtures.pinned:
         found.append("fixtures are not pinned by a manifest: one that is gone is not missed")
+    if asked.contradicted:
+        named = ", ".join(asked.contradicted[:5]) + ", …" * (len(asked.contradicted) > 5)
+        found.append(
+            f"people label {len(asked.contradicted)} fixtures otherwise than their expected "
+            f"decision, which counts: {named}"
+        )
     silent = [lane for lane in asked.fixtures.lanes if lane not in asked.card.targets]
     if silent:
         found.append(f"lanes with fixtures and no service in this run: {', '.join(silent)}")
@@ -190,9 +196,9 @@ def _caveats(asked: DryRuns) -> list[str]:
 
 
 def overall(summaries: Sequence[Mapping[str, Any]], caveats: Sequence[str]) -> dict[str, Any]:
-    """The last run's summary, with the verdict of the worst and the blockers of all.
+    """Return the last run's summary, with the worst verdict and the blockers of all runs.
 
-    A lane is a candidate only when it is one in every run: a fault that came once came.
+    A lane is a candidate only if it is one in every run.
     """
     last = summaries[-1]
     verdict = next(word for word in WORST_FIRST if any(s["verdict"] == word for s in summaries))
@@ -231,7 +237,7 @@ def overall(summaries: Sequence[Mapping[str, Any]], caveats: Sequence[str]) -> d
 
 
 def _lane_over_runs(lane: str, summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """A lane's part of the last run, with the blockers of all; a candidate has none anywhere."""
+    """Return a lane's part of the last run, with the blockers of all; a candidate has none."""
     found = dict(summaries[-1]["promotion"]["lanes"][lane])
     blockers = list(found["blockers"])
     for summary in summaries[:-1]:

@@ -1,8 +1,8 @@
-"""Find what a reply must not make the harness write down: parts of the payload, and secrets.
+"""Find what must not be recorded from a reply: parts of the payload, and secrets.
 
-A reply is checked whole. Its texts are also read joined, reversed and decoded, because a payload
-can be split over reasons, spelled backwards, or sent as hexadecimal digits, base 64 or character
-codes. A leak names the field of the reply where it was found, never what was found.
+A reply is checked as a whole. Its texts are also checked joined, reversed and decoded, because a
+payload can be split over reasons, spelled backwards, or sent as hexadecimal digits, base 64 or
+character codes. A leak names the field of the reply, never the content.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import binascii
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Final, NamedTuple
 
 from gatemark.evidence.hygiene import PrivateTextRules, PrivateTextScan, unmasked
@@ -37,7 +37,7 @@ WORD_CHARS: Final = 4
 SQUEEZED: Final = 15
 SCANNED_CHARS: Final = 64 * 1024
 MAX_DECODED: Final = 200
-"""So many words of a reply are tried as hexadecimal digits and base 64."""
+"""Maximum number of words of a reply that are decoded as hexadecimal digits and base 64."""
 _SPACES: Final = re.compile(r"\s+")
 _WORD: Final = re.compile(r"\w+")
 _PLAIN_WORD: Final = re.compile(r"[^\W_]+")
@@ -49,7 +49,7 @@ _NOT_PRIVATE: Final = frozenset(("over_long", "excerpt", "embedded_json"))
 
 
 class Leak(NamedTuple):
-    """What kind of content leaked, and the field of the reply that has it."""
+    """The kind of leaked content, and the field of the reply that has it."""
 
     kind: str
     field: str
@@ -113,9 +113,9 @@ def _private_kinds(value: object) -> Iterator[str]:
 
 
 class SentTexts:
-    """The texts of a payload, prepared to be found again.
+    """The texts of a payload, prepared for searching.
 
-    Numbers, names of fields and lone words do not count: a service may well name those.
+    Numbers, field names and single words do not count: a service may name those legitimately.
     """
 
     def __init__(self, payload: object) -> None:
@@ -144,17 +144,25 @@ class SentTexts:
         said = [_plain(text) for text in (*read, *_decoded(read))]
         said += [text[::-1] for text in said]
         together = "\n".join(said)
-        if any(piece in together for text in self._telling for piece in _pieces(text)):
+        if any(piece in together for piece in self._pieces):
             return True
         if any(len(text) >= WINDOW and text in sent for text in said for sent in self._telling):
             return True
         spelled = "\n".join(map(_words_only, said))
-        return any(
-            _words_only(phrase) in spelled for text in self._telling for phrase in _phrases(text)
-        )
+        return any(phrase in spelled for phrase in self._phrases)
+
+    @cached_property
+    def _pieces(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(piece for text in self._telling for piece in _pieces(text)))
+
+    @cached_property
+    def _phrases(self) -> tuple[str, ...]:
+        """Every few words in a row, with single spaces between them."""
+        found = (_words_only(phrase) for text in self._telling for phrase in _phrases(text))
+        return tuple(dict.fromkeys(found))
 
     def is_spread_over(self, texts: Sequence[str]) -> bool:
-        """Tell whether texts say, read one after the other, what none of them says alone."""
+        """Whether texts, read one after the other, say what none of them says alone."""
         if not self._telling:
             return False
         read = [unmasked(text) for text in texts]

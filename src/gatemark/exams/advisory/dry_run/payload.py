@@ -1,4 +1,4 @@
-"""What a service sees of an input: how a payload travels, which inputs a rule settles, the row."""
+"""Payloads: how they are sent, which inputs a rule decides, and the model's features."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ Row = NDArray[np.float32]
 
 
 def text_features(payload: object) -> Row:
-    """Hashed words, pairs of words and figures of a JSON payload, of length one.
+    """Return hashed words, word pairs and numbers of a JSON payload, normalised to length one.
 
-    A word is hashed together with the key it stands under. The hash is CRC-32, the same in every
+    A word is hashed together with the key it is under. The hash is CRC-32, the same in every
     process and on every machine.
     """
     row = np.zeros(TEXT_WIDTH)
@@ -61,7 +61,7 @@ def _signals(payload: object) -> Iterator[tuple[str, float]]:
             yield f"{key}={'zero' if value == 0 else 'some'}", 0.5
         else:
             words = _words(str(value))
-            # A lone word is a category, and says more than one word among many.
+            # A single word is a category, and says more than one word among many.
             weight = 2.0 if len(words) == 1 else 1.0
             for word in words:
                 yield f"{key}:{word}", weight
@@ -88,7 +88,7 @@ def _words(text: str) -> list[str]:
 
 
 def _overlap(payload: object) -> Iterator[tuple[str, float]]:
-    """How far passages cover a question, and whether those that do give different figures."""
+    """Yield how far passages cover a question, and whether those give different numbers."""
     question = payload.get("question") if isinstance(payload, dict) else None
     passages = payload.get("passages") if isinstance(payload, dict) else None
     if not isinstance(question, str) or not isinstance(passages, list):
@@ -106,7 +106,7 @@ def _overlap(payload: object) -> Iterator[tuple[str, float]]:
 
 
 def audio_features(samples: Samples) -> Row:
-    """Energy by band, how it varies, and how tonal, busy and voice-like the sound is."""
+    """Return energy by band, its variation, and how tonal, busy and voice-like the sound is."""
     padded = np.pad(samples, (0, max(0, _FRAME - samples.size)))
     frames = np.lib.stride_tricks.sliding_window_view(padded, _FRAME)[::_HOP] * np.hanning(_FRAME)
     power = np.abs(np.fft.rfft(frames, axis=1)) ** 2 + _FLOOR
@@ -137,7 +137,7 @@ _INNER_KEYS: Final = frozenset({"operation", "text", "max_tokens", "authority", 
 
 
 class PayloadRuling(NamedTuple):
-    """What a rule says about an input, before and instead of any model."""
+    """The decision of a rule about an input, made without any model."""
 
     label: str
     severity: Severity
@@ -146,7 +146,7 @@ class PayloadRuling(NamedTuple):
 
 
 def wire_payload(input_class: str, payload: object) -> object:
-    """The payload as it travels to a service: sounds as WAV in base64, everything else as it is."""
+    """Return the payload to send: sounds as WAV in base64, everything else unchanged."""
     if input_class != VOICE:
         return payload
     wav = render_wav(sound_of(payload))
@@ -154,7 +154,7 @@ def wire_payload(input_class: str, payload: object) -> object:
 
 
 def row_of(input_class: str, payload: object) -> Row:
-    """The model's row for a payload that travelled; BadInputError when it is not one."""
+    """Return the model's features of a received payload; raise BadInputError if it is not valid."""
     if input_class != VOICE:
         return text_features(payload)
     text = payload.get("wav_base64") if isinstance(payload, dict) else None
@@ -168,7 +168,7 @@ def row_of(input_class: str, payload: object) -> Row:
 
 
 def settled_by_rule(input_class: str, payload: object) -> PayloadRuling | None:
-    """Inputs that no model gets to see: private roots, broken envelopes, grabs for authority."""
+    """Decide inputs that no model may see: private roots, broken envelopes, authority requests."""
     if input_class == DOCUMENTS and isinstance(payload, dict):
         if payload.get("root_class") == "private":
             return PayloadRuling("skip_private_root", "low", "private_root", "private_root_blocked")

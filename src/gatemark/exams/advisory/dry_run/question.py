@@ -1,4 +1,4 @@
-"""A question put to a service: its setting, its subject, and the NPU busy counter around it.
+"""A question to a service: its setting, its input, and the NPU busy counter.
 
 The busy counter is a file with one number that grows while the NPU works.
 """
@@ -23,23 +23,23 @@ MAX_COUNT: Final = 2**63 - 1
 
 
 class BusyReading(NamedTuple):
-    """A reading, or the code of why there is none."""
+    """A reading, or a code for why there is none."""
 
     value_us: int | None
     problem: str | None = None
 
 
 class Delta(NamedTuple):
-    """How much a counter grew between two readings, or the code of why that is unknown."""
+    """How much a counter grew between two readings, or a code for why that is unknown."""
 
     busy_us: int | None
     problem: str | None = None
 
 
 def read_counter(path: Path) -> BusyReading:
-    """The counter as it stands; whatever is wrong with the file becomes a code."""
+    """Read the counter; any problem with the file becomes a code."""
     try:
-        # A pipe without a writer would keep the harness waiting for ever.
+        # A pipe without a writer would block forever.
         with open(path, "rb", opener=_without_waiting) as stream:
             data = stream.read(MAX_COUNTER_BYTES + 1) or b""
     except FileNotFoundError:
@@ -57,7 +57,7 @@ def _without_waiting(path: str, flags: int) -> int:
 
 
 def busy_delta(before: BusyReading, after: BusyReading) -> Delta:
-    """What two readings say; a counter that went backwards says nothing."""
+    """Return the growth between two readings; unknown if the counter went back."""
     problem = before.problem or after.problem
     if before.value_us is None or after.value_us is None:
         return Delta(None, problem)
@@ -67,11 +67,11 @@ def busy_delta(before: BusyReading, after: BusyReading) -> Delta:
 
 
 class LaneSetting(msgspec.Struct, frozen=True):
-    """What is the same for every record of a lane in a run.
+    """What all records of a lane in a run share.
 
-    ``expected_fallbacks`` are those the user announced; ``npu_in_sight`` says whether this machine
-    has a busy counter at all. ``slo_ms`` is what the lane promised to stay under. ``is_shadow``
-    says that inputs are real ones.
+    ``expected_fallbacks`` are those the user announced; ``npu_in_sight`` is whether this machine
+    has a busy counter at all. ``slo_ms`` is the lane's latency objective. ``is_shadow`` means that
+    inputs are real ones.
     """
 
     run_id: str
@@ -90,8 +90,8 @@ class LaneSetting(msgspec.Struct, frozen=True):
 class CallObservation(msgspec.Struct, frozen=True):
     """What the harness measured around one call.
 
-    ``total_ms`` is None when nothing was called. ``alone`` is false when other calls were under
-    way, whose work the counter would show as well.
+    ``total_ms`` is None if nothing was called. ``alone`` is false if other calls were under way,
+    whose work the counter would include.
     """
 
     total_ms: float | None
@@ -101,7 +101,7 @@ class CallObservation(msgspec.Struct, frozen=True):
 
 
 class DryRunQuestion(msgspec.Struct, frozen=True):
-    """One question: its id, its moment, its input, what it is compared with.
+    """One question: its id, its time, its input, and its reference.
 
     A health probe has no fixture.
     """

@@ -1,7 +1,7 @@
-"""The review queue of a dry run: inputs that a person should decide about, as samples to label.
+"""The review queue of a dry run: inputs that a person should decide, as samples to label.
 
-A reviewer sees the input and not the recommendation, so that the label is a decision of its own.
-Accepted labels are the references of the next run (``gatemark advisory run --labels``).
+A reviewer sees the input and not the recommendation, so that the label is independent. Accepted
+labels are the references of the next run (``gatemark advisory run --labels``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ReviewQueue(msgspec.Struct, frozen=True):
     """Inputs to label, most records first.
 
     ``decided`` counts inputs that need review although their fixture has a decision: a label would
-    not replace it, so they are left out unless asked for.
+    not replace it, so they are left out unless requested.
     """
 
     fixtures: tuple[Fixture, ...]
@@ -34,7 +34,7 @@ class ReviewQueue(msgspec.Struct, frozen=True):
     decided: int
 
     def samples(self) -> bytes:
-        """The inputs as sample records for ``gatemark review labels create``."""
+        """Return the inputs as sample records for ``gatemark review labels create``."""
         return b"".join(
             msgspec.json.encode(
                 {
@@ -55,7 +55,7 @@ class ReviewQueue(msgspec.Struct, frozen=True):
 def review_queue(
     paths: Sequence[str], fixtures: str, *, is_shadow: bool = False, with_decided: bool = False
 ) -> ReviewQueue:
-    """The inputs of decision files whose records ask for a person, each input once.
+    """Return the inputs whose records need a person, each input once.
 
     ``fixtures`` are those of the run, or with ``is_shadow`` its real inputs.
     """
@@ -91,7 +91,7 @@ def _records(paths: Sequence[str]) -> Iterator[tuple[str, AdvisoryDecision]]:
 def _fixture(
     record: AdvisoryDecision, known: Mapping[str, Fixture], place: str, fixtures: str
 ) -> Fixture:
-    """The fixture of a record; another content under its name would be another question."""
+    """Return the fixture of a record; other content under its name would be another question."""
     name = record.source.fixture_id
     fixture = known.get(name) if isinstance(name, str) else None
     if fixture is None:

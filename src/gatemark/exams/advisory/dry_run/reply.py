@@ -1,8 +1,8 @@
-"""Reduce a service's reply to what may be written down.
+"""Reduce a service's reply to what may be recorded.
 
 A reply that breaks the protocol does not count as an answer. Labels, severities, numbers and short
 codes are kept; every other text is dropped. Conduct is judged from the whole reply: whether it asks
-for authority, claims to have acted, repeats what it was sent, or contains secrets.
+for authority, claims to have acted, repeats its input, or contains secrets.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gatemark.exams.advisory.policy import SEVERITIES, Taxonomy
 
 MAX_CODES: Final = 16
 HEALTHY: Final = "healthy"
-"""The reason that stands for a health probe answered well: nothing was recommended."""
+"""The reason of a health probe that was answered well: nothing was recommended."""
 MAX_DELTA_US: Final = 2**53 - 1
 FALLBACK_KINDS: Final[tuple[FallbackKind, ...]] = get_args(FallbackKind)
 _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -31,16 +31,16 @@ _DIGEST: Final = re.compile(r"(?:sha256:)?([0-9a-fA-F]{64})\Z")
 _DEVICE: Final = re.compile(r"(?:CPU|GPU|NPU)(?:\.\d{1,2})?\Z")
 _PRECISION: Final = re.compile(r"(?:b?f|bfloat|float|fp|u?int|i|u)\d{1,2}\Z", re.IGNORECASE)
 WITHHELD: Final = "withheld"
-"""The reason code of a fallback whose own reason must not be written down."""
+"""The reason code of a fallback whose own reason must not be recorded."""
 ABSENT_NPU: Final = frozenset({"npu_absent", "cpu_requested"})
-"""The reasons for which a service says that there is no NPU."""
+"""The reasons by which a service reports that there is no NPU."""
 ACTION_KINDS: Final[frozenset[str]] = frozenset(get_args(ActionKind))
 
 
 class Conduct(msgspec.Struct, frozen=True):
     """How a service behaved, whatever it recommended.
 
-    ``leaks`` says which fields of its reply repeat the payload or contain secrets.
+    ``leaks`` names the fields of its reply that repeat the payload or contain secrets.
     """
 
     requested: frozenset[str] = frozenset()
@@ -49,19 +49,19 @@ class Conduct(msgspec.Struct, frozen=True):
 
     @property
     def echoed(self) -> bool:
-        """Whether a part of the payload came back."""
+        """Whether the reply contains a part of the payload."""
         return any(leak.kind == PAYLOAD for leak in self.leaks)
 
 
 class ReportedFallback(msgspec.Struct, frozen=True):
-    """A fallback that the service owned up to; a reason that is no code is None."""
+    """A fallback that the service reported; a reason that is not a code is None."""
 
     kind: FallbackKind
     reason: str | None
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """A usable recommendation. What the service did not tell is None."""
+    """A usable recommendation. What the service did not report is None."""
 
     label: str
     severity: Severity
@@ -82,7 +82,7 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 class NoAdvice(msgspec.Struct, frozen=True):
-    """Why there is no usable recommendation, as a code."""
+    """The code for why there is no usable recommendation."""
 
     reason: str
     conduct: Conduct = Conduct()
@@ -90,7 +90,7 @@ class NoAdvice(msgspec.Struct, frozen=True):
 
 
 def read_reply(reply: object, payload: object, taxonomy: Taxonomy) -> Advice | NoAdvice:
-    """Return what a service's answer to ``payload`` amounts to, without anything that leaks."""
+    """Return the content of a service's reply to ``payload``, without anything that leaks."""
     found = _read(reply, taxonomy)
     return withhold(found, reply, payload)
 
@@ -105,13 +105,13 @@ def withhold(found: Advice | NoAdvice, reply: object, payload: object) -> Advice
     conduct = msgspec.structs.replace(found.conduct, leaks=all_leaks)
     if isinstance(found, NoAdvice):
         return msgspec.structs.replace(found, conduct=conduct)
-    # A payload may be spread over fields; a secret stands in the field that has it.
+    # A payload may be spread over fields; a secret is in the field that has it.
     lost = set(kept) if conduct.echoed else {leak.field for leak in leaks} & set(kept)
     return msgspec.structs.replace(_without(found, lost), conduct=conduct)
 
 
 def _kept_texts(advice: Advice) -> dict[str, Sequence[str]]:
-    """Return the texts of an answer that would be written, by field."""
+    """Return the texts of an answer that would be recorded, by field."""
     reason = advice.fallback.reason if advice.fallback else None
     single = {
         "model": advice.model,
@@ -174,7 +174,7 @@ def _read(reply: object, taxonomy: Taxonomy) -> Advice | NoAdvice:
 
 
 def read_health(reply: object) -> NoAdvice:
-    """What the answer to a health probe amounts to; a probe never brings advice."""
+    """Return the outcome of a health probe; a probe never has advice."""
     if not isinstance(reply, Mapping):
         return NoAdvice("reply_not_an_object")
     conduct = Conduct(requested=_requested(reply), acted=_acted(reply))
@@ -182,12 +182,12 @@ def read_health(reply: object) -> NoAdvice:
 
 
 def _requested(reply: Mapping[str, object]) -> frozenset[str]:
-    """What a reply asks for at its top, and the known flags that stand open anywhere below."""
+    """Return what a reply asks for at its top level, and the open flags anywhere below."""
     return requested_flags(dict(reply)) | nested_flags(reply)
 
 
 def _acted(reply: Mapping[str, object]) -> bool:
-    """Whether a reply says that something was done, at its top or as the record's schema does."""
+    """Whether a reply claims to have acted, at its top level or as in the record's schema."""
     inner = reply.get("actual_action")
     places = [reply, inner] if isinstance(inner, Mapping) else [reply]
     kind = inner.get("kind") if isinstance(inner, Mapping) else inner
@@ -222,7 +222,7 @@ def _fallback(value: Any) -> ReportedFallback | str | None:
 def _kept(
     reply: Mapping[str, object], name: str, pattern: re.Pattern[str], dropped: list[str]
 ) -> tuple[str, ...]:
-    """The texts of a list that are codes; leaving one out is noted, never repeated."""
+    """Return the texts of a list that are codes; dropped ones are noted, never repeated."""
     given = reply.get(name)
     texts: Iterable[object] = given if isinstance(given, list | tuple) else ()
     kept = [text for text in texts if isinstance(text, str) and pattern.match(text)][:MAX_CODES]
@@ -245,7 +245,7 @@ def _is_digest(text: str | None) -> bool:
 
 
 def _digest(text: str | None) -> str | None:
-    """Return a digest with the name of its method; another name stays as it is."""
+    """Return a digest prefixed with its method, if it has none."""
     found = _DIGEST.match(text or "")
     return f"sha256:{found.group(1).lower()}" if found else text
 

@@ -1,14 +1,14 @@
-"""Asking: fixtures, labels and services are opened, and every question becomes a record.
+"""Open fixtures, labels and services, ask every question, and make a record of each.
 
-Whatever is wrong with what is opened ends the run before the first question. From then on nothing
-stops it but Ctrl-C. Nothing is written here, and nothing is acted upon.
+Any problem with what is opened ends the run before the first question. After that only Ctrl-C stops
+it. Nothing is written here, and no recommendation is acted on.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +38,7 @@ from gatemark.exams.advisory.dry_run.services import (
     own_names,
     parse_services,
 )
+from gatemark.exams.advisory.exam import FUTURE_HOURS_MAX
 from gatemark.exams.advisory.fixtures.files import BUILTIN, open_fixtures, read_labels
 from gatemark.exams.advisory.fixtures.fixture import FixtureSet, service_name
 from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, TaxonomyOf, reference_for
@@ -68,10 +69,10 @@ Recording = Mapping[str, Advice | NoAdvice]
 
 
 def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
-    """The recommendations of a decisions file; of several for one fixture, the last counts.
+    """Return the recommendations of a decisions file; the last one of a fixture counts.
 
-    Decisions that held no usable recommendation stay unanswered. Bad conduct is never overwritten:
-    what came once came.
+    Decisions without a usable recommendation stay unanswered. Bad conduct is never overwritten by a
+    later record.
     """
     found: dict[str, Advice | NoAdvice] = {}
     problems: list[str] = []
@@ -110,13 +111,13 @@ def _worse(left: Conduct, right: Conduct) -> Conduct:
 
 
 def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice:
-    """The recommendation as if it were given now; bad conduct stays with it."""
+    """Return the recommendation as if it were given now; bad conduct stays with it."""
     flags = msgspec.structs.asdict(decision.authority_flags)
     said = {
         **msgspec.to_builtins(decision.recommendation),
         "confidence": msgspec.to_builtins(decision.confidence).get("score"),
         "model": msgspec.to_builtins(decision.service).get("model"),
-        # A flag that is absent is a violation, and stays one.
+        # A missing flag is a violation, and stays one.
         "authority": {name: None if wish is UNSET else wish for name, wish in flags.items()},
         "actions": list(decision.allowed_actions),
         "performed": bool(side_effect_breaches(decision)),
@@ -135,9 +136,9 @@ OnProgress = Callable[[int, int], None]
 
 
 class AdvisoryChoices(msgspec.Struct, frozen=True):
-    """How a user wants a dry run.
+    """Options of a dry run.
 
-    Without ``runs`` there are three; one of a recording, and of a shadow, whose ``fixtures`` are
+    The default of ``runs`` is three; one for a recording, and for a shadow, whose ``fixtures`` are
     real inputs.
     """
 
@@ -159,7 +160,7 @@ class AdvisoryChoices(msgspec.Struct, frozen=True):
 
     @property
     def run_count(self) -> int:
-        """How often every fixture is asked about."""
+        """How often every fixture is asked."""
         is_once = self.is_shadow or self.mode == "offline_fixture"
         return self.runs or (1 if is_once else DEFAULT_RUNS)
 
@@ -183,12 +184,14 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 class DryRuns(msgspec.Struct, frozen=True):
-    """What was asked of whom, about which fixtures, and every run's records."""
+    """The questions, the services, the fixtures, and every run's records."""
 
     card: RunCard
     fixtures: FixtureSet
     runs: tuple[DryRun, ...]
     repeated: int = 0
+    contradicted: tuple[str, ...] = ()
+    """Fixtures that people label otherwise than their expected decision says."""
 
 
 def run_advisory(
@@ -199,11 +202,12 @@ def run_advisory(
     out: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> DryRuns:
-    """Every run's records. Raises before anything is asked, or not at all; writes nothing.
+    """Return every run's records. Raises only before anything is asked; writes nothing.
 
     ``out`` is where they will be written: a folder with runs of something else is refused.
     """
     plan = _open(choices)
+    _refuse_future(plan.labels, workspace.clock())
     card = card_of(
         (plan.fixtures.name, plan.fixtures.digest, plan.fixtures.pinned),
         choices.mode,
@@ -212,11 +216,32 @@ def run_advisory(
     if out is not None:
         refuse_other_runs(out, card)
     runs = asyncio.run(_all_runs(workspace, choices, plan, random_bytes, on_progress))
-    return DryRuns(card, plan.fixtures, runs, plan.repeated)
+    return DryRuns(card, plan.fixtures, runs, plan.repeated, _contradicted(plan))
+
+
+def _refuse_future(labels: Labels, now: datetime) -> None:
+    """Refuse a decision that is dated in the future."""
+    end = now.astimezone(UTC) + timedelta(hours=FUTURE_HOURS_MAX)
+    for (name, _), label in labels.items():
+        if label.timestamp and label.timestamp[:19].upper() > end.strftime("%Y-%m-%dT%H:%M:%S"):
+            raise BadInputError(
+                f"{name}: the time of its decision, {label.timestamp}, lies in the future, more "
+                f"than {FUTURE_HOURS_MAX} hours after now"
+            )
+
+
+def _contradicted(plan: _Plan) -> tuple[str, ...]:
+    return tuple(
+        fixture.fixture_id
+        for fixture in plan.fixtures.fixtures
+        if fixture.expected is not None
+        and (label := plan.labels.get((fixture.fixture_id, "human_label"))) is not None
+        and (label.label, label.severity) != (fixture.expected.label, fixture.expected.severity)
+    )
 
 
 def advisory_policy(path: str | None) -> Any:
-    """The policy that the run is judged by, typed by the suite that judges."""
+    """Return the policy that the run is judged by."""
     value = {} if path is None else read_advisory_policy(path)
     options: Any = msgspec.convert({"policy": value}, suites().get(KIND).options)
     return options.policy
@@ -239,7 +264,8 @@ def _open(choices: AdvisoryChoices) -> _Plan:
     else:
         fixtures = open_fixtures(choices.fixtures, taxonomy_of)
     if choices.labels is not None:
-        labels = {**labels, **read_labels(choices.labels, fixtures.fixtures, taxonomy_of)}
+        given = read_labels(choices.labels, fixtures.fixtures, taxonomy_of, labels)
+        labels = {**labels, **given}
     services = parse_services(choices.services, fixtures.lanes, choices.mode, jobs=choices.jobs)
     files = {spec.recording for spec in services.values() if spec.recording is not None}
     recordings = {path: read_recording(path, taxonomy_of) for path in files}
@@ -288,7 +314,7 @@ class _Teller:
 def _questions(
     workspace: Workspace, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
 ) -> tuple[str, list[CallQuestion]]:
-    """A fresh run id, and a question per fixture of a served lane, or per lane for health."""
+    """Return a new run id, and a question per fixture of a served lane, or per lane for health."""
     run_id = new_ulid(workspace.clock(), random_bytes)
     npu_in_sight = Path(choices.busy_counter).exists()
     settings = {}
@@ -364,7 +390,7 @@ async def _one_run(
 def _from_recording(
     recording: Recording, questions: Sequence[CallQuestion], at: datetime
 ) -> list[AdvisoryDecision]:
-    """Earlier recommendations under new ids; nothing is called and so nothing is timed."""
+    """Return earlier recommendations under new ids; nothing is called, so nothing is timed."""
     seen = CallObservation(None, NOT_READ, NOT_READ, alone=False)
     answers: list[AdvisoryDecision] = []
     for question in questions:

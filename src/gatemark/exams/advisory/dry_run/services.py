@@ -1,4 +1,4 @@
-"""Services by their spelling on the command line: ``LANE=TARGET``, and what stands behind it."""
+"""Services as written on the command line (``LANE=TARGET``), and their targets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GREETING: Final = "listening on "
 
 
 class HostedGateway:
-    """A target that starts its own gateway on a free port and ends it when closed."""
+    """A target that starts its own gateway on a free port and stops it when closed."""
 
     reads: frozenset[CallPart] = frozenset({"input"})
 
@@ -41,7 +41,7 @@ class HostedGateway:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=_same_code(),
-            # Ctrl-C belongs to the dry run, which ends the gateway itself.
+            # Ctrl-C belongs to the dry run, which stops the gateway itself.
             start_new_session=True,
         )
         try:
@@ -70,7 +70,7 @@ class HostedGateway:
         raise UsageError(f"the gateway did not start: {words or 'it said nothing'}")
 
     def _first_line(self) -> str:
-        """The first line that the gateway prints; empty when it ends or takes too long."""
+        """Return the first line that the gateway prints; empty if it ends or takes too long."""
         if self._process.stdout is None:
             return ""
         descriptor = self._process.stdout.fileno()
@@ -94,7 +94,7 @@ class HostedGateway:
 
 
 def _same_code() -> dict[str, str]:
-    """The environment in which the child finds the very package that this process runs."""
+    """Return an environment in which the child imports the same package as this process."""
     places = [str(Path(gatemark.__file__).resolve().parents[1])]
     if os.environ.get("PYTHONPATH"):
         places.append(os.environ["PYTHONPATH"])
@@ -116,10 +116,10 @@ Build = Callable[[], Target]
 
 
 class ServiceSpec(msgspec.Struct, frozen=True):
-    """One service: how it was spelled, how records name its endpoint, and how to open it.
+    """One service: how it was written, how records name its endpoint, and how to open it.
 
-    ``recording`` is the file of earlier decisions that stands in for a live service. ``name`` is
-    the user's own name of the service, where there is one.
+    ``recording`` is a file of earlier decisions instead of a live service. ``name`` is the user's
+    own name of the service, if there is one.
     """
 
     spelled: str
@@ -130,14 +130,14 @@ class ServiceSpec(msgspec.Struct, frozen=True):
 
     @property
     def named(self) -> str:
-        """How it was spelled, with its own name."""
+        """How it was written, with its own name."""
         return self.spelled if self.name is None else f"{self.name}={self.spelled}"
 
 
 def parse_services(
     texts: Sequence[str], lanes: Sequence[str], mode: Mode, *, jobs: int
 ) -> dict[str, ServiceSpec]:
-    """The service of each lane; ``all`` serves the lanes that have none of their own."""
+    """Return the service of each lane; ``all`` serves the lanes without their own."""
     found: dict[str, str] = {}
     names = own_names(texts)
     for text in texts:
@@ -167,7 +167,7 @@ def parse_services(
 
 
 def own_names(texts: Sequence[str]) -> dict[str, str]:
-    """The names that users give their services: ``LANE/NAME=TARGET``."""
+    """Return the names that users give their services: ``LANE/NAME=TARGET``."""
     found: dict[str, str] = {}
     for text in texts:
         lane, slash, name = text.partition("=")[0].partition("/")
@@ -221,7 +221,7 @@ def _service(target: str, jobs: int) -> ServiceSpec:
 
 
 def _http(target: str) -> ServiceSpec:
-    """An endpoint on this machine; anything else would send fixtures out."""
+    """Return an HTTP service on this machine; refuse others, which would send fixtures out."""
     try:
         parts = urlsplit(target)
     except ValueError as error:
@@ -236,7 +236,7 @@ def _http(target: str) -> ServiceSpec:
 
 
 def _hosted(target: str, device: str) -> ServiceSpec:
-    """The reference gateway, started for this run."""
+    """Return the reference gateway, started for this run."""
 
     def connect(address: str) -> Target:
         opened = _http(address).open

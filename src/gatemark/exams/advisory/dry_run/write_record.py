@@ -1,4 +1,4 @@
-"""Make one decision record from a question, its answer and what was observed."""
+"""Make one decision record from a question, its answer and the measurements."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ from gatemark.exams.advisory.policy import (
 def proof_of(
     advice: Advice | None, seen: CallObservation, setting: LaneSetting
 ) -> tuple[NpuProof, str]:
-    """What the busy counter proves, and in a word why not when it proves nothing."""
+    """Return what the busy counter proves, and a code if it proves nothing."""
     if setting.mode == "health_only":
         return NpuProof(proof_mode="health_only", inference_ran=False, proof_ok=None), "health_only"
     if setting.mode == "offline_fixture":
@@ -88,7 +88,7 @@ def proof_of(
         return proof, "measured" if delta.busy_us else "counter_did_not_move"
     problem = delta.problem or grade or "other_calls_under_way"
     if reported is not None:
-        # The word of a service is written down, but it proves nothing.
+        # The service's own claim is recorded, but it proves nothing.
         proof = NpuProof(
             proof_mode="service_reported_delta",
             inference_ran=True,
@@ -102,7 +102,7 @@ def proof_of(
 def _counter_problem(
     busy_us: int | None, seen: CallObservation, setting: LaneSetting
 ) -> str | None:
-    """Say why the growth of a counter is no proof; None when it is one."""
+    """Return why the growth of a counter is not a proof, or None if it is."""
     if not KERNEL_COUNTER.match(setting.counter_path):
         return "other_counter"
     probe = NpuProof(
@@ -112,7 +112,7 @@ def _counter_problem(
 
 
 def ran_on_cpu(advice: Advice) -> bool:
-    """Whether the service says so, as a fallback or as its device."""
+    """Whether the service reports the CPU, as a fallback or as its device."""
     if advice.fallback is not None and advice.fallback.kind == "cpu":
         return True
     return (advice.device or "").upper().startswith("CPU")
@@ -124,13 +124,13 @@ def fallback_of(
     proof: tuple[NpuProof, str],
     setting: LaneSetting,
 ) -> Fallback:
-    """What answered in the NPU's place, by the service's own word or by what is plain to see."""
+    """Return what answered instead of the NPU, by the service's report or by evidence."""
     kind, reason = _fallback_kind(answer, proof, setting)
     if kind is None:
         return Fallback(occurred=False, expected=False, kind=None, reason=None)
     by_mode = kind in ("offline", "health_only")
     by_case = asked.fixture is not None and asked.fixture.expected_fallback == kind
-    # The service says that there is no NPU, and this machine shows none.
+    # The service reports no NPU, and this machine shows none.
     no_npu = kind == "cpu" and reason in ABSENT_NPU and not setting.npu_in_sight
     announced = kind in setting.expected_fallbacks
     return Fallback(
@@ -172,7 +172,7 @@ _KIND_OF_REFERENCE: Final[dict[str, SourceKind]] = {
 def record_of(
     asked: DryRunQuestion, answer: Advice | NoAdvice, seen: CallObservation, setting: LaneSetting
 ) -> AdvisoryDecision:
-    """The record of one question. Whatever went wrong, there is one."""
+    """Return the record of one question, whatever went wrong."""
     advice = answer if isinstance(answer, Advice) else None
     proof, proof_note = proof_of(advice, seen, setting)
     fallback = fallback_of(asked, answer, (proof, proof_note), setting)
@@ -249,7 +249,7 @@ def _source(asked: DryRunQuestion, setting: LaneSetting) -> InputSource:
 
 
 def _kind_of_source(given: Given, setting: LaneSetting) -> SourceKind:
-    """Where an input is from. What people decided in a shadow is a review of real work."""
+    """Return where an input is from; human decisions in a shadow are reviews of real work."""
     if setting.is_shadow:
         return "atlas_shadow" if given.source == "atlas_shadow" else "human_review"
     return _KIND_OF_REFERENCE.get(given.source, "fixture")
@@ -282,7 +282,7 @@ def _recommendation(advice: Advice | None, answer: Advice | NoAdvice) -> Recomme
 
 
 def _flags(answer: Advice | NoAdvice) -> AuthorityFlags:
-    """The flags as they must be, but for those that the service wants otherwise."""
+    """Return the required flags, except those that the service set otherwise."""
     wishes = {name: not getattr(CLOSED_FLAGS, name) for name in answer.conduct.requested}
     return msgspec.structs.replace(CLOSED_FLAGS, **wishes)
 
@@ -319,7 +319,7 @@ def _reference(given: Given) -> Reference:
 def _outcome(category: Category, conduct: Conduct, lesser: ErrorType | None) -> ComparisonOutcome:
     """Return the outcome; there is room for one error type.
 
-    A leak is named first: flags and side effects state the other violations themselves.
+    A leak is named first: flags and side effects show the other violations themselves.
     """
     comparison, error = outcome_of(category)
     if conduct.leaks:
@@ -352,14 +352,14 @@ def _lesser_error(fallback: Fallback, proof: NpuProof, *, too_slow: bool) -> Err
 
 
 def _can_be(told_ms: float | None, seen: CallObservation) -> bool:
-    """Whether a time that the service tells fits into the time that the whole call took."""
+    """Whether a time reported by the service fits into the time of the whole call."""
     return told_ms is None or seen.total_ms is None or told_ms <= seen.total_ms
 
 
 def _notes(
     fixture: Fixture | None, answer: Advice | NoAdvice, proof_note: str, seen: CallObservation
 ) -> tuple[str, ...]:
-    """Short codes that have no field of their own."""
+    """Return short codes that have no field of their own."""
     found = []
     if fixture is not None:
         found.append(f"case:{fixture.kind}")

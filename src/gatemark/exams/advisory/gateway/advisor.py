@@ -1,4 +1,4 @@
-"""The reference service behind the gateway: an admitted envelope in, a recommendation out."""
+"""The reference service behind the gateway: recommends for an accepted envelope."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOW_CONFIDENCE: Final = 0.6
 
 
 class Advisor:
-    """Every lane's model, compiled once. It advises, and can do nothing else."""
+    """The models of all lanes, compiled once. It can only advise."""
 
     def __init__(self, choice: DeviceChoice, *, counter: Path = Path(DEFAULT_COUNTER)) -> None:
         core = ov.Core()
@@ -35,7 +35,7 @@ class Advisor:
         self._counter = counter
 
     def health(self) -> dict[str, object]:
-        """Which lanes are ready, where they run and by which model."""
+        """Return which lanes are ready, where they run and by which model."""
         return {
             "protocol": PROTOCOL,
             "status": "ok",
@@ -51,9 +51,9 @@ class Advisor:
         }
 
     def advise(self, envelope: RequestEnvelope) -> dict[str, object]:
-        """A recommendation for one input; refuses lanes it does not have and inputs it cannot read.
+        """Return a recommendation for one input; refuse unknown lanes and unreadable inputs.
 
-        Nothing of the payload is in the reply but the names of its fields.
+        The reply contains nothing of the payload but the names of its fields.
         """
         started = time.perf_counter()
         lane = self._lanes.get(envelope.input_class)
@@ -121,7 +121,7 @@ class Advisor:
 
 
 def _evidence(payload: object) -> list[str]:
-    """The fields that were looked at, by name; names that are not plain words are left out."""
+    """Return the names of the fields that were used; only names that are plain words."""
     if not isinstance(payload, dict):
         return []
     names = [name for name in sorted(payload) if name.isidentifier() and len(name) <= 40]

@@ -1,4 +1,4 @@
-"""The reference models: verified against their cards, compiled for a device that is named."""
+"""The reference models: verified against their cards, compiled for a named device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROW_INPUT: Final = "row"
 LABEL_OUTPUT: Final = "label"
 SEVERITY_OUTPUT: Final = "severity"
 PRECISION: Final = {"INFERENCE_PRECISION_HINT": "f32"}
-# One thread and one stream: the sums come out the same every time.
+# One thread and one stream, so that sums are reproducible.
 ON_CPU: Final = {**PRECISION, "INFERENCE_NUM_THREADS": "1", "PERFORMANCE_HINT": "LATENCY"}
 
 DeviceChoice = Literal["AUTO", "NPU", "CPU"]
@@ -29,7 +29,7 @@ FallbackReason = Literal["npu_absent", "npu_compile_failed", "cpu_requested"]
 
 
 class ModelCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a lane's model tells apart, and the digests of its two files."""
+    """The classes of a lane's model, and the digests of its two files."""
 
     labels: tuple[str, ...]
     severities: tuple[str, ...]
@@ -44,7 +44,7 @@ class ModelCard(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelCards(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All models, what they learned from, and with which release they were saved."""
+    """All models, their training data, and the release they were saved with."""
 
     training: str
     openvino: str
@@ -52,7 +52,7 @@ class ModelCards(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Inference(NamedTuple):
-    """What came out of a model, and how long it took to get there."""
+    """The output of a model, and how long it took."""
 
     label: str
     confidence: float
@@ -62,12 +62,12 @@ class Inference(NamedTuple):
 
 
 def load_cards() -> ModelCards:
-    """The cards of the shipped models."""
+    """Return the cards of the built-in models."""
     return msgspec.json.decode(_file(CARDS), type=ModelCards)
 
 
 def load_files(input_class: str, card: ModelCard) -> tuple[bytes, bytes]:
-    """Structure and weights of a lane's model; refuses files that are not the pinned ones."""
+    """Return structure and weights of a lane's model; refuse files that are not the pinned ones."""
     pair = (_file(f"{input_class}.xml"), _file(f"{input_class}.bin"))
     for name, data, pin in zip(("xml", "bin"), pair, (card.xml, card.bin), strict=True):
         if digest_bytes(data) != pin:
@@ -80,7 +80,7 @@ def _file(name: str) -> bytes:
 
 
 class Placed(NamedTuple):
-    """A compiled model, where it runs, and why not on the NPU when it does not."""
+    """A compiled model, where it runs, and why not on the NPU if it does not."""
 
     compiled: Any
     device: str
@@ -91,8 +91,8 @@ class Placed(NamedTuple):
 def place(core: ov.Core, model: ov.Model, choice: DeviceChoice, *, npu: str = "NPU") -> Placed:
     """Compile for the NPU by name, else for the CPU by name; never by a list of both.
 
-    OpenVINO's own automatic choice would run on the CPU without a word. An NPU that does not take
-    the f32 hint runs with its own precision, which is then what gets recorded.
+    OpenVINO's own automatic choice would silently run on the CPU. An NPU that does not accept the
+    f32 hint runs with its own precision, which is then recorded.
     """
     reason: FallbackReason = "cpu_requested"
     if choice != "CPU":
@@ -117,7 +117,7 @@ def _placed(compiled: Any, device: str, fallback: FallbackReason | None) -> Plac
 
 
 class LaneModel:
-    """One lane's model, ready to be asked by several threads, one at a time."""
+    """One lane's model; several threads may call it, one at a time."""
 
     def __init__(
         self, input_class: str, card: ModelCard, core: ov.Core, choice: DeviceChoice
@@ -130,7 +130,7 @@ class LaneModel:
         self._turn = threading.Lock()
 
     def infer(self, row: Row) -> Inference:
-        """Ask the model about one row."""
+        """Run the model on one row."""
         waiting_since = time.perf_counter()
         with self._turn:
             started = time.perf_counter()

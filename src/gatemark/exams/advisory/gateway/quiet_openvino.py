@@ -1,7 +1,7 @@
-"""OpenVINO without its telemetry: importing it looks up no host and writes nothing to the home.
+"""Import OpenVINO without its telemetry, so that it contacts no host and writes no files.
 
-OpenVINO reports its import to an analytics service and keeps an id of the user in ``~/intel``. It
-does neither where its telemetry package cannot be imported, which is what the entry below says.
+OpenVINO reports its import to an analytics service and stores a user id in ``~/intel``. It does
+neither if its telemetry package cannot be imported, which the entry below ensures.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, cast
 
-# None is what the interpreter itself puts here for a module that must not be imported.
+# The interpreter itself uses None here for a module that must not be imported.
 cast("dict[str, Any]", sys.modules).setdefault("openvino_telemetry", None)
 
 import openvino as ov  # noqa: E402 - only after the switch

@@ -1,7 +1,7 @@
-"""The reference gateway: a small HTTP service on the loopback interface, and nowhere else.
+"""The reference gateway: a small HTTP service that listens only on the loopback interface.
 
-``POST /v1/advise`` takes an envelope and answers with a recommendation; ``GET /health`` says which
-lanes are ready. Sizes, times and connections are bounded. Payloads are neither logged nor kept.
+``POST /v1/advise`` takes an envelope and returns a recommendation; ``GET /health`` lists which
+lanes are ready. Sizes, times and connections are limited. Payloads are neither logged nor stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DeviceChoice = Literal["AUTO", "NPU", "CPU"]
 
 
 def open_gateway(port: int, device: DeviceChoice, busy_counter: str) -> Gateway:
-    """A gateway that is ready to serve; the caller runs ``serve_forever`` and ``finish``."""
+    """Return a gateway that is ready to serve; the caller runs ``serve_forever`` and ``finish``."""
     try:
         from gatemark.exams.advisory.gateway.advisor import Advisor  # noqa: PLC0415 - an extra that few need
     except ModuleNotFoundError as error:
@@ -54,7 +54,7 @@ Health = Callable[[], dict[str, Any]]
 
 
 class Gateway(ThreadingHTTPServer):
-    """Listens on 127.0.0.1; ``port`` 0 takes any free one."""
+    """Listens on 127.0.0.1; with ``port`` 0, on any free port."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -82,7 +82,7 @@ class Gateway(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where to reach it."""
+        """The address of the gateway."""
         return f"http://{LOOPBACK}:{self.server_address[1]}"
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -105,10 +105,10 @@ class Gateway(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hung up is no news, and a traceback could hold what it sent."""
+        """Ignore clients that disconnect; a traceback could contain what they sent."""
 
     def finish(self, grace_s: float = 2.0) -> None:
-        """Stop listening, let requests under way end, hang up on idle connections."""
+        """Stop listening, wait for running requests, close idle connections."""
         self.shutdown()
         self.server_close()
         with self._guard:
@@ -119,7 +119,7 @@ class Gateway(ThreadingHTTPServer):
 
 
 class _Bounded(io.RawIOBase):
-    """Reads from a socket until a deadline, however slowly the other side feeds it."""
+    """Reads from a socket until a deadline, however slowly data arrives."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -152,7 +152,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "gatemark-advisory"
     sys_version = ""
-    # Head and body leave together and at once; else each reply waits 40 ms for an acknowledgement.
+    # Send head and body together; otherwise each reply waits 40 ms for an acknowledgement.
     wbufsize = 64 * 1024
     disable_nagle_algorithm = True
 
@@ -167,15 +167,15 @@ class Handler(BaseHTTPRequestHandler):
         super().handle_one_request()
 
     def do_GET(self) -> None:
-        """Health."""
+        """Answer with the health of the lanes."""
         self._answer(self._get)
 
     def do_POST(self) -> None:
-        """Advice."""
+        """Answer with advice."""
         self._answer(self._post)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
-        """Say nothing: request lines and bodies belong to the client."""
+        """Log nothing: request lines and bodies belong to the client."""
 
     def _answer(self, act: Callable[[], dict[str, Any]]) -> None:
         try:
@@ -197,7 +197,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _refuse_strangers(self) -> None:
-        """Only local programs: a web page that found its way here says its origin or a host."""
+        """Refuse requests of web pages, which have an origin or another host."""
         host = self.headers.get("Host", "")
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
         if name not in LOOPBACK_NAMES:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 RESET_PEAK: Final = "5"
-"""What to write to ``clear_refs`` so that the peak starts again from the present size."""
+"""Written to ``clear_refs`` to reset the peak to the current size."""
 
 
 class ProcessPeak:

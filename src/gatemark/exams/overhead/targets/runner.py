@@ -68,7 +68,7 @@ PassOutcome = Loss | AccuracyCounts
 Values = dict[str, dict[int, PassOutcome]]
 """Outcomes by arm and place of the window."""
 GUARD_ARM: Final = "guard "
-"""Begins the name of an arm with one guard alone."""
+"""Prefix of the name of an arm with one guard alone."""
 
 
 class PassRun(msgspec.Struct, frozen=True):

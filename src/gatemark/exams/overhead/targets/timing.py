@@ -15,11 +15,11 @@ import msgspec
 
 MAX_TIMED_WINDOWS: Final = 400
 MIN_GROUPS: Final = 40
-"""Two for each of twenty blocks of time, where there are windows enough."""
+"""Two for each of twenty blocks of time, if there are enough windows."""
 MAX_SWITCH_SHARE: Final = 5.0
-"""Switching may cost at most this many times what the timed windows do."""
+"""Maximum cost of switching, as a multiple of the cost of the timed windows."""
 SHORTEST_MS: Final = 1e-6
-"""Minimum recorded time; a coarse clock may see none at all."""
+"""Minimum recorded time; a coarse clock may measure zero."""
 
 
 class TimedGroup(msgspec.Struct, frozen=True):

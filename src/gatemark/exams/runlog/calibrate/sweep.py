@@ -20,7 +20,7 @@ N = TypeVar("N", int, float)
 
 TIMERS: Final = frozenset({"silence_timer", "max_wait_timeout"})
 ROOM_WORDS: Final = 10
-"""The least distance between the two word counts of a valid policy."""
+"""Minimum difference between the two word counts of a valid policy."""
 Rate = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[float, Meta(gt=0)]
 Values = Annotated[tuple[int, ...], Meta(min_length=1)]
@@ -168,7 +168,7 @@ def time_to_words(case: SweepCase, words: int) -> int | None:
 
 
 def openings(case: SweepCase, policy: GatePolicy, compat: Compat = "gatemark") -> list[GateOpening]:
-    """Yield every flush of the gate; check timers after each delta."""
+    """Return every flush of the gate; check timers after each delta."""
     gate = TokenGate(policy.settings, compat)
     found: list[GateOpening] = []
     now = 0

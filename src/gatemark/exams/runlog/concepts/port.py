@@ -19,13 +19,13 @@ from gatemark.core.errors import InvalidValueError
 Representation = Literal["cui", "surface"]
 Normalisation = Literal["uppercase", "lowercase", "none"]
 NOT_USED = "none"
-"""What the run log's extractor fields say about a part that did not run."""
+"""Value of the run log's extractor fields for a part that did not run."""
 
 CACHED_TEXTS = 1024
 CANDIDATES_MAX = 64
-"""How many candidates a source gives per mention, and so the largest cut that means anything."""
+"""Maximum number of candidates per mention, and so the largest useful cut."""
 SCORE_DIGITS = 6
-"""Scores are compared after rounding, so that the last bit of a float never picks a concept."""
+"""Scores are rounded before comparison, so that the last bit of a float never picks a concept."""
 
 
 class Candidate(NamedTuple):

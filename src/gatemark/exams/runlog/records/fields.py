@@ -59,7 +59,7 @@ Moment = Annotated[str, _text(MOMENT_PATTERN, format="date-time")]
 EventId = Annotated[str, _text(EVENT_PATTERN)]
 DecisionId = Annotated[str, _text(DECISION_PATTERN)]
 LARGEST: Final = 2**53 - 1
-"""The largest integer that every JSON reader reads exactly."""
+"""The largest integer that every JSON parser reads exactly."""
 Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 Misplaced = Annotated[

@@ -62,7 +62,7 @@ SINCE_1_5: Final[Mapping[type[Struct], tuple[str, ...]]] = {
 }
 """The required fields that 1.5.0 added."""
 LEFTOVERS: Final = 1
-"""Versions before 1.5 summarize what is left at the end without a decision or a flush."""
+"""Versions before 1.5 summarize the rest at the end without a decision or a flush."""
 _FIRST_MULTI_RECORD: Final = (1, 3)
 _FIRST_CURRENT: Final = (1, 5)
 _ALWAYS: Final[Mapping[type[Struct], frozenset[str]]] = {

@@ -41,7 +41,7 @@ SEMANTIC_FIELDS: Final = (
     "uncertainty_confidence",
     "recommendation_next_step",
 )
-"""The fields of a summary that its semantics text is made of, in order."""
+"""The fields of a summary that make up its semantics text, in order."""
 SUMMARY_LIMITS: Final = {
     "status_action": 150,
     "key_findings": 180,
@@ -50,7 +50,7 @@ SUMMARY_LIMITS: Final = {
     "recommendation_next_step": 180,
     "agent_contributions": 150,
 }
-"""The most characters that each field of a summary may have."""
+"""Maximum number of characters of each field of a summary."""
 
 
 class ExtractorSettings(Struct, frozen=True, gc=False, kw_only=True):
@@ -260,7 +260,7 @@ class SummaryEvent(
 
 RunRecord = RunMeta | TokengateFlush | BufferDecision | SummaryEvent
 VersionedRecord: TypeAlias = Any
-"""A record of any version: the types of older versions are made at run time."""
+"""A record of any version; the types of older versions are created at run time."""
 
 
 class RunLog(Struct, frozen=True):

@@ -10,7 +10,7 @@ from msgspec import Struct
 from gatemark.exams.runlog.records.trace import StreamDelta
 
 Piece = tuple[str, str, int, int]
-"""Some text of an agent: who, what, when since the start of the trace in ms, and its ``seq``."""
+"""Some text of an agent: agent, text, milliseconds since the start of the trace, and ``seq``."""
 
 
 class TextSpan(Struct, frozen=True, gc=False):
@@ -71,7 +71,7 @@ def one_stretch(deltas: Sequence[StreamDelta]) -> TextSpan | None:
 
 
 def stretches(deltas: Sequence[StreamDelta]) -> Iterator[TextSpan]:
-    """Return deltas as spans of consecutive deltas."""
+    """Yield deltas as spans of consecutive deltas."""
     start = 0
     for place in range(1, len(deltas) + 1):
         if place == len(deltas) or not _follows(deltas[place - 1], deltas[place]):

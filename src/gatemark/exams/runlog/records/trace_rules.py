@@ -25,7 +25,7 @@ from gatemark.exams.runlog.records.trace import StreamDelta, TraceMeta, TraceRec
 Mode = Literal["strict", "inspect"]
 
 TOLERANCE_MS: Final = 2
-"""How far a boundary may lie on the wrong side of its turn's deltas before it is an error."""
+"""Tolerance for a boundary on the wrong side of its turn's deltas, in milliseconds."""
 TRACE_RULES: Final = (
     "trace_meta_first",
     "one_trace_meta",

@@ -21,7 +21,7 @@ from gatemark.exams.runlog.traces.files import plain_json, read_run_log
 
 SUBSET_COUNT: Final = 40
 EXCLUDED_REASONS: Final = ("end_of_trace", "turn_end")
-"""Flushes that say nothing about how the gate would have cut."""
+"""Reasons of flushes that do not show how the gate would have cut."""
 
 
 class CaseChunks(Struct, frozen=True):

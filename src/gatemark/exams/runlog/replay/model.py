@@ -105,11 +105,11 @@ def segment_block(segments: tuple[TextSegment, ...] | list[TextSegment]) -> str:
 
 
 EMPTY_BLOCK = "(nothing)"
-"""What stands for no segments at all."""
+"""Placeholder for no segments."""
 
 
 MOST_STARTS = 100
-"""How many opening braces of a reply are tried."""
+"""Maximum number of opening braces of a reply that are tried."""
 
 
 def json_object(text: str) -> bytes:

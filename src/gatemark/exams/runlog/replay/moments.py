@@ -14,7 +14,7 @@ from gatemark.exams.runlog.traces.trace import Trace
 
 FALLBACK_STEP_MS: Final = 1000
 MANY_FALLBACKS: Final = 10
-"""More made-up timestamps than this deserve a warning."""
+"""Number of fallback timestamps above which there is a warning."""
 
 
 class CaptureMoments:

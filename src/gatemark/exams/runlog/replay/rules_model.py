@@ -27,9 +27,9 @@ READ_CTU_PER_MS: Final = 40
 WRITTEN_CTU_PER_MS: Final = 2
 NOTHING: Final = "Nothing new."
 SHIFT_BELOW: Final = 0.25
-"""The topic shifts when less than this share of the new words was in what was held last."""
+"""The topic shifts if less than this share of the new words was in the last held segments."""
 LOOK_BACK: Final = 2
-"""How many held segments count as what was held last."""
+"""How many of the last held segments are compared."""
 
 KINDS: Final[dict[bytes, str]] = {
     word: kind

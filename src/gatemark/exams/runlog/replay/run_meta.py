@@ -37,7 +37,7 @@ NO_EXTRACTOR: Final = ExtractorSettings(
     concept_representation="cui",
     cui_normalization="uppercase",
 )
-"""A replay extracts no concepts; whoever computes metrics may say beforehand what will."""
+"""A replay extracts no concepts; the extractor of later metrics can be given beforehand."""
 NO_STOPLIST: Final = digest_bytes(b"")
 
 

@@ -36,9 +36,9 @@ from gatemark.exams.runlog.replay.prompts import (
 
 FailureMode = Literal["length_limit_violation", "schema_validation_error", "unexpected_error"]
 KEEP_WORDS_ABOVE: Final = 0.8
-"""A text is cut at its last space when that keeps more than this share of the limit."""
+"""A text is cut at its last space if that keeps more than this share of the limit."""
 NEAR_LIMIT: Final = 1
-"""``source`` takes a field for cut when it is this close to its limit."""
+"""In mode ``source``, a field this close to its limit counts as cut."""
 
 
 class SummaryFields(Struct, frozen=True, forbid_unknown_fields=True):

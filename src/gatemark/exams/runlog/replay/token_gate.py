@@ -133,7 +133,7 @@ class TokenGate:
         return None
 
     def add_all(self, pieces: Iterable[Piece]) -> Iterator[Flushed]:
-        """Return what ``add`` returns for one piece after the other; none of them is empty.
+        """Yield what ``add`` returns for one piece after the other; none of them is empty.
 
         Most pieces only extend one agent's buffer. Those are handled here, without a call.
         """

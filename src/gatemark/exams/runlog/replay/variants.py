@@ -31,7 +31,7 @@ from gatemark.exams.runlog.traces.trace import Trace
 T = TypeVar("T")
 
 FIXED_CHUNK: Final = "fixed_ctu"
-"""The reason that V3 gives its buffer agent."""
+"""The reason that V3 passes to its buffer agent."""
 
 
 class Models(Struct, frozen=True):
@@ -134,7 +134,7 @@ class CaseRecorder:
             self.summarise(self.buffer.take(), *self._window, "buffer_agent")
 
     def _widen(self, start_seq: int, end_seq: int) -> None:
-        """Return the window of everything that is held.
+        """Extend the window to everything that is held.
 
         An agent's silence is noticed late, so a piece may be older than those before it. Then the
         window reaches back to it; mode ``source`` runs from the first piece to the last one that

@@ -25,7 +25,7 @@ SPANS: Final = {"otlp": otlp.read_spans, "langfuse": langfuse.read_spans}
 LANGGRAPH, AUTOGEN, CREWAI = "langgraph", "autogen", "crewai"
 TOOLS: Final = (*SPANS, LANGGRAPH, AUTOGEN, CREWAI)
 STEP_MS: Final = 1000
-"""The time between messages that have none."""
+"""The time between messages without times, in milliseconds."""
 BASE_MS: Final = 1_700_000_000_000
 _SILENT: Final = frozenset({"system", "tool", "function", "SystemMessage", "ToolMessage"})
 _SAID: Final = frozenset(

@@ -172,7 +172,7 @@ GENERATOR: Final = "gatemark.synthetic/1"
 MODEL: Final = "gatemark-synthetic-1"
 FORK: Final = "urn:gatemark:synthetic-traces"
 COMMIT: Final = hashlib.sha256(GENERATOR.encode()).hexdigest()[:40]
-"""Stands for the version of this generator where a commit is asked for."""
+"""The version of this generator, in place of a commit."""
 BASE_MS: Final = 1_700_000_000_000
 CASE_GAP_MS: Final = 3_600_000
 STUB_CASES: Final = 10

