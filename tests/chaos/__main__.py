@@ -17,13 +17,16 @@ from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
-from tests.chaos.bombs import BOMBS
+from tests.chaos.bombs import BOMBS, NO_CONTENT
+from tests.chaos.file_options import copied, prepare, readings, run_in
 from tests.chaos.guarded import Ended, guarded, guarded_each
+from tests.chaos.hand_attacks import Outcome, cut_journal, on_files, on_rows, rolled_back
 from tests.chaos.killed_runs import command_of, finish, furnish_run, record, shoot_run
 from tests.chaos.kills import Remains, remains, shoot
 from tests.chaos.races import fill_up, race
 from tests.chaos.seeds import Seed, damaged, furnish, seeds
 from tests.chaos.stores import keep, looks
+from tests.ledger.listed import write_everything
 from tests.postgres_server import empty_place, real_postgres
 
 from gatemark.cli.main import main as gatemark
@@ -36,6 +39,7 @@ RUN_SHOTS = 8
 """How often one run is shot before it may end."""
 A_FORK = 50
 """How many damaged files one fork is given."""
+OF_FILES = (*sorted(NO_CONTENT), "blank lines")
 LOST = 90
 """Ends an act after which the file it read was not there as before."""
 
@@ -143,6 +147,39 @@ def fuzzed_stores(folder: Path, inputs: int, seed: int, seconds: int) -> Count:
     return count
 
 
+def attacked(folder: Path, tries: int, seed: int) -> Count:
+    """Attack stores in folders by hand: bytes, blobs, rows, an older database, a cut journal."""
+    count = Count("hand attacks, SQLite")
+    (folder / "attacks").mkdir()
+    kept = keep(folder / "attacks")
+    for number in range(max(1, tries // 10)):
+        _judge(count, rolled_back(kept, folder / "attacks"))
+        _judge(count, cut_journal(kept, folder / "attacks", random.Random(f"{seed} {number}")))
+    for one in on_files(kept, folder / "attacks", seed, tries):
+        _judge(count, one)
+    shutil.rmtree(folder / "attacks")
+    return count
+
+
+def attacked_rows(server: str, folder: Path, tries: int, seed: int) -> Count:
+    """Change rows as an administrator of PostgreSQL."""
+    count = Count("hand attacks, PostgreSQL")
+    address = empty_place(server, "attacked")
+    (folder / "rows").mkdir()
+    write_everything(address, folder / "rows")
+    for one in on_rows(address, seed, tries):
+        _judge(count, one)
+    return count
+
+
+def _judge(count: Count, one: Outcome) -> None:
+    """What neither verification finds nor leaves every look as it was is lost."""
+    _tally(count, one.ended, one.name)
+    count.lost += one.is_hole
+    if one.is_hole:
+        count.found.append(f"{one.name}: not found, and changes {one.changed!r}")
+
+
 def _told(seed: Seed, folder: Path) -> list[str]:
     path = str(folder / seed.file)
     return [one.replace("{}", path).replace("@", str(folder)) for one in seed.arguments]
@@ -208,6 +245,31 @@ def bombed(folder: Path, bombs: Iterable[str], commands: Sequence[Seed], seconds
     return count
 
 
+def bombed_files(folder: Path, bombs: Iterable[str], seconds: int, some: int = 0) -> Count:
+    """Put each bomb in the place of each file that a command was seen to read (or of some)."""
+    count = Count("bombs, read files")
+    kept, place, made = folder / "kept", folder / "one", folder / "bomb"
+    kept.mkdir()
+    names = prepare(kept)
+    found = [(one.words, file) for one in readings(kept, names) for file in one.files]
+    for bomb in bombs:
+        BOMBS[bomb](made)
+        for words, file in random.Random(bomb).sample(found, some or len(found)):
+            copied(kept, place)
+            (place / file).unlink()
+            os.link(made, place / file, follow_symlinks=False)
+            ended = guarded(partial(run_in, place, words), seconds)
+            _tally(count, ended, f"{bomb} as {file}: {' '.join(words)}")
+            if ended.code == 0 and file in words and bomb in NO_CONTENT:
+                count.lost += 1
+                count.found.append(f"{bomb} as {file} was taken: {' '.join(words)}")
+            shutil.rmtree(place)
+        made.unlink()
+    os.chdir(folder)
+    shutil.rmtree(kept)
+    return count
+
+
 def warm(folder: Path) -> None:
     """Load what the commands need once, so that the forked ones need not."""
     for seed in seeds():
@@ -237,11 +299,12 @@ def table(counts: Sequence[Count]) -> str:
     return "\n".join(lines)
 
 
-def on_postgresql(kills: int, seed: int) -> Iterator[Count]:
-    """The kills on PostgreSQL, where its server can be had."""
+def on_postgresql(kills: int, tries: int, folder: Path, seed: int) -> Iterator[Count]:
+    """The kills and the attacks on PostgreSQL, where its server can be had."""
     try:
         with real_postgres() as server:
             yield killed_writers("kills, PostgreSQL", empty_place(server, "chaos"), kills, seed)
+            yield attacked_rows(server, folder, tries, seed)
     except ImportError as missing:
         print(f"PostgreSQL is not tried: {missing}", file=sys.stderr)
 
@@ -265,7 +328,9 @@ def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
     eighth = max(1, chosen.kills // 8)
     database = str(folder / "killed.sqlite3")
     yield killed_writers("kills, SQLite", database, chosen.kills - 2 * eighth, chosen.seed)
-    yield from on_postgresql(eighth, chosen.seed)
+    tries = 8 if chosen.short else 400
+    yield from on_postgresql(eighth, tries, folder, chosen.seed)
+    yield attacked(folder, tries, chosen.seed)
     runs = folder / "runs"
     runs.mkdir()
     yield killed_runs(runs, eighth, 150 if chosen.short else 1500, chosen.seed)
@@ -273,6 +338,8 @@ def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
     yield fuzzed(folder, chosen.inputs, chosen.seed, chosen.seconds)
     names = list(BOMBS)[:2] if chosen.short else list(BOMBS)
     yield bombed(folder, names, list(seeds()), chosen.seconds)
+    some = 20 if chosen.short else 0
+    yield bombed_files(folder, OF_FILES, chosen.seconds, some)
     # A tenth of the files again, as values in stores.
     yield fuzzed_stores(folder, max(20, chosen.inputs // 10), chosen.seed, chosen.seconds)
     yield raced(folder, 1 if chosen.short else 50, 12 if chosen.short else 60)

@@ -58,3 +58,5 @@ BOMBS: dict[str, Callable[[Path], None]] = {
     "YAML aliases": _aliases,
     "a hole of a terabyte": _hole,
 }
+NO_CONTENT = frozenset({"a pipe that nobody writes", "/dev/zero", "a hole of a terabyte"})
+"""Bombs that no command may take for a file of its own."""

@@ -194,6 +194,7 @@ READINGS: tuple[str, ...] = (
     "serve --port 0 --oidc oidc.yaml --packs packs",
     "serve --port 0 --tls-cert cert.pem --tls-key cert.key",
 )
+SERVERS = ("serve", "view")
 OUTPUTS = frozenset(
     {"-o", "--output", "--out", "--record", "--manifests", "--compat", "--backup", "--sarif"}
 )
@@ -207,6 +208,12 @@ FILE_NAMES = frozenset(
         *("busy_counter", "buffer_model", "summarizer_model", "v0_run_log"),
     }
 )
+
+
+ELSEWHERE = frozenset({"review create --pack", "advisory gateway --busy-counter"})
+"""The name of a pack; and a file that a running server reads, as ``advisory run`` does."""
+NOT_AT_ONCE = {("review attribution", "rows.jsonl"), ("review attribution", "backlog.jsonl")}
+"""Read once a proposal was accepted; the decision of the scene has none."""
 
 
 class Reading(NamedTuple):
@@ -252,7 +259,7 @@ def unread() -> list[str]:
         is_option = isinstance(parameter, click.Option)
         if not any(not is_option or set(parameter.opts) & set(words) for words in lines):
             found.append(f"{place} {parameter.opts[0]}")
-    return found
+    return sorted(set(found) - ELSEWHERE)
 
 
 def scene(folder: Path) -> None:
@@ -410,7 +417,7 @@ def readings(kept: Path, names: dict[str, str], seconds: int = 30) -> Iterator[R
         place, seen = kept.parent / "one", kept.parent / "seen"
         copied(kept, place)
         # A server is ended by the clock; what it has read until then is written down.
-        ended = guarded(partial(watched, place, words, seen), seconds if words[0] != "serve" else 8)
+        ended = guarded(partial(watched, place, words, seen), 2 if words[0] in SERVERS else seconds)
         opened = [one for one in seen.read_text().split("\n") if (kept / one).is_file()]
         seen.unlink()
         shutil.rmtree(place)

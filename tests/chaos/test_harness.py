@@ -31,8 +31,9 @@ def test_the_short_form_prints_zeros() -> None:
     head, *rows = ran.stdout.splitlines()
     assert (ran.returncode, ran.stderr) == (0, "")
     assert head.split() == " ".join(COLUMNS).split()
-    kinds = ["kills, SQLite", "kills, PostgreSQL", "kills of a run", "fuzzed files", "bombs"]
-    kinds += ["fuzzed stores", "races", "full disks"]
+    kinds = ["kills, SQLite", "kills, PostgreSQL", "hand attacks, PostgreSQL"]
+    kinds += ["hand attacks, SQLite", "kills of a run", "fuzzed files", "bombs"]
+    kinds += ["bombs, read files", "fuzzed stores", "races", "full disks"]
     assert len(rows) == len(kinds)
     for kind, row in zip(kinds, rows, strict=True):
         tried, *broken = row.removeprefix(kind).split()

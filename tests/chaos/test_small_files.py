@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.chaos.guarded import guarded
+from tests.chaos.stores import keep
 
 from gatemark.cli.main import main
 from gatemark.core.errors import BadInputError
@@ -28,9 +29,11 @@ COMMANDS = {
     "--file": ("asset", "add", "a@1.0.0", "--kind", "prompt", "--file", "{}", "--actor", "ann"),
     "pairs": ("shadow", "push", "a@1.0.0", "{}", "--actor", "ann"),
     "--tls-cert": ("serve", "--port", "0", "--tls-cert", "{}", "--tls-key", "{}"),
+    "MAP": ("calibration", "apply", "{}", __file__, "-o", "{}.out"),
+    "BACKUP": ("store", "restore", "{}"),
     "--oidc": ("serve", "--port", "0", "--oidc", "{}.oidc.yaml"),
 }
-NO_STORE = {"--check", "--schema"}
+NO_STORE = {"--check", "--schema", "MAP"}
 OIDC = "gatemark_oidc: 1\nissuer: http://127.0.0.1:9\nclient_id: g\nclient_secret_file: "
 
 
@@ -71,3 +74,26 @@ def test_a_stoplist_that_is_not_a_file_is_refused(tmp_path: Path, bomb: str) -> 
 
     BOMBS[bomb](tmp_path / "stop_entities.txt")
     assert guarded(read, 30).code == 2
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+@pytest.mark.parametrize("place", ["blobs", "checkpoints", "decisions", "results"])
+def test_what_is_not_a_file_in_an_export_does_not_verify(
+    tmp_path: Path, place: str, bomb: str
+) -> None:
+    kept = keep(tmp_path)
+    victim = min(path for path in (kept.export / place).rglob("*") if path.is_file())
+    victim.unlink()
+    BOMBS[bomb](victim)
+    ended = guarded(lambda: int(main(["ledger", "verify", str(kept.export)])), 30)
+    assert (ended.code, ended.is_over) == (4, False), ended.said
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_a_blob_that_is_not_a_file_does_not_verify(tmp_path: Path, bomb: str) -> None:
+    kept = keep(tmp_path)
+    victim = min(path for path in (kept.store / "blobs").rglob("*") if path.is_file())
+    victim.unlink()
+    BOMBS[bomb](victim)
+    ended = guarded(lambda: int(main(["ledger", "verify", "--store", str(kept.store)])), 30)
+    assert (ended.code, ended.is_over) == (4, False), ended.said

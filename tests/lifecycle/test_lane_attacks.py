@@ -189,3 +189,14 @@ def test_the_caveats_of_the_lane_come_first(store: Attack) -> None:
     assert caveats[-1] == "1 more caveat about other lanes; see the result"
     shared = [line for line in caveats if line.startswith("whole result: ")]
     assert shared
+
+
+def test_a_policy_that_asks_for_less_is_in_every_packet(store: Attack) -> None:
+    """Also if it asks less of another lane first: the caveat is about the policy."""
+    store.write("d.jsonl", at(now(), [*good_lane(), *good_lane(OTHER, start=500)]))
+    loose = {"promotion": PROMOTION, "bounds": PROMISE | {"agreement_rate_min": 0.5}}
+    policy = {"lanes": {LANE: loose, OTHER: loose}}
+    result = store.run(suite("advice", "d.jsonl", policy)).json["id"]
+    for lane in (LANE, OTHER):
+        caveats = " ".join(store.packet(result, lane).json["caveats"])
+        assert "the policy asks for less than the defaults" in caveats

@@ -205,7 +205,7 @@ def test_every_prompt_has_a_mark_of_its_own(gatemark: Run, folder: Path) -> None
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("name: judge, judge: grader", "name: judge"), "asked by no suite"),
+        (("name: judge, judge: grader", "name: judge"), "not used by any suite"),
         (
             ("name: judge, judge: grader", "name: exact, judge: grader"),
             "scorer exact: unknown key 'votes'",

@@ -48,7 +48,7 @@ def test_a_good_pack_is_read_and_has_a_digest_of_every_key(tmp_path: Path) -> No
         ("weight: 0.9,", "weight: 0.89,", "weights must sum to 1, got 0.99"),
         ("id: calib", "id: golden", "suite id 'golden' comes twice"),
         ("[golden]", "[gold]", "required suite 'gold' is not in the pack"),
-        ("from: golden", "from: calib", "looks at 'calib', which is no other suite"),
+        ("from: golden", "from: calib", "looks at 'calib', which is not another suite"),
         ("from: golden", "min: 0.5", "needs one of: a dataset, another suite"),
         ("score_min", "score_mni", "did you mean 'score_min'?"),
         ("dataset:", "datset:", "unknown key 'datset'; did you mean 'dataset'?"),

@@ -129,7 +129,7 @@ def test_an_invented_verdict_is_found(
     ("change", "message"),
     [
         (lambda _sitting: b"{}", "its sitting.json is not valid"),
-        (lambda sitting: sitting | {"roles": []}, "tells of other evidence files"),
+        (lambda sitting: sitting | {"roles": []}, "names other evidence files"),
         (lambda sitting: sitting | {"kind": "agreement"}, "is of the exam 'agreement'"),
         (lambda sitting: sitting | {"options": {"profile": 7}}, "cannot be judged"),
     ],

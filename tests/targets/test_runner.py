@@ -264,7 +264,7 @@ def test_a_cost_budget_without_costs_stops_at_once() -> None:
     outcomes = run(target, questions(3), RunOptions(budget=Budget(cost=1.0)))
     assert _kinds(outcomes) == ["ok", "budget", "budget"]
     assert outcomes[1].error is not None
-    assert "the reply to id 'q0000' told none" in outcomes[1].error.message
+    assert "the reply to id 'q0000' has none" in outcomes[1].error.message
 
 
 def test_prices_make_costs_for_the_budget() -> None:

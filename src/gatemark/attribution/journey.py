@@ -228,7 +228,7 @@ def _check_version(workspace: Workspace, decision: PlannedDecision, path: str) -
     known = read_state(workspace, decision.asset).asset.versions
     if not known:
         raise UsageError(
-            f"{path}: asset: there is no asset {decision.asset} in this store, so that nothing "
+            f"{path}: asset: there is no asset {decision.asset} in this store, so nothing "
             "can be sealed about it; see: gatemark asset list"
         )
     if decision.version is not UNSET and decision.version not in known:

@@ -335,6 +335,17 @@ def _matching_lines(pattern: Any, data: bytes) -> Iterator[bytes]:
         yield data[data.rfind(b"\n", 0, place) + 1 : end]
 
 
+@cache
+def _lines_of(pattern: str) -> Any:
+    re2 = importlib.import_module("re2")
+    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
+
+
+def lines_match(pattern: str, lines: str) -> bool:
+    """Whether each line matches a pattern; RE2 takes a third of the time of ``re`` for many."""
+    return _lines_of(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
+
+
 class PrivateTextScan:
     """Finds private content in texts, and remembers clean texts that took a closer look.
 

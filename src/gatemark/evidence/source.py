@@ -313,7 +313,7 @@ def read_expected_ids(path: str) -> frozenset[str]:
     return frozenset(first_lines)
 
 
-BLOCK_BYTES = 128 * 1024
+BLOCK_BYTES = 256 * 1024
 # One kilobyte of zstd can unpack to about 32 MB at worst; a larger piece would let a small
 # hostile file fill the memory before the size limit is looked at.
 _ZSTD_PIECE_BYTES = 1024

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes, same_digest
 from gatemark.core.errors import IntegrityError
 
 PIECE_BYTES: Final = 1 << 20
+MAX_DOCUMENT_BYTES: Final = 1 << 28
 
 
 def digest_of(pieces: Iterable[bytes]) -> str:
@@ -29,8 +31,20 @@ def joined_blob(name: str, pieces: Iterable[bytes]) -> bytes:
     return data
 
 
+def read_document(path: Path) -> bytes:
+    """Return the bytes of a document that an export holds; refuse a larger one."""
+    data = bytearray()
+    for piece in read_pieces(path):
+        data += piece
+        if len(data) > MAX_DOCUMENT_BYTES:
+            raise IntegrityError(f"{path}: is larger than {MAX_DOCUMENT_BYTES} bytes")
+    return bytes(data)
+
+
 def read_pieces(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file in pieces."""
+    """Yield the bytes of a file in pieces; a pipe or a device is no file of ours."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise IntegrityError(f"{path}: expected a regular file")
     with path.open("rb") as stream:
         while piece := stream.read(PIECE_BYTES):
             yield piece

@@ -20,6 +20,7 @@ from gatemark.core.errors import (
 )
 from gatemark.core.result import Result, read_result
 from gatemark.core.stored import is_newer, newer_format
+from gatemark.ledger.blobs import read_document
 from gatemark.ledger.event import (
     EMPTY,
     SCHEMA,
@@ -109,7 +110,7 @@ class ExportedEvents:
             match = _CHECKPOINT.match(path.name)
             if match is None:
                 raise IntegrityError(f"{CHECKPOINTS}/{path.name}: unexpected file in an export")
-            found.append((int(match[1]), path.read_bytes().decode(errors="replace")))
+            found.append((int(match[1]), read_document(path).decode(errors="replace")))
         return sorted(found)
 
     def append(
@@ -148,7 +149,7 @@ class ExportedResults:
     def documents(self) -> Iterator[tuple[str, bytes]]:
         for path in sorted(self._folder.iterdir()):
             if match := _RESULT.match(path.name):
-                yield DIGEST_PREFIX + match[1], path.read_bytes()
+                yield DIGEST_PREFIX + match[1], read_document(path)
 
     def get(self, reference: str) -> Result:
         prefix = wanted_prefix(reference)
@@ -201,7 +202,7 @@ class ExportStore:
                 expected = result_statement(self.results.read(result_id, document))
             except (IntegrityError, NewerFormatError):
                 continue
-            if not path.is_file() or path.read_bytes() != expected:
+            if not path.is_file() or read_document(path) != expected:
                 yield None, f"{RESULTS}/{name}: does not match its result"
 
     def _decision_troubles(self, keys: Sequence[VerifierKey]) -> Iterator[tuple[int | None, str]]:
@@ -243,7 +244,7 @@ class ExportStore:
         if not path.is_file():
             return f"{name} is missing"
         try:
-            said = open_envelope(read_envelope(path.read_bytes(), name), keys, name)
+            said = open_envelope(read_envelope(read_document(path), name), keys, name)
         except (BadInputError, IntegrityError) as error:
             return str(error)
         return None if said == expected else f"{name} does not match the event"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -245,6 +246,8 @@ def restore_store(
 ) -> StoreCopy:
     """Restore a backup to a place that has no store yet."""
     try:
+        if not stat.S_ISREG(Path(file).stat().st_mode):
+            raise BadInputError(f"{file}: expected a regular file")
         stream = Path(file).open("rb")  # noqa: SIM115 - closed below, once it is known to be there
     except OSError as error:
         raise BadInputError(f"{file}: cannot be read: {error.strerror or error}") from error

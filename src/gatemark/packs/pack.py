@@ -375,7 +375,7 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if ids and abs(total - 1) > WEIGHT_TOLERANCE:
             found.append(f"weights must sum to 1, got {total:.12g}")
         found.extend(
-            f"suite {suite.id} looks at {suite.source!r}, which is no other suite with a dataset"
+            f"suite {suite.id} looks at {suite.source!r}, which is not another suite with a dataset"
             for suite in self.suites
             if suite.source is not None and suite.source not in self._answering()
         )
@@ -431,7 +431,9 @@ class Pack(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             f"suite {suite.id} asks judge {suite.judge!r}, which is not among the pack's judges"
             for suite in self.suites
             if suite.judge is not None and suite.judge not in self.judges
-        ] + [f"judge {name!r} is asked by no suite" for name in self.judges if name not in asked]
+        ] + [
+            f"judge {name!r} is not used by any suite" for name in self.judges if name not in asked
+        ]
 
     def _answering(self) -> set[str]:
         return {suite.id for suite in self.suites if suite.dataset is not None}

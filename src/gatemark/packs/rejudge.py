@@ -90,7 +90,7 @@ def _rules_of(result: Result) -> int:
     """Return the version of the rules that judged a result; the first had no number."""
     version = result.policy.settings.get(RULES_SETTING, FIRST_RULES)
     if not isinstance(version, int) or version < FIRST_RULES:
-        raise IntegrityError(f"its policy names rules {version!r}, which never were")
+        raise IntegrityError(f"its policy names rules {version!r}, which do not exist")
     if version > RULES:
         raise NewerFormatError(f"it was judged by rules {version}, this build knows up to {RULES}")
     return version
@@ -275,7 +275,7 @@ def _answers(
     answers = []
     for sample in samples:
         if sample["id"] not in rows:
-            raise IntegrityError(f"{place}: answers {sample['id']!r}, which is no row")
+            raise IntegrityError(f"{place}: answers {sample['id']!r}, which is not a row")
         row = rows[sample["id"]]
         error = sample["error"]
         kind = None if error is None else error["kind"]

@@ -215,7 +215,7 @@ def _examined(blobs: BlobStore, result: Result, inputs: ExamInputs) -> ExamOutco
     needed = {role.name for role in exam_suite(inputs.kind).roles if role.required}
     (account,) = result.evidence
     if len(account.files) != len(inputs.roles):
-        raise IntegrityError(f"its {SITTING} tells of other evidence files")
+        raise IntegrityError(f"its {SITTING} names other evidence files")
     if not needed <= set(inputs.roles):
         raise IncomparableError("an evidence file was not there when it was made")
     with _spooled_evidence(blobs, result) as (paths, expected):

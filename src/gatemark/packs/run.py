@@ -430,7 +430,7 @@ def _refuse_cut_short(earlier: Result, limit: int | None) -> None:
     answered = limit_of(earlier)
     if answered is not None and (limit is None or limit > answered):
         raise IncomparableError(
-            f"result {earlier.id} was limited to {answered} items per suite: it is no baseline",
+            f"result {earlier.id} was limited to {answered} items per suite; use an unlimited one",
             ("run it again without --limit",),
         )
 
@@ -446,7 +446,9 @@ def open_arms(workspace: Workspace, opened: OpenPack, choices: RunChoices) -> di
     pack = opened.pack
     if pack.targets is None:
         if choices.candidate is not None or isinstance(choices.baseline, Mapping):
-            raise UsageError(f"pack {pack.name} asks nobody: it reads evidence files only")
+            raise UsageError(
+                f"pack {pack.name} has no targets to ask: it reads evidence files only"
+            )
         return {}
     raw = choices.candidate or pack.targets.candidate
     store = workspace.local_folder

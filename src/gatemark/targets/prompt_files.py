@@ -5,6 +5,7 @@ The text is part of the target's identity, so a changed file is another candidat
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -42,13 +43,16 @@ def _read(folder: Path, path: str, key: str) -> Any:
         raise UsageError(f"{key}: {path!r} must be relative to the pack, to be found elsewhere too")
     place = f"{key}: {path}"
     try:
-        data = (folder / path).read_bytes()
+        if not stat.S_ISREG((folder / path).stat().st_mode):
+            raise BadInputError(f"{place}: expected a regular file")
+        with (folder / path).open("rb") as stream:
+            data = stream.read(MAX_PROMPT_BYTES + 1)
     except OSError as error:
         raise BadInputError(
             f"{place}: cannot be read: {error.strerror or error}; paths start at the pack's folder"
         ) from error
     if len(data) > MAX_PROMPT_BYTES:
-        raise BadInputError(f"{place}: must be at most {MAX_PROMPT_BYTES} bytes, got {len(data)}")
+        raise BadInputError(f"{place}: must be at most {MAX_PROMPT_BYTES} bytes")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -366,7 +366,7 @@ class _Run:
         elif self._options.budget.cost is not None:
             self._halt(
                 "budget",
-                f"a cost budget needs costs, and the reply to id {call.id!r} told none",
+                f"a cost budget needs costs, and the reply to id {call.id!r} has none",
             )
 
     def _halt(self, kind: ErrorKind, message: str, *, cut: bool = False) -> None:

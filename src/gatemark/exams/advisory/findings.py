@@ -425,7 +425,7 @@ def _add_earlier_false_positives(
 
 
 class _LaneHistory:
-    """What one lane was asked, now and in earlier runs."""
+    """The inputs of one lane, now and in earlier runs."""
 
     problems: list[str]
 
@@ -459,7 +459,7 @@ class _LaneHistory:
         fixtures: PinnedFixtures | None,
         lost: int,
     ) -> tuple[dict[str, Number], dict[str, list[str]]]:
-        """The numbers on inputs and earlier runs, and what holds the lane, in words."""
+        """Return the numbers on inputs and earlier runs, and the blockers of the lane as text."""
         failed = self._failed_runs(runs, began)
         conflicts = len(self.problems)
         found = {

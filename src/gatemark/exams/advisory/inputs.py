@@ -1,7 +1,7 @@
-"""Which inputs the records are about. The input is the unit of evidence, not the record.
+"""The inputs that records are about. The input is the unit of evidence, not the record.
 
-An input is named by its fixture set, its fixture id and the hash of its content. The fold keeps
-two numbers per record: a hash of set and id, and a hash of the content; zero stands for none.
+An input is identified by its fixture set, its fixture id and the hash of its content. The fold
+keeps two numbers per record: a hash of set and id, and a hash of the content; zero means none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _UNSORTED_MAX: Final = 50_000
 
 
 class InputGroup(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only=True):
-    """Records of one lane that are compared alike.
+    """Records of one lane that are compared the same way.
 
     ``is_shadow`` marks real inputs, ``is_disguised`` those with a case or an expected decision,
     which only fixtures have.
@@ -50,11 +50,11 @@ class InputGroup(msgspec.Struct, frozen=True, gc=False, array_like=True, kw_only
 
 
 class InputTable(msgspec.Struct):
-    """The inputs that records are about: each once per run and group.
+    """The inputs of records: each once per run and group.
 
-    ``rows`` refer to ``groups`` and ``runs`` by place. Their first ``distinct`` are known to
-    differ. One object per group and run instead of rows took four times the memory where inputs,
-    runs and models are many.
+    ``rows`` refer to ``groups`` and ``runs`` by index. Their first ``distinct`` are known to
+    differ. One object per group and run instead of rows took four times the memory with many
+    inputs, runs and models.
     """
 
     groups: list[InputGroup] = []
@@ -67,7 +67,7 @@ class InputTable(msgspec.Struct):
 
     @property
     def array(self) -> Rows:
-        """The rows as columns."""
+        """Return the rows as columns."""
         return np.frombuffer(self.rows, dtype=_ROW)
 
     def of_runs(self, names: Collection[str]) -> InputTable:
@@ -97,14 +97,14 @@ def _distinct(rows: Rows) -> Rows:
 
 
 def joined_tables(tables: Sequence[InputTable]) -> InputTable:
-    """Return one table for several; rows that occur in two may stay twice for a while."""
+    """Return one table for several; rows that occur in two may stay duplicated for a while."""
     groups: dict[InputGroup, int] = {}
     runs: dict[str, int] = {}
     parts = []
     for table in tables:
         group_places = [groups.setdefault(group, len(groups)) for group in table.groups]
         run_places = [runs.setdefault(run, len(runs)) for run in table.runs]
-        # The largest table usually comes first and keeps its places, so it is not copied twice.
+        # The largest table usually comes first and keeps its indices, so it is not copied twice.
         if not len(table) or (_in_place(group_places) and _in_place(run_places)):
             parts.append(table.rows)
             continue
@@ -144,7 +144,7 @@ class PinnedFixtures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def input_pairs(sources: Sequence[InputSource]) -> bytes:
-    """Two numbers per record, the same on every machine.
+    """Return two numbers per record, the same on every machine.
 
     Joined and hashed as columns: one call per record took three times as long.
     """
@@ -189,12 +189,12 @@ class RunInputs(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many inputs there are."""
+        """Number of inputs."""
         return len(self.pairs) // 16
 
 
 class LaneInputs(NamedTuple):
-    """The inputs of one lane: by run, and how many can be compared; ``real`` are of a shadow."""
+    """The inputs of one lane: by run, and how many are comparable; ``real`` are of a shadow."""
 
     by_run: dict[str, RunInputs]
     comparable: int
@@ -202,7 +202,7 @@ class LaneInputs(NamedTuple):
 
 
 class LaneRows(NamedTuple):
-    """The rows of one lane, and which of its groups are asked about inputs; probes are not."""
+    """The rows of one lane, and which of its groups have inputs; probes have none."""
 
     table: InputTable
     rows: Rows
@@ -216,7 +216,7 @@ class LaneRows(NamedTuple):
         return cls(table, _where(rows, np.isin(rows["group"], list(groups))), groups)
 
     def where(self, holds: Callable[[InputGroup], bool]) -> Rows:
-        """Return the rows of the groups of which something holds."""
+        """Return the rows of the groups that satisfy ``holds``."""
         wanted = [place for place, group in self.groups.items() if holds(group)]
         return _where(self.rows, np.isin(self.rows["group"], wanted))
 
@@ -224,10 +224,10 @@ class LaneRows(NamedTuple):
 def lane_inputs(
     table: InputTable, lane: str, policy: AdvisoryPolicy, version: int = RULES
 ) -> LaneInputs:
-    """Put together what the records of a lane are about.
+    """Return the inputs of a lane's records.
 
-    Nothing shows which real inputs a shadow left out. Since version 4 they count in the rates, and
-    not to the minimum of inputs.
+    Nothing shows which real inputs a shadow left out. Since version 4 they count in the rates, but
+    not towards the minimum number of inputs.
     """
     own = LaneRows.of(table, lane)
     taxonomy = policy.taxonomy(lane)
@@ -245,11 +245,7 @@ def lane_inputs(
         )
         return _count_inputs(_where(pairs, pairs.any(axis=1)))
 
-    by_run = {}
-    asked = asked[np.argsort(asked["run"], kind="stable")]
-    places, starts = np.unique(asked["run"], return_index=True)
-    for place, rows in zip(places.tolist(), np.split(asked, starts[1:]), strict=False):
-        by_run[table.runs[place]] = _run_inputs(rows, own.groups)
+    by_run = {table.runs[place]: found for place, found in _by_run(asked, own.groups)}
     return LaneInputs(
         by_run=dict(sorted(by_run.items())),
         comparable=count(is_shadow=False),
@@ -257,17 +253,31 @@ def lane_inputs(
     )
 
 
-def _run_inputs(rows: Rows, groups: Mapping[int, InputGroup]) -> RunInputs:
-    mine = [groups[place] for place in np.unique(rows["group"]).tolist()]
-    return RunInputs(
-        pairs=_pairs(rows).tobytes(),
-        fixture_sets=tuple(sorted({group.fixture_set or "" for group in mine})),
-        models=tuple(sorted({group.model or "" for group in mine})),
-    )
+def _by_run(asked: Rows, groups: Mapping[int, InputGroup]) -> Iterator[tuple[int, RunInputs]]:
+    """Yield the index of each run and its inputs; sorted all at once, not run by run."""
+    pairs = np.stack((asked["run"], asked["name"], asked["content"]), axis=1)
+    pairs = pairs[np.lexsort((pairs[:, 2], pairs[:, 1], pairs[:, 0]))]
+    new = np.ones(len(pairs), dtype=bool)
+    new[1:] = (pairs[1:] != pairs[:-1]).any(axis=1)
+    pairs = _where(pairs, new)
+    used: dict[int, list[InputGroup]] = {}
+    for cell in np.unique((asked["run"].astype(np.int64) << 32) + asked["group"]).tolist():
+        used.setdefault(cell >> 32, []).append(groups[cell & 0xFFFFFFFF])
+    starts = np.flatnonzero(np.diff(pairs[:, 0])) + 1
+    for rows in np.split(pairs, starts) if len(pairs) else ():
+        run = int(rows[0, 0])
+        yield (
+            run,
+            RunInputs(
+                pairs=rows[:, 1:].tobytes(),
+                fixture_sets=tuple(sorted({group.fixture_set or "" for group in used[run]})),
+                models=tuple(sorted({group.model or "" for group in used[run]})),
+            ),
+        )
 
 
 def _count_inputs(rows: Pairs) -> int:
-    """How many inputs there are, at most: neither new names nor new contents make one two."""
+    """Return the maximum number of inputs: a new name or new content alone does not add one."""
     names, contents = rows[:, 0], rows[:, 1]
     known = np.unique(names[contents != 0])
     by_content = len(np.unique(contents[contents != 0])) + len(
@@ -281,7 +291,7 @@ def _count_inputs(rows: Pairs) -> int:
 
 
 def lane_problems(table: InputTable, lane: str, version: int = RULES) -> Iterator[str]:
-    """How the records of a lane contradict each other about its inputs, over all runs."""
+    """Yield how the records of a lane contradict each other about its inputs, over all runs."""
     own = LaneRows.of(table, lane)
     asked = own.where(lambda group: group.compared.applicable)
     rows = _pairs(asked)
@@ -302,7 +312,7 @@ def lane_problems(table: InputTable, lane: str, version: int = RULES) -> Iterato
 
 
 def _disguises(own: LaneRows) -> Iterator[str]:
-    """One content under several names, with several references; real inputs as fixtures."""
+    """Yield contents with several references, and real inputs that are recorded as fixtures."""
     given = [np.unique(rows[:, 1]) for rows in _by_reference(own, is_signal=False)]
     if given:
         contents, counts = np.unique(np.concatenate(given), return_counts=True)
@@ -317,7 +327,7 @@ def _disguises(own: LaneRows) -> Iterator[str]:
 
 
 def _by_reference(own: LaneRows, *, is_signal: bool = True) -> Iterator[Pairs]:
-    """The inputs that each reference was given to, by its source too where signals count."""
+    """Yield the inputs of each reference, by its source too if signals count."""
     groups: dict[tuple[object, ...], set[InputGroup]] = {}
     for group in own.groups.values():
         part = group.compared
@@ -332,13 +342,13 @@ def _by_reference(own: LaneRows, *, is_signal: bool = True) -> Iterator[Pairs]:
 
 
 def _names(rows: Pairs) -> npt.NDArray[np.uint64]:
-    """One number per row that has any: its name, or else its content."""
+    """Return one number per row that has any: its name, or else its content."""
     named = _where(rows, rows.any(axis=1))
     return np.where(named[:, 0] != 0, named[:, 0], named[:, 1])
 
 
 def unequal_runs(runs: Mapping[str, RunInputs]) -> str | None:
-    """Why runs cannot be compared: they had other inputs, fixture sets or models."""
+    """Return why runs cannot be compared: other inputs, fixture sets or models."""
     first_name, *others = runs
     first = runs[first_name]
     for name in others:
@@ -362,7 +372,7 @@ def _shown(run: str) -> str:
 
 
 def pinned_inputs(pinned: PinnedFixtures, input_class: str) -> set[bytes]:
-    """The pinned fixtures of one kind of input, as the rows of ``RunInputs`` have them."""
+    """Return the pinned fixtures of one kind of input, as the rows of ``RunInputs`` have them."""
     sources = [
         InputSource(
             kind="fixture",
@@ -381,7 +391,7 @@ def pinned_inputs(pinned: PinnedFixtures, input_class: str) -> set[bytes]:
 def fixture_differences(
     runs: Mapping[str, RunInputs], pinned: PinnedFixtures, lane: str
 ) -> tuple[int, tuple[str, ...]]:
-    """How many pinned fixtures are missing and how many are not pinned, over all runs."""
+    """Return how many pinned fixtures are missing and how many are not pinned, over all runs."""
     wanted = pinned_inputs(pinned, lane.partition("/")[0])
     total, found = 0, []
     for run, own in runs.items():

@@ -1,18 +1,17 @@
 """The advisory fold: records in batches, counted by kind, with times by lane and violations.
 
-Most of a record (who advised, what was recommended, what came of it) is the same in thousands of
-others. That part is judged once for all of them: whether it contradicts itself, what it violates,
-of which kind it is. A record is then a number, and counting is counting numbers.
+Most of a record (the service, the recommendation, the outcome) is the same in thousands of others.
+That part is judged once for all of them: whether it contradicts itself, what it violates, and its
+kind. A record is then a number, and counting records is counting numbers.
 """
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -22,7 +21,7 @@ import numpy.typing as npt
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gatemark.evidence.hygiene import PrivateTextScan
+from gatemark.evidence.hygiene import PrivateTextScan, lines_match
 from gatemark.exams.advisory.decision import (
     BUCKET_RULES,
     BUCKETS,
@@ -89,7 +88,7 @@ Floats = npt.NDArray[np.float64]
 class SharedPart:
     """What thousands of records have in common, judged once.
 
-    ``record`` is the first of them without what is its own; ``case`` is that of all. ``number`` is
+    ``record`` is the first of them without its own values; ``case`` is that of all. ``number`` is
     the code by which they are counted.
     """
 
@@ -104,12 +103,12 @@ class SharedPart:
         self.texts = tuple(text for text in _shared_texts(record) if text)
 
     def violated(self, version: int) -> set[str]:
-        """What the part violates by a version of the rules."""
+        """Return what the part violates by a version of the rules."""
         return {kind for kind, since in self.breaches if since <= version}
 
 
 class Profile(NamedTuple):
-    """What a look at a batch found: whether it is sound, and the shared part of each record."""
+    """The outcome of checking a batch: whether it is valid, and the shared part of each record."""
 
     sound: bool
     parts: list[SharedPart]
@@ -118,7 +117,7 @@ class Profile(NamedTuple):
 class BatchTexts(NamedTuple):
     """The free texts of a batch outside its shared parts, and the run of each record.
 
-    ``too_long`` says that a list of some record has too many items.
+    ``too_long`` means that a list of some record has too many items.
     """
 
     runs: list[str]
@@ -164,21 +163,21 @@ def batch_texts(batch: Sequence[AdvisoryDecision]) -> BatchTexts:
 
 
 class Profiler:
-    """Looks at batches; remembers the parts that records share, and the last batch.
+    """Checks batches; remembers the parts that records share, and the last batch.
 
-    Reading asks whether any record of a batch contradicts itself; then the exam asks what kinds
-    of records it has. Both need the same fields, so the last profile is kept.
+    The reader needs to know whether any record of a batch contradicts itself; then the exam needs
+    the kinds of its records. Both use the same fields, so the last profile is kept.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], SharedPart] = {}
-        self._conducts: dict[tuple[object, ...], int] = {}
+        self._numbered: dict[tuple[object, ...], int] = {}
         self._same: dict[object, object] = {}
         self._numbers = itertools.count(1)
         self._last: tuple[Sequence[Any], Profile | None] = ((), None)
 
     def profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
-        """The profile of a batch, which must not change between two looks at it."""
+        """Return the profile of a batch, which must not change between two calls."""
         seen, found = self._last
         if found is None or seen is not batch:
             found = self._profile(batch)
@@ -187,7 +186,7 @@ class Profiler:
 
     def _profile(self, batch: Sequence[AdvisoryDecision]) -> Profile:
         parts: list[SharedPart] = []
-        known = self._known
+        known, number_of = self._known, self._number_of
         # Conduct is nearly always the same: comparing it is cheaper than hashing it.
         last_conduct: tuple[object, ...] | None = None
         number = 0
@@ -212,8 +211,8 @@ class Profiler:
                 readable_reason(fallback),
             )
             if conduct != last_conduct:
-                last_conduct, number = conduct, self._conduct_number(conduct)
-            cell = (number, case, shared_part(record))
+                last_conduct, number = conduct, number_of(conduct)
+            cell = (number, case, shared_part(record, number_of))
             part = known.get(cell) or self._learn(cell, record, case)
             parts.append(part)
             score = confidence.score
@@ -236,7 +235,7 @@ class Profiler:
         return part
 
     def _without_its_own(self, record: AdvisoryDecision) -> AdvisoryDecision:
-        """Return a record without ids and lists of codes; what it has like others is one object."""
+        """Return a record without ids and lists of codes; shared values are one object."""
         source, advice, reference = (
             record.source,
             record.recommendation,
@@ -258,18 +257,21 @@ class Profiler:
             **same,
         )
 
-    def _conduct_number(self, conduct: tuple[object, ...]) -> int:
-        if len(self._conducts) >= _REMEMBERED:
-            self._conducts.clear()
-        known = self._conducts.get(conduct)
-        return known or self._conducts.setdefault(conduct, next(self._numbers))
+    def _number_of(self, part: tuple[object, ...]) -> int:
+        """Return the number of a part, which it keeps until too many are remembered."""
+        known = self._numbered.get(part)
+        if known is None:
+            if len(self._numbered) >= _REMEMBERED:
+                self._numbered.clear()
+            known = self._numbered[part] = next(self._numbers)
+        return known
 
 
 _profiler: Final = Profiler()
 
 
 def all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
-    """Whether surely no record of a batch contradicts itself; errs only by saying no."""
+    """Whether certainly no record of a batch contradicts itself; may say no wrongly, never yes."""
     moments = [record.timestamp for record in batch]
     moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
     return (
@@ -297,7 +299,7 @@ def _case_of(notes: Sequence[str]) -> str | None:
 
 
 def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
-    """Whether the shared part of a record keeps every rule that concerns it alone."""
+    """Whether the shared part of a record meets every rule that concerns it alone."""
     labels = (record.recommendation.label, record.human_or_atlas_decision.label)
     names = (record.service.name, record.input_class, record.confidence.bucket_rule)
     return (
@@ -316,28 +318,17 @@ def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
 
 
 def _surely_local(effects: set[str]) -> bool:
-    """Whether every side effect is a write of a local report; errs only by saying no."""
+    """Whether every side effect is a write of a local report; may say no wrongly, never yes."""
     lines = "\n".join(effects) + "\n"
     return (
         lines.count("\n") == len(effects)
         and not any(odd in lines for odd in ("..", "//", ":/"))
-        and _lines_match(PLAIN_WRITE, lines)
+        and lines_match(PLAIN_WRITE, lines)
     ) or not effects
 
 
-@cache
-def _lines_of(pattern: str) -> Any:
-    # RE2 reads many lines in a third of the time of ``re``.
-    re2 = importlib.import_module("re2")
-    return re2.compile(rf"(?:(?:{pattern.strip('^$')})\n)*".encode())
-
-
-def _lines_match(pattern: str, lines: str) -> bool:
-    return _lines_of(pattern).fullmatch(lines.encode("utf-8", "replace")) is not None
-
-
 def _ids_are_whole(ids: list[str]) -> bool:
-    """Whether every id is a ULID, or else a UUID; types have bounded their lengths already."""
+    """Whether every id is a ULID or a UUID; their types already limit the lengths."""
     joined = "".join(ids)
     signs = joined.encode("utf-8", "replace")
     if len(joined) == 26 * len(ids):
@@ -347,20 +338,20 @@ def _ids_are_whole(ids: list[str]) -> bool:
         return signs.translate(None, _HEX) == 4 * dashes and all(
             signs[place::36] == dashes for place in _DASHES
         )
-    return _lines_match(ID_PATTERN, "\n".join(ids) + "\n")
+    return lines_match(ID_PATTERN, "\n".join(ids) + "\n")
 
 
 def _moments_exist(moments: list[str]) -> bool:
-    """Whether every time is one, in UTC, and on a day of the calendar."""
+    """Whether every time is valid, in UTC, and on an existing day."""
     lines = "\n".join(moments) + "\n"
-    if not _lines_match(TIME_PATTERN, lines):
+    if not lines_match(TIME_PATTERN, lines):
         return False
-    # Only the last days of a month may be missing from the calendar.
+    # Only the last days of a month may not exist.
     return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
 
 
 def _hashes_are_whole(hashes: list[str]) -> bool:
-    """Whether every hash has its prefix and 64 digits; the type has bounded its length already."""
+    """Whether every hash has its prefix and 64 digits; the type already limits its length."""
     if not hashes:
         return True
     size = len(hashes)
@@ -378,14 +369,14 @@ class Violation(NamedTuple):
 
 
 class ViolatedField(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A field that records violate something in, and what."""
+    """A field with violations, and their kind."""
 
     field: str
     kind: str
 
 
 class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A record by its ids, its shard and its place in it."""
+    """A record by its ids, its shard and its position in it."""
 
     shard: int
     place: int
@@ -395,9 +386,9 @@ class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RunBucket(msgspec.Struct, frozen=True, array_like=True):
-    """The records of a run and lane in one bucket; a recording played again was not run again.
+    """The records of a run and lane in one bucket; a replayed recording was not run again.
 
-    An empty run is none.
+    An empty name means no run.
     """
 
     run: str
@@ -417,11 +408,11 @@ class AdvisoryExamState(msgspec.Struct):
     """Counted records by kind, by run, by case and by fixture set; times by lane; violations.
 
     ``codes``, ``times``, ``pairs`` and ``run_places`` are the columns of records not yet counted,
-    one of each per record; ``run_names`` has the runs. A code means something to the collector
-    that made it, so columns are counted before a state leaves its process. ``first_times`` has
-    the earliest second of each run, and ``last`` the latest second of all with its decision.
-    ``named`` has the first records of each kind that may be wrong, unsure or violating;
-    ``named_codes`` has them before they are counted.
+    one of each per record; ``run_names`` has the runs. A code has a meaning only for the collector
+    that made it, so columns are counted before a state leaves its process. ``first_times`` has the
+    earliest second of each run, and ``last`` the latest second of all with its decision. ``named``
+    has the first records of each kind that may be wrong, uncertain or violating; ``named_codes``
+    has them before they are counted.
     """
 
     shard: int
@@ -454,7 +445,7 @@ class AdvisoryExamState(msgspec.Struct):
 
 
 class Meaning(NamedTuple):
-    """What a code stands for."""
+    """The meaning of a code."""
 
     kind: Kind
     case: str | None
@@ -463,10 +454,10 @@ class Meaning(NamedTuple):
 
 
 class Collector:
-    """Adds batches to a state as codes, and remembers what the codes mean until they are counted.
+    """Adds batches to a state as codes, and keeps their meanings until they are counted.
 
-    A record that has private text besides its shared part is of another kind than the others;
-    its code is the negative one.
+    A record with private text besides its shared part is of another kind than the others; its code
+    is the negative one.
     """
 
     def __init__(self, scan: PrivateTextScan, version: int = 2) -> None:
@@ -477,7 +468,7 @@ class Collector:
         self._right: set[int] = set()
 
     def forget(self) -> None:
-        """Give up what codes meant if it has become much; all of them must have been counted."""
+        """Drop the meanings of codes if there are many; all of them must have been counted."""
         if len(self._meanings) > MEANINGS_MAX:
             self._meanings, self._clean, self._right = {}, set(), set()
 
@@ -506,7 +497,7 @@ class Collector:
     def _name_records(
         self, state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], codes: list[int]
     ) -> None:
-        """Remember the first records of each kind that is not surely right."""
+        """Record the first records of each kind that is not certainly right."""
         if self._right.issuperset(codes):
             return
         start = len(state.codes) // 8 - len(codes)
@@ -533,12 +524,12 @@ class Collector:
     def _note_runs(
         state: AdvisoryExamState, batch: Sequence[AdvisoryDecision], runs: Sequence[str]
     ) -> None:
-        """Remember the run of every record, and when each run began, to the second.
+        """Record the run of every record, and when each run began, to the second.
 
         Beyond ``NAMES_MAX`` runs, all records are of one run without a name.
         """
         known = state.run_names
-        # The name of a run that was seen is its own.
+        # A run that was seen before keeps its name.
         names = {run: _run_name(run) for run in set(runs).difference(known)}
         for name in names.values():
             if name not in known and len(known) > NAMES_MAX:
@@ -555,14 +546,14 @@ class Collector:
         first = state.first_times
         for name, record in zip(named, batch, strict=True):
             moment, earliest = record.timestamp, first.get(name)
-            # Most records are later, which needs no closer look; a small letter would sort wrongly.
+            # Most records are later and can be skipped; a lower-case letter would sort wrongly.
             if earliest is None or moment < earliest or moment[10] == "t":
                 second = moment[:19].upper()
                 if earliest is None or second < earliest:
                     first[name] = second
 
     def settle(self, state: AdvisoryExamState) -> AdvisoryExamState:
-        """Count the columns of a state, which are empty then."""
+        """Count the columns of a state and clear them."""
         if not state.codes:
             return state
         codes = np.frombuffer(state.codes, dtype=np.int64)
@@ -628,7 +619,7 @@ class Collector:
         texts: BatchTexts,
         codes: list[int],
     ) -> Sequence[int]:
-        """The places of records that violate something, or have a text not known to be clean."""
+        """Return the positions of records with violations, or with a text not known to be clean."""
         scan, clean = self._scan, self._clean
         if not clean.issuperset(codes):
             for part in profile.parts:
@@ -653,7 +644,7 @@ class Collector:
             self._clean.add(part.number)
 
     def _read(self, record: AdvisoryDecision, part: SharedPart, violations: list[Violation]) -> int:
-        """Note every violation of a record; returns its code."""
+        """Record every violation of a record; return its code."""
         found = breaches_of(record, self._version)
         violations.extend(Violation(record.decision_id, why.path, kind) for kind, why in found)
         shared = part.violated(self._version)
@@ -685,7 +676,7 @@ class Collector:
 
 
 def _is_right(kind: Kind) -> bool:
-    """Whether a kind is right whatever the policy says; errs only by saying no."""
+    """Whether a kind is right under any policy; may say no wrongly, never yes."""
     violates = kind.authority or kind.side_effect or kind.privacy or kind.no_reason
     return (
         not violates
@@ -718,7 +709,7 @@ def _group_of(meaning: Meaning) -> InputGroup:
 
 
 def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamState:
-    """One state for two disjoint sets of counted records."""
+    """Return one state for two disjoint sets of counted records."""
     lanes = {*left.times_by_lane, *right.times_by_lane}
     sketched_lanes = {*left.sketches, *right.sketches}
     total = AdvisoryExamState(
@@ -754,7 +745,7 @@ def merged(left: AdvisoryExamState, right: AdvisoryExamState) -> AdvisoryExamSta
 
 
 def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
-    """Keep a state small: sketches for too many times, no names for too many names."""
+    """Limit the size of a state: sketches for too many times, no names for too many names."""
     if state.too_many_runs or len({key.run for key in state.runs}) > NAMES_MAX:
         state.runs, state.too_many_runs = {}, True
         state.first_times, state.inputs = {}, InputTable()
@@ -763,7 +754,7 @@ def _bounded(state: AdvisoryExamState) -> AdvisoryExamState:
     if state.too_many_inputs or len(state.inputs) > INPUTS_MAX:
         state.inputs, state.too_many_inputs = InputTable(), True
     if len(state.named) > NAMES_MAX:
-        # Enough kinds are wrong: one record of each says so.
+        # Enough kinds are wrong: one record of each is enough.
         state.named = {kind: named[:1] for kind, named in state.named.items()}
     size = sum(map(len, state.times_by_lane.values())) // 8
     if size > EXACT_MAX or state.sketches:
@@ -783,7 +774,7 @@ def _last_moments(batch: Sequence[AdvisoryDecision], after: str) -> Iterator[tup
     """Yield each time from ``after`` on, to the second, with the id of its record."""
     for record in batch:
         for moment in (record.timestamp, record.human_or_atlas_decision.timestamp):
-            # Small letters and fractions sort behind, so nothing is passed over.
+            # Lower-case letters and fractions sort later, so nothing is skipped.
             if moment and moment >= after:
                 yield moment[:19].upper(), record.decision_id
 
@@ -791,7 +782,7 @@ def _last_moments(batch: Sequence[AdvisoryDecision], after: str) -> Iterator[tup
 def needs_strict_pass(
     state: AdvisoryExamState, policy: AdvisoryPolicy, checked_rules: frozenset[str]
 ) -> bool:
-    """Whether a label or bucket rule must be explained before its records count."""
+    """Whether a label or bucket rule must be defined before its records count."""
     taxonomies = {lane: policy.taxonomy(lane) for lane in state.lanes}
     explained = {
         lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()

@@ -6,7 +6,6 @@ A packet proposes and grants nothing. Everything in it is derived again from the
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -151,27 +150,26 @@ def _marked(
 
 def _caveats(lane: str, derived: DerivedExam, section: Mapping[str, Any]) -> Iterator[str]:
     """Yield the caveats of the lane and of the result; those of other lanes are only counted."""
-    others = sorted(set(section["lanes"]) - {lane}, key=len, reverse=True)
+    # A caveat of one lane begins with its name; one lane's name may begin with another's.
+    names = sorted(section["lanes"], key=len, reverse=True)
     shared, foreign = [], 0
     for text in section["caveats"]:
-        if re.search(rf"{re.escape(lane)}(?![\w.-])", text):
+        owner = next((name for name in names if text.startswith(name)), None)
+        if owner == lane:
             yield text
-        elif any(other in text for other in others):
-            foreign += 1
-        else:
+        elif owner is None:
             shared.append(text)
+        else:
+            foreign += 1
     wrong = derived.outcome.report.facts["wrong_records"]
     if msgspec.convert(derived.options, AdvisoryOptions).rules != FIRST_RULES:
         worst = [one for one in wrong["worst"] if one["lane"] == lane]
         yield from wrong_records_note({"wrong_records": {"total": len(worst), "worst": worst}})
-    mark = "whole result: " if others else ""
+    mark = "whole result: " if len(names) > 1 else ""
     yield from (f"{mark}{text}" for text in shared)
     if elsewhere := wrong["total"] - sum(one["lane"] == lane for one in wrong["worst"]):
-        whose = (
-            "of other lanes, or beyond the 100 worst"
-            if wrong["total"] > len(wrong["worst"])
-            else "of other lanes"
-        )
+        is_cut = wrong["total"] > len(wrong["worst"])
+        whose = "of other lanes, or alike" if is_cut else "of other lanes"
         yield f"{elsewhere:,} more records to look at are {whose}; the result lists them"
     if foreign:
         yield f"{counted(foreign, 'more caveat')} about other lanes; see the result"

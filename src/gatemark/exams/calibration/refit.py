@@ -18,7 +18,7 @@ from gatemark.core.atomic import write_whole
 from gatemark.core.canonical import canonical_bytes, digest
 from gatemark.core.errors import BadInputError, ExitCode, RefusedError
 from gatemark.evidence.exam import schemas
-from gatemark.evidence.source import ReadingChoices, find_sources
+from gatemark.evidence.source import ReadingChoices, find_sources, read_small_file
 from gatemark.evidence.whole_file import admitted_batches
 from gatemark.exams.calibration.journey import Confidences, read_confidences
 from gatemark.samples.importer import SAMPLE_SCHEMA
@@ -142,13 +142,7 @@ def apply_map(map_path: str, samples: str, out: str, choices: ReadingChoices) ->
 def read_map(path: str) -> CalibrationMap:
     """Read the map of a file."""
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
-    if len(data) > MAX_MAP_BYTES:
-        raise BadInputError(f"{path}: larger than {MAX_MAP_BYTES} bytes")
-    try:
-        return msgspec.json.decode(data, type=CalibrationMap)
+        return msgspec.json.decode(read_small_file(path, MAX_MAP_BYTES), type=CalibrationMap)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise BadInputError(f"{path}: not a {MAP_SCHEMA}: {error}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,8 @@ def outside_key(path: Path) -> tuple[bytes, bool]:
 
 def read_outside_key(path: Path) -> bytes:
     """Return the key in a file; raise FileNotFoundError if there is none."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise UsageError(f"{path}: expected a regular file")
     try:
         with path.open(encoding="ascii") as stream:
             key = bytes.fromhex(stream.read(4 * KEY_BYTES).strip())

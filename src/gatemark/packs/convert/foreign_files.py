@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from gatemark.core.errors import BadInputError
 from gatemark.evidence.settings_file import parse_settings
+from gatemark.evidence.source import read_small_file
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 SCHEME: Final = "file://"
@@ -49,11 +50,8 @@ class ForeignFolder:
         if path.suffix in CODE:
             raise Unconvertible(f"{path.name}: is code")
         try:
-            if path.stat().st_size > MAX_BYTES:
-                raise BadInputError(f"{path}: is larger than {MAX_BYTES:,} bytes")
-            return path.read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise BadInputError(f"{path}: {error.strerror or error}") from error
+            text = read_small_file(str(path), MAX_BYTES).decode("utf-8-sig")
+            return text.replace("\r\n", "\n").replace("\r", "\n")
         except UnicodeDecodeError as error:
             raise BadInputError(f"{path}: is not UTF-8 text") from error
 

@@ -31,7 +31,7 @@ def pool_adjacent_violators(successes: Sequence[int], trials: Sequence[int]) -> 
     blocks: list[tuple[int, int, int]] = []
     for hits, tries in zip(successes, trials, strict=True):
         if not 0 <= hits <= tries or tries == 0:
-            raise InvalidValueError(f"{hits} of {tries} is no rate")
+            raise InvalidValueError(f"{hits} of {tries} is not a rate")
         block = (int(hits), int(tries), 1)
         while blocks and blocks[-1][0] * block[1] >= block[0] * blocks[-1][1]:
             before = blocks.pop()

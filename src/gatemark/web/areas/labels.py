@@ -34,6 +34,7 @@ from gatemark.workspace import Workspace
 
 OWNER: Final = "pack_owner"
 SAMPLES: Final = "samples"
+QUEUED_SETS: Final = 20
 
 
 class LabelSetLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +150,57 @@ def waiting_labels(
     names = label_sets_of(workspace).names()[:limit]
     lines = (_line(workspace, identity, label_sets_of(workspace).get(name)) for name in names)
     return tuple(line for line in lines if line.waits)
+
+
+class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
+    """An input of an advisory lane that waits for people."""
+
+    lane: str
+    labels: str
+    item: str
+    state: str
+
+
+class LaneQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """Inputs that wait for people, by lane; ``more`` are not listed."""
+
+    lanes: dict[str, list[QueueLine]]
+    more: int
+
+
+def lane_queue(workspace: Workspace, identity: Identity, limit: int) -> LaneQueue:
+    """Return the inputs of advisory lanes without an accepted label.
+
+    Looks at the newest label sets. Nobody but an owner learns what others said.
+    """
+    stored = label_sets_of(workspace)
+    found: dict[str, list[QueueLine]] = {}
+    shown = total = 0
+    for name in stored.names()[:QUEUED_SETS]:
+        plan, accepted, marks = stored.get(name), stored.accepted(name), stored.marks(name)
+        for number, item in sorted(stored.items(name, erased_items(workspace, name)).items()):
+            if number in accepted or not isinstance(item.input, dict):
+                continue
+            lane = item.input.get("input_class")
+            if not isinstance(lane, str) or "payload" not in item.input:
+                continue
+            total += 1
+            if shown < limit:
+                own = [mark for mark in marks if mark.number == number]
+                state = _queue_state(plan, number, own, identity)
+                line = QueueLine(lane=lane, labels=name, item=item.id, state=state)
+                found.setdefault(lane, []).append(line)
+                shown += 1
+    return LaneQueue(lanes=dict(sorted(found.items())), more=total - shown)
+
+
+def _queue_state(plan: LabelPlan, number: int, marks: list[LabelMark], identity: Identity) -> str:
+    proposal = propose(plan, number, marks)
+    if OWNER in identity.roles:
+        return proposal.reason or f"{proposal.label}, waits for a pack_owner"
+    if any(mark.reviewer == identity.person for mark in marks):
+        return "you labelled it"
+    return "waits for a label" if len(marks) < plan.labels_per_item else "waits for a pack_owner"
 
 
 def label_card(workspace: Workspace, identity: Identity, name: str) -> LabelCard:

@@ -16,6 +16,7 @@ from gatemark.web.areas.labels import (
     label_desk,
     label_list,
     label_rows,
+    lane_queue,
     make_labels,
 )
 from gatemark.web.render import (
@@ -36,6 +37,7 @@ from gatemark.web.site import site_of
 router = APIRouter()
 Fields = Annotated[dict[str, list[str]], Depends(form)]
 SHOWN: Final = 50
+QUEUED: Final = 200
 CHOICE: Final = "choose:"
 EXCERPT: Final = 300
 
@@ -50,6 +52,15 @@ def labels_page(request: Request, after: str | None = None) -> Response:
         "may_make": bool(RUNNERS & set(identity.roles)),
     }
     return page(request, "labels.html", identity, context)
+
+
+@router.get("/review-queue")
+def queue_page(request: Request) -> Response:
+    """Show the inputs of advisory lanes that wait for people, by lane."""
+    identity = member(request)
+    view = lane_queue(site_of(request).workspace, identity, QUEUED)
+    context = {"title": "Review queue", "view": view}
+    return page(request, "review_queue.html", identity, context)
 
 
 @router.get("/new-labels")

@@ -1,7 +1,7 @@
-"""Asking: fixtures, labels and services are opened, and every question becomes a record.
+"""Open fixtures, labels and services, ask every question, and make a record of each.
 
-Whatever is wrong with what is opened ends the run before the first question. From then on nothing
-stops it but Ctrl-C. Nothing is written here, and nothing is acted upon.
+Any problem with what is opened ends the run before the first question. After that only Ctrl-C stops
+it. Nothing is written here, and no recommendation is acted on.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ Recording = Mapping[str, Advice | NoAdvice]
 
 
 def read_recording(path: str, taxonomy_of: TaxonomyOf) -> Recording:
-    """The recommendations of a decisions file; of several for one fixture, the last counts.
+    """Return the recommendations of a decisions file; the last one of a fixture counts.
 
-    Decisions that held no usable recommendation stay unanswered. Bad conduct is never overwritten:
-    what came once came.
+    Decisions without a usable recommendation stay unanswered. Bad conduct is never overwritten by a
+    later record.
     """
     found: dict[str, Advice | NoAdvice] = {}
     problems: list[str] = []
@@ -111,13 +111,13 @@ def _worse(left: Conduct, right: Conduct) -> Conduct:
 
 
 def _advice(decision: AdvisoryDecision, taxonomy: Taxonomy) -> Advice | NoAdvice:
-    """The recommendation as if it were given now; bad conduct stays with it."""
+    """Return the recommendation as if it were given now; bad conduct stays with it."""
     flags = msgspec.structs.asdict(decision.authority_flags)
     said = {
         **msgspec.to_builtins(decision.recommendation),
         "confidence": msgspec.to_builtins(decision.confidence).get("score"),
         "model": msgspec.to_builtins(decision.service).get("model"),
-        # A flag that is absent is a violation, and stays one.
+        # A missing flag is a violation, and stays one.
         "authority": {name: None if wish is UNSET else wish for name, wish in flags.items()},
         "actions": list(decision.allowed_actions),
         "performed": bool(side_effect_breaches(decision)),
@@ -136,9 +136,9 @@ OnProgress = Callable[[int, int], None]
 
 
 class AdvisoryChoices(msgspec.Struct, frozen=True):
-    """How a user wants a dry run.
+    """Options of a dry run.
 
-    Without ``runs`` there are three; one of a recording, and of a shadow, whose ``fixtures`` are
+    The default of ``runs`` is three; one for a recording, and for a shadow, whose ``fixtures`` are
     real inputs.
     """
 
@@ -160,7 +160,7 @@ class AdvisoryChoices(msgspec.Struct, frozen=True):
 
     @property
     def run_count(self) -> int:
-        """How often every fixture is asked about."""
+        """How often every fixture is asked."""
         is_once = self.is_shadow or self.mode == "offline_fixture"
         return self.runs or (1 if is_once else DEFAULT_RUNS)
 
@@ -184,7 +184,7 @@ class _Plan(msgspec.Struct, frozen=True):
 
 
 class DryRuns(msgspec.Struct, frozen=True):
-    """What was asked of whom, about which fixtures, and every run's records."""
+    """The questions, the services, the fixtures, and every run's records."""
 
     card: RunCard
     fixtures: FixtureSet
@@ -202,7 +202,7 @@ def run_advisory(
     out: Path | None = None,
     on_progress: OnProgress | None = None,
 ) -> DryRuns:
-    """Every run's records. Raises before anything is asked, or not at all; writes nothing.
+    """Return every run's records. Raises only before anything is asked; writes nothing.
 
     ``out`` is where they will be written: a folder with runs of something else is refused.
     """
@@ -220,7 +220,7 @@ def run_advisory(
 
 
 def _refuse_future(labels: Labels, now: datetime) -> None:
-    """Refuse a decision that nobody can have made yet."""
+    """Refuse a decision that is dated in the future."""
     end = now.astimezone(UTC) + timedelta(hours=FUTURE_HOURS_MAX)
     for (name, _), label in labels.items():
         if label.timestamp and label.timestamp[:19].upper() > end.strftime("%Y-%m-%dT%H:%M:%S"):
@@ -241,7 +241,7 @@ def _contradicted(plan: _Plan) -> tuple[str, ...]:
 
 
 def advisory_policy(path: str | None) -> Any:
-    """The policy that the run is judged by, typed by the suite that judges."""
+    """Return the policy that the run is judged by."""
     value = {} if path is None else read_advisory_policy(path)
     options: Any = msgspec.convert({"policy": value}, suites().get(KIND).options)
     return options.policy
@@ -314,7 +314,7 @@ class _Teller:
 def _questions(
     workspace: Workspace, choices: AdvisoryChoices, plan: _Plan, random_bytes: RandomBytes
 ) -> tuple[str, list[CallQuestion]]:
-    """A fresh run id, and a question per fixture of a served lane, or per lane for health."""
+    """Return a new run id, and a question per fixture of a served lane, or per lane for health."""
     run_id = new_ulid(workspace.clock(), random_bytes)
     npu_in_sight = Path(choices.busy_counter).exists()
     settings = {}
@@ -390,7 +390,7 @@ async def _one_run(
 def _from_recording(
     recording: Recording, questions: Sequence[CallQuestion], at: datetime
 ) -> list[AdvisoryDecision]:
-    """Earlier recommendations under new ids; nothing is called and so nothing is timed."""
+    """Return earlier recommendations under new ids; nothing is called, so nothing is timed."""
     seen = CallObservation(None, NOT_READ, NOT_READ, alone=False)
     answers: list[AdvisoryDecision] = []
     for question in questions:

@@ -9,7 +9,6 @@ import importlib.util
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from importlib.resources import files
-from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -17,6 +16,7 @@ from msgspec import Meta
 
 from gatemark.core.canonical import digest
 from gatemark.core.errors import BadInputError, UsageError, not_installed
+from gatemark.evidence.source import read_small_file
 from gatemark.exams.runlog.concepts.port import (
     CANDIDATES_MAX,
     Candidate,
@@ -133,21 +133,11 @@ def _load(choices: SourceChoices) -> LexiconSource:
         raise UsageError(not_installed("extractor lexicon needs", "pyahocorasick", "concepts"))
     entries: list[LexiconEntry] = []
     for path in choices.lexicons:
-        entries += read_lexicon(_bounded_bytes(path), path)
+        entries += read_lexicon(read_small_file(path, FILE_BYTES_MAX), path)
     if not choices.lexicons:
         bundled = files("gatemark.exams.runlog.concepts").joinpath(BUNDLED)
         entries = read_lexicon(bundled.read_bytes(), BUNDLED)
     return LexiconSource(entries, is_bundled=not choices.lexicons)
-
-
-def _bounded_bytes(path: str) -> bytes:
-    try:
-        size = Path(path).stat().st_size
-        if size > FILE_BYTES_MAX:
-            raise BadInputError(f"{path}: holds more than {FILE_BYTES_MAX} bytes")
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise BadInputError(f"{path}: {error.strerror or error}") from error
 
 
 EXTRACTOR = ExtractorPlugin(
