@@ -74,6 +74,7 @@ LOOKS = {
     "/ledger": "/ledger/events",
     "/people": "/people",
     "/results": "/results",
+    "/review-queue": "/review-queue",
     "/results/{reference}": "/results/{reference}",
     "/results/{reference}/files/{digest}": "/results/{reference}/files/{digest}",
     "/reviews": "/reviews",

@@ -16,6 +16,7 @@ PAGES = (
     "/new-review",
     "/labels",
     "/new-labels",
+    "/review-queue",
     "/attributions",
     "/tokens",
     "/compare",

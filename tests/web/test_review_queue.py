@@ -45,6 +45,8 @@ def test_open_inputs_are_listed_by_lane_until_they_are_accepted(
     page = rows(client)
     assert page.index("cron_n8n_event") < page.index("kanban_hygiene")
     assert page.count("waits for a label") == 3
+    told = client.get("/api/v1/review-queue?limit=1").json()
+    assert (list(told["lanes"]), told["more"]) == (["cron_n8n_event"], 2)
     # The page names inputs; what is in them is shown to whoever labels them.
     assert "about n1" not in page
     headers = scene.session(client, "bob")

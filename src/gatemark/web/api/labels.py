@@ -20,12 +20,14 @@ from gatemark.web.areas.labels import (
     LabelList,
     LabelPage,
     LabelsMade,
+    LaneQueue,
     accept,
     label,
     label_card,
     label_desk,
     label_list,
     label_rows,
+    lane_queue,
     make_labels,
 )
 from gatemark.web.site import caller, site_of
@@ -78,6 +80,13 @@ def post_labels(request: Request, body: LabelSetBody) -> Response:
     plain = body.model_dump()
     samples = plain.pop("samples")
     return reply(make_labels(site_of(request).workspace, identity, plain, samples), 201)
+
+
+@router.get("/review-queue", responses=answers(LaneQueue))
+def get_queue(request: Request, limit: Limit = 50) -> Response:
+    """List inputs of advisory lanes that wait for people, by lane."""
+    identity = caller(request)
+    return reply(lane_queue(site_of(request).workspace, identity, limit))
 
 
 @router.get("/labels/{name}", responses=answers(LabelCard))

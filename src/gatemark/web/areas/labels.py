@@ -161,10 +161,15 @@ class QueueLine(msgspec.Struct, frozen=True, kw_only=True):
     state: str
 
 
-def review_queue(
-    workspace: Workspace, identity: Identity, limit: int
-) -> tuple[dict[str, list[QueueLine]], int]:
-    """Return inputs of advisory lanes without an accepted label, by lane; and how many more.
+class LaneQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """Inputs that wait for people, by lane; ``more`` are not listed."""
+
+    lanes: dict[str, list[QueueLine]]
+    more: int
+
+
+def lane_queue(workspace: Workspace, identity: Identity, limit: int) -> LaneQueue:
+    """Return the inputs of advisory lanes without an accepted label.
 
     Looks at the newest label sets. Nobody but an owner learns what others said.
     """
@@ -186,7 +191,7 @@ def review_queue(
                 line = QueueLine(lane=lane, labels=name, item=item.id, state=state)
                 found.setdefault(lane, []).append(line)
                 shown += 1
-    return dict(sorted(found.items())), total - shown
+    return LaneQueue(lanes=dict(sorted(found.items())), more=total - shown)
 
 
 def _queue_state(plan: LabelPlan, number: int, marks: list[LabelMark], identity: Identity) -> str:

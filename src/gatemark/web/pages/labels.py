@@ -16,8 +16,8 @@ from gatemark.web.areas.labels import (
     label_desk,
     label_list,
     label_rows,
+    lane_queue,
     make_labels,
-    review_queue,
 )
 from gatemark.web.render import (
     as_text,
@@ -58,8 +58,8 @@ def labels_page(request: Request, after: str | None = None) -> Response:
 def queue_page(request: Request) -> Response:
     """Show the inputs of advisory lanes that wait for people, by lane."""
     identity = member(request)
-    lanes, more = review_queue(site_of(request).workspace, identity, QUEUED)
-    context = {"title": "Review queue", "lanes": lanes, "more": more}
+    view = lane_queue(site_of(request).workspace, identity, QUEUED)
+    context = {"title": "Review queue", "view": view}
     return page(request, "review_queue.html", identity, context)
 
 
