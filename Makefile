@@ -13,6 +13,8 @@ endif
 # Some tests wait (for browsers, for other processes), so one worker more than cores may be quicker.
 WORKERS ?= 2
 PYTEST := -m pytest -n $(WORKERS) --dist worksteal
+# Test modules are compiled once, not in every run of each process (13 s for each).
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup demo test test-install check bench chaos lock clean
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from gatemark.exams.advisory.decision import bucket_of
 from gatemark.exams.advisory.policy import CategoryKey, outcome_of, signal_of
+from gatemark.exams.advisory.record_rules import bucket_of
 from gatemark.exams.advisory.records import AGREEING
 
 CLASSES = (

@@ -15,7 +15,8 @@ from typing import Any
 import jsonschema
 import numpy as np
 
-from gatemark.exams.advisory.decision import ERROR_CATEGORIES, SCHEMA_NAME, bucket_of
+from gatemark.exams.advisory.decision import ERROR_CATEGORIES, SCHEMA_NAME
+from gatemark.exams.advisory.record_rules import bucket_of
 from gatemark.packs.documents import json_schema
 
 NO_OP = frozenset(("suppress", "no_action", "log", "skip_private_root"))

@@ -18,7 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, create_mod
 
 from bench.advisory_plain import DEFERRED, NO_OP, RANK, UNMEASURED, UNSURE, Score
 from gatemark.exams.advisory import decision as noun
-from gatemark.exams.advisory.decision import ERROR_CATEGORIES, bucket_of
+from gatemark.exams.advisory.decision import ERROR_CATEGORIES
+from gatemark.exams.advisory.record_rules import bucket_of
 
 FLAGS = noun.CLOSED_FLAGS.__struct_fields__
 FOLDERS = ("home", "root", "Users", "private", "mnt", "media")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import random
 import sys
@@ -9,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.measure import Line, gatemark, run
+from bench.measure import Cost, Line, gatemark, run
 
 REFUSED = "NOT_IN_CONTEXT"
 LABELS = ("VALID", REFUSED, "REJECT", "ABSTAIN")
@@ -73,7 +74,20 @@ def lines() -> Iterator[Line]:
         yield Line("resident memory, 1,050,000 pairs", checked.resident_mb, "MB", at_most=120)
         growth = checked.resident_mb / little.resident_mb
         yield Line("resident memory, 1,050,000 / 100,000 pairs", growth, "x", at_most=1.25)
+        yield from duckdb_lines(folder, large, checked)
         yield from two_file_lines(folder, large)
+
+
+def duckdb_lines(folder: Path, pairs: Path, ours: Cost) -> Iterator[Line]:
+    """The same table, repeated ids and disagreements, where DuckDB is installed."""
+    if importlib.util.find_spec("duckdb") is None:
+        return
+    out = str(folder / "duckdb.tsv")
+    theirs = run([sys.executable, "-m", "bench.duckdb_agreement", out, str(pairs)], repeats=3)
+    yield Line("merged, DuckDB, processor", theirs.processor_s, "s")
+    yield Line("merged, gatemark with all checks, processor", ours.processor_s, "s")
+    ratio = ours.processor_s / theirs.processor_s
+    yield Line("merged, gatemark / DuckDB, processor", ratio, "x", at_most=1.5)
 
 
 def write_sides(pairs: Path, folder: Path) -> tuple[str, str]:

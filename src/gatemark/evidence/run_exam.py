@@ -45,6 +45,7 @@ from gatemark.evidence.fold_cache import (
 )
 from gatemark.evidence.record_reader import RecordReader, RefusedLine
 from gatemark.evidence.source import (
+    Block,
     ReadingChoices,
     Shard,
     Source,
@@ -56,6 +57,7 @@ from gatemark.evidence.source import (
     refuse,
     refuse_changed,
     repeated_lines,
+    small_blocks,
     split_sources,
 )
 
@@ -163,9 +165,10 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        for batch in reader.records(read_blocks(shard, job.choices.limits)):
-            ids += hash_ids(list(map(name_of, batch)))
-            state = exam.step(state, batch)
+        for block in _blocks_left(shard, job, exam, reader, (state, ids)):
+            for batch in reader.records(iter((block,))):
+                ids += hash_ids(list(map(name_of, batch)))
+                state = exam.step(state, batch)
     finally:
         if collecting:
             gc.enable()
@@ -180,6 +183,33 @@ def examine_shard(job: ExamJob, shard: Shard) -> bytes:
             state=msgspec.msgpack.encode(exam.finalize_shard(state)),
         )
     )
+
+
+COLUMN_BYTES = 1024 * 1024
+"""Lines are counted by column in blocks of this size, in files that are larger."""
+
+
+def _blocks_left(
+    shard: Shard, job: ExamJob, exam: AnyExam, reader: RecordReader, found: tuple[Any, bytearray]
+) -> Iterator[Block]:
+    """Yield the blocks to read as records; count the others by column, where the exam can.
+
+    ``found`` are the state of the exam and the hashed ids, to which those blocks are added.
+    """
+    limits, (state, ids) = job.choices.limits, found
+    count = None
+    if shard.size > COLUMN_BYTES and limits.line_bytes > 2 * COLUMN_BYTES and not job.strict_pass:
+        count = exam.by_column(reader.good_records)
+    if count is None:
+        yield from read_blocks(shard, limits)
+        return
+    for block in read_blocks(shard, limits, block_bytes=COLUMN_BYTES):
+        names = None if block.overlong else count(state, block.data)
+        if names is None:
+            yield from small_blocks(block)
+        else:
+            ids += b"".join(map(xxhash.xxh3_64_digest, names))
+            reader.count_read(len(names))
 
 
 SHARD_BYTES = 64 * 1024 * 1024

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gatemark.core.errors import InvalidValueError
-from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision, bucket_of
+from gatemark.exams.advisory.decision import BUCKETS, AdvisoryDecision
 from gatemark.exams.advisory.policy import (
     CATEGORIES,
     COMPARABLE,
@@ -21,6 +21,7 @@ from gatemark.exams.advisory.policy import (
     outcome_of,
     signal_of,
 )
+from gatemark.exams.advisory.record_rules import bucket_of
 from gatemark.exams.advisory.records import AGREEING, changed
 
 from .decisions import compared_parts

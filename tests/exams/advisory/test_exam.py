@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from gatemark.core.errors import BadInputError, InvalidValueError
 from gatemark.core.result import Stacks, Table
 from gatemark.exams.advisory import measure, metrics
-from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS, bucket_of
+from gatemark.exams.advisory.decision import BUCKETS, CLOSED_FLAGS
 from gatemark.exams.advisory.exam import AdvisoryExam, AdvisoryOptions
 from gatemark.exams.advisory.findings import PastRun
 from gatemark.exams.advisory.policy import CATEGORIES, COMPARABLE, SEVERITIES
+from gatemark.exams.advisory.record_rules import bucket_of
 from gatemark.testing.exams import check_exam
 
 from .decisions import (

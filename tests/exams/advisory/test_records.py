@@ -12,11 +12,11 @@ from gatemark.evidence.diagnose import diagnose
 from gatemark.exams.advisory.decision import (
     ALLOWED_ACTIONS,
     CLOSED_FLAGS,
-    CONTRADICTIONS,
     DEFAULT_ACTIONS,
     AdvisoryDecision,
 )
 from gatemark.exams.advisory.measure import all_sound
+from gatemark.exams.advisory.record_rules import CONTRADICTIONS
 from gatemark.exams.advisory.records import AGREEING, SCHEMA, changed
 from gatemark.testing.schemas import check_schema
 

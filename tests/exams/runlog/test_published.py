@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from gatemark.evidence.source import ReadingChoices, inspect_source
-from gatemark.exams.runlog.measure import Draws, estimates, row_of, variant_document
+from gatemark.exams.runlog.measure import Draws, estimates, row_of
 from gatemark.exams.runlog.metrics.case import case_metrics
 from gatemark.exams.runlog.metrics.error_analysis import with_outliers
 from gatemark.exams.runlog.metrics.measure_case import TracedCase
@@ -22,6 +22,7 @@ from gatemark.exams.runlog.replay.chunks import calibrate_chunks, read_chunk_rep
 from gatemark.exams.runlog.replay.config import load_variants
 from gatemark.exams.runlog.replay.token_gate import TokenGate
 from gatemark.exams.runlog.traces.files import read_run_log, read_trace
+from gatemark.exams.runlog.variant_document import variant_document
 
 EXAIM = Path(__file__).parents[3].parent / "shared" / "reality" / "exaim"
 pytestmark = pytest.mark.skipif(

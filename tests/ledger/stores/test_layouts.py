@@ -34,6 +34,7 @@ from gatemark.ledger.stores.database import (
     state_of,
     steps_after,
 )
+from gatemark.ledger.stores.postgres import postgres_place
 from gatemark.workspace import Workspace
 
 from .old_layouts import (
@@ -84,6 +85,46 @@ def test_a_new_store_is_what_the_migrations_make() -> None:
             made.append((sorted(map(tuple, parts), key=str), layout.all()))
     assert made[0] == made[1]
     assert made[0][1] == [(NEWEST,)]
+
+
+PARTS_IN_POSTGRESQL = """
+SELECT 'column', table_name || '.' || column_name, concat_ws(' ', ordinal_position, data_type,
+    character_maximum_length, is_nullable, column_default)
+    FROM information_schema.columns WHERE table_schema = current_schema()
+UNION ALL SELECT 'index', indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()
+UNION ALL SELECT 'constraint', conrelid::regclass || ' ' || conname, pg_get_constraintdef(oid)
+    FROM pg_constraint WHERE connamespace = current_schema()::regnamespace
+UNION ALL SELECT 'trigger', tgrelid::regclass || ' ' || tgname, pg_get_triggerdef(t.oid)
+    FROM pg_trigger t JOIN pg_class c ON c.oid = tgrelid
+    WHERE relnamespace = current_schema()::regnamespace AND NOT tgisinternal
+UNION ALL SELECT 'function', proname, pg_get_functiondef(oid)
+    FROM pg_proc WHERE pronamespace = current_schema()::regnamespace
+UNION ALL SELECT 'relation', relname, concat_ws(' ', relkind, relacl::text)
+    FROM pg_class WHERE relnamespace = current_schema()::regnamespace
+UNION ALL SELECT 'rights on a column', attrelid::regclass || '.' || attname, attacl::text
+    FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
+    WHERE relnamespace = current_schema()::regnamespace AND attacl IS NOT NULL
+UNION ALL SELECT 'layout', '', version_num FROM alembic_version
+ORDER BY 1, 2
+"""
+
+
+def test_a_new_store_in_postgresql_is_what_the_migrations_make(
+    new_postgres_url: Callable[[], str],
+) -> None:
+    made = []
+    for make in (migrate, run_migrations):
+        database = postgres_place(new_postgres_url()).database
+        with database.writing() as connection:
+            make(connection, None)
+            (schema,) = connection.exec_driver_sql("SELECT current_schema()").one()
+            parts = connection.exec_driver_sql(PARTS_IN_POSTGRESQL)
+            made.append([tuple(str(word).replace(schema, "S") for word in part) for part in parts])
+        database.close()
+    assert len(made[0]) > 300
+    assert {kind for kind, _, _ in made[0]} >= {"trigger", "function", "rights on a column"}
+    assert made[0] == made[1]
+    assert ("layout", "", NEWEST) in made[0]
 
 
 def test_what_this_build_does_with_a_layout() -> None:

@@ -49,7 +49,6 @@ from gatemark.evidence.run_exam import (
     examine_files,
     fold_each,
 )
-from gatemark.exams.advisory.decision import bucket_of
 from gatemark.exams.advisory.findings import (
     EarlierRun,
     Findings,
@@ -61,12 +60,7 @@ from gatemark.exams.advisory.findings import (
 from gatemark.exams.advisory.fixtures.fixture import Fixture, FixtureManifest
 from gatemark.exams.advisory.fixtures.references import FixtureLabel, ShadowInput
 from gatemark.exams.advisory.inputs import PinnedFixtures
-from gatemark.exams.advisory.measure import (
-    AdvisoryExamState,
-    Collector,
-    merged,
-    needs_strict_pass,
-)
+from gatemark.exams.advisory.measure import Collector, lanes_of, merged, needs_strict_pass
 from gatemark.exams.advisory.metrics import COUNTS
 from gatemark.exams.advisory.policy import (
     FIRST_RULES,
@@ -78,6 +72,8 @@ from gatemark.exams.advisory.policy import (
     all_rules,
     lane_name,
 )
+from gatemark.exams.advisory.record_rules import bucket_of
+from gatemark.exams.advisory.state import AdvisoryExamState
 from gatemark.exams.advisory.views import (
     SUMMARY_SCHEMA,
     facts_document,
@@ -365,7 +361,7 @@ class AdvisoryExam(Exam[AdvisoryExamState]):
         self.refuse_future(state)
         if needs_strict_pass(state, policy, frozenset(policy.bucket_rules)):
             raise BadInputError("some records use a label or bucket rule that is not in the policy")
-        lane_count = len(state.lanes)
+        lane_count = len(lanes_of(state))
         if lane_count > LANES_MAX:
             raise BadInputError(f"the evidence has {lane_count} lanes, more than {LANES_MAX}")
         return find(state, policy, terms, self._scan, lost=lost, digests=digests)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -27,11 +28,7 @@ from gatemark.exams.advisory.inputs import (
     lane_problems,
     unequal_runs,
 )
-from gatemark.exams.advisory.measure import (
-    AdvisoryExamState,
-    ViolatedField,
-    Violation,
-)
+from gatemark.exams.advisory.measure import lanes_of
 from gatemark.exams.advisory.metrics import (
     COUNTS,
     METRIC,
@@ -55,6 +52,7 @@ from gatemark.exams.advisory.policy import (
     lane_rules,
     overall_rules,
 )
+from gatemark.exams.advisory.state import AdvisoryExamState, ViolatedField, Violation
 from gatemark.statistics.homogeneity import homogeneity, largest_shift
 from gatemark.statistics.quantiles import Floats, percentile_disc, rank, sketch_percentile
 
@@ -322,7 +320,7 @@ def find(
     shown = _shown_names(state, scan)
     shown_lanes = {
         lane: lane_name(*(shown.get(name, name) for name in lane.split("/")))
-        for lane in state.lanes
+        for lane in lanes_of(state)
     }
     counts = CountedGroups(
         ((shown_lanes[kind.lane], kind, count) for kind, count in state.kinds.items()),
@@ -340,26 +338,15 @@ def find(
     began = {shown.get(run, run): moment for run, moment in state.first_times.items()}
     if terms.version == FIRST_RULES:
         past, other_runs = comparable_history(terms.summaries, runs, fixture_sets, digests)
-        for lane in lanes:
-            spread = [
-                *(run.lanes.get(lane, {}) for run in past),
-                *(run.get(lane, {}) for run in runs.values()),
-            ]
-            numbers["bucket_shift", lane] = shift_number(
-                lane, spread, policy.stability, lost, same_inputs=bool(fixture_sets)
-            )
-            numbers["comparable_inputs", lane] = _inputs_number(
-                lane, counts.lanes[lane], sure.get(lane, {}), lost
-            )
+        shift_of = partial(
+            shift_number, rule=policy.stability, lost=lost, same_inputs=bool(fixture_sets)
+        )
+        all_runs = [*(run.lanes for run in past), *runs.values()]
+        numbers |= _first_numbers(counts, all_runs, sure, lost, shift_of)
         past_names = tuple(run.run for run in past)
     else:
         other_runs = 0
-        before = [run for run in terms.earlier if run.run not in runs]
-        for run in before:
-            if run.shared:
-                raise BadInputError(
-                    f"{run.name}: has {run.shared} records that are in the scored files too"
-                )
+        before = _runs_before(terms, runs)
         past_names = tuple(run.run for run in before)
         everything = joined_tables([state.inputs, *(run.inputs for run in before)])
         for raw, lane in shown_lanes.items():
@@ -392,6 +379,30 @@ def find(
             state, policy, terms.version, shown=shown, shown_lanes=shown_lanes, scan=scan
         ),
     )
+
+
+def _first_numbers(
+    counts: CountedGroups,
+    runs: Sequence[LaneBuckets],
+    sure: Mapping[str, Mapping[str, int]],
+    lost: int,
+    shift_of: Callable[[str, Sequence[Mapping[str, int]]], Number],
+) -> Iterator[tuple[NumberKey, Number]]:
+    """Yield the numbers on runs and inputs by version 1 of the rules."""
+    for lane, own in sorted(counts.lanes.items()):
+        yield ("bucket_shift", lane), shift_of(lane, [run.get(lane, {}) for run in runs])
+        yield ("comparable_inputs", lane), _inputs_number(lane, own, sure.get(lane, {}), lost)
+
+
+def _runs_before(terms: Terms, runs: Mapping[str, LaneBuckets]) -> list[EarlierRun]:
+    """Return the earlier runs that are not scored now; none may share records with these."""
+    before = [run for run in terms.earlier if run.run not in runs]
+    for run in before:
+        if run.shared:
+            raise BadInputError(
+                f"{run.name}: has {run.shared} records that are in the scored files too"
+            )
+    return before
 
 
 def _add_earlier_false_positives(
@@ -556,7 +567,7 @@ _OVER_ALL_RUNS: Final = frozenset(("comparable_inputs", "missing_case_kind_count
 
 def _shown_names(state: AdvisoryExamState, scan: PrivateTextScan) -> dict[str, str]:
     """Return replacements for names that look private: a number for each."""
-    names = {name for lane in state.lanes for name in lane.split("/")}
+    names = {name for lane in lanes_of(state) for name in lane.split("/")}
     names |= {*state.fixture_sets, *(key.run for key in state.runs)}
     ordered = sorted(names, key=lambda name: (len(name), name))
     withheld = [name for name in ordered if scan.kinds(name)]

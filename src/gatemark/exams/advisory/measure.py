@@ -15,13 +15,12 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from gatemark.evidence.hygiene import PrivateTextScan, lines_match
+from gatemark.evidence.hygiene import PrivateTextScan
 from gatemark.exams.advisory.decision import (
     BUCKET_RULES,
     BUCKETS,
@@ -29,24 +28,8 @@ from gatemark.exams.advisory.decision import (
     CODES_MAX,
     DEFAULT_BUCKET_RULE,
     ID_PATTERN,
-    KINDS_OF_BREACH,
-    LABEL_PATTERN,
-    NAME_PATTERN,
-    PLAIN_WRITE,
     SHARED_TEXTS,
-    TIME_PATTERN,
     AdvisoryDecision,
-    StatedConfidence,
-    breaches_of,
-    fallback_has_its_kind,
-    free_texts,
-    is_a_day,
-    local_effects,
-    matches,
-    named_errors_disagree,
-    proof_fits_its_mode,
-    readable_reason,
-    reference_is_whole,
 )
 from gatemark.exams.advisory.inputs import (
     InputGroup,
@@ -57,6 +40,27 @@ from gatemark.exams.advisory.inputs import (
 )
 from gatemark.exams.advisory.metrics import Kind, kind_of, shared_part
 from gatemark.exams.advisory.policy import UNCERTAIN_BUCKETS, AdvisoryPolicy
+from gatemark.exams.advisory.record_rules import (
+    KINDS_OF_BREACH,
+    breaches_of,
+    bucket_fits,
+    free_texts,
+    hashes_are_whole,
+    ids_are_whole,
+    local_effects,
+    moments_exist,
+    readable_reason,
+    shared_part_is_sound,
+    surely_local,
+)
+from gatemark.exams.advisory.state import (
+    AdvisoryExamState,
+    LaneCase,
+    NamedRecord,
+    RunBucket,
+    ViolatedField,
+    Violation,
+)
 from gatemark.statistics.quantiles import sketched
 
 EXACT_MAX: Final = 2_000_000
@@ -72,13 +76,6 @@ MEANINGS_MAX: Final = 100_000
 RUN_PATTERN: Final = re.compile(rf"run:[\w.:-]{{1,64}}|{ID_PATTERN}")
 _REMEMBERED: Final = 50_000
 _EDGES: Final = BUCKET_RULES[DEFAULT_BUCKET_RULE]
-_NAME: Final = re.compile(NAME_PATTERN)
-_LABEL: Final = re.compile(LABEL_PATTERN)
-_LAST_DAYS: Final = re.compile(r"-(?:29|3[01])[Tt]")
-_DASHES: Final = (8, 13, 18, 23)
-"""The places of dashes in a UUID."""
-_HEX: Final = b"0123456789abcdefABCDEF"
-_ULID: Final = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 _shared_texts: Final = attrgetter(*SHARED_TEXTS)
 K = TypeVar("K")
@@ -98,7 +95,7 @@ class SharedPart:
         self.number = number
         self.record = record
         self.case = case
-        self.sound = _shared_part_is_sound(record)
+        self.sound = shared_part_is_sound(record)
         self.breaches = [(kind, since) for rule, kind, since in KINDS_OF_BREACH if rule(record)]
         self.texts = tuple(text for text in _shared_texts(record) if text)
 
@@ -191,7 +188,7 @@ class Profiler:
         last_conduct: tuple[object, ...] | None = None
         number = 0
         sound = True
-        all_local = _surely_local(
+        all_local = surely_local(
             {effect for record in batch for effect in record.actual_action.side_effects}
         )
         for record in batch:
@@ -221,7 +218,7 @@ class Profiler:
                 and confidence.bucket_rule == DEFAULT_BUCKET_RULE
                 and confidence.bucket == BUCKETS[bisect_right(_EDGES, score)]
             ):
-                sound = sound and part.sound and _bucket_fits(confidence)
+                sound = sound and part.sound and bucket_fits(confidence)
         return Profile(sound, parts)
 
     def _learn(
@@ -276,19 +273,10 @@ def all_sound(batch: Sequence[AdvisoryDecision]) -> bool:
     moments += [moment for record in batch if (moment := record.human_or_atlas_decision.timestamp)]
     return (
         _profiler.profile(batch).sound
-        and _ids_are_whole([record.decision_id for record in batch])
-        and _moments_exist(moments)
-        and _hashes_are_whole([text for record in batch if (text := record.source.content_hash)])
+        and ids_are_whole([record.decision_id for record in batch])
+        and moments_exist(moments)
+        and hashes_are_whole([text for record in batch if (text := record.source.content_hash)])
     )
-
-
-def _bucket_fits(confidence: StatedConfidence) -> bool:
-    score, bucket = confidence.score, confidence.bucket
-    if score is None or score is UNSET:
-        return bucket == "unknown"
-    if confidence.bucket_rule != DEFAULT_BUCKET_RULE:
-        return bucket != "unknown"
-    return bucket == BUCKETS[bisect_right(_EDGES, score)]
 
 
 def _case_of(notes: Sequence[str]) -> str | None:
@@ -298,150 +286,9 @@ def _case_of(notes: Sequence[str]) -> str | None:
     return None
 
 
-def _shared_part_is_sound(record: AdvisoryDecision) -> bool:
-    """Whether the shared part of a record meets every rule that concerns it alone."""
-    labels = (record.recommendation.label, record.human_or_atlas_decision.label)
-    names = (record.service.name, record.input_class, record.confidence.bucket_rule)
-    return (
-        all(matches(_LABEL, label) for label in labels if label)
-        and all(matches(_NAME, name) for name in names)
-        and not any(
-            rule(record)
-            for rule in (
-                reference_is_whole,
-                named_errors_disagree,
-                proof_fits_its_mode,
-                fallback_has_its_kind,
-            )
-        )
-    )
-
-
-def _surely_local(effects: set[str]) -> bool:
-    """Whether every side effect is a write of a local report; may say no wrongly, never yes."""
-    lines = "\n".join(effects) + "\n"
-    return (
-        lines.count("\n") == len(effects)
-        and not any(odd in lines for odd in ("..", "//", ":/"))
-        and lines_match(PLAIN_WRITE, lines)
-    ) or not effects
-
-
-def _ids_are_whole(ids: list[str]) -> bool:
-    """Whether every id is a ULID or a UUID; their types already limit the lengths."""
-    joined = "".join(ids)
-    signs = joined.encode("utf-8", "replace")
-    if len(joined) == 26 * len(ids):
-        return not signs.translate(None, _ULID) and not joined[::26].strip("01234567")
-    if len(joined) == 36 * len(ids):
-        dashes = b"-" * len(ids)
-        return signs.translate(None, _HEX) == 4 * dashes and all(
-            signs[place::36] == dashes for place in _DASHES
-        )
-    return lines_match(ID_PATTERN, "\n".join(ids) + "\n")
-
-
-def _moments_exist(moments: list[str]) -> bool:
-    """Whether every time is valid, in UTC, and on an existing day."""
-    lines = "\n".join(moments) + "\n"
-    if not lines_match(TIME_PATTERN, lines):
-        return False
-    # Only the last days of a month may not exist.
-    return _LAST_DAYS.search(lines) is None or all(map(is_a_day, moments))
-
-
-def _hashes_are_whole(hashes: list[str]) -> bool:
-    """Whether every hash has its prefix and 64 digits; the type already limits its length."""
-    if not hashes:
-        return True
-    size = len(hashes)
-    lines = "\n" + "\n".join(hashes)
-    rest = lines.encode("utf-8", "replace").translate(None, _HEX)
-    return len(lines) == 72 * size and lines.count("\nsha256:") == size and rest == b"\nsh:" * size
-
-
-class Violation(NamedTuple):
-    """Where a record violates something: by id and field, never by content."""
-
-    decision_id: str
-    field: str
-    kind: str
-
-
-class ViolatedField(msgspec.Struct, frozen=True, array_like=True, order=True):
-    """A field with violations, and their kind."""
-
-    field: str
-    kind: str
-
-
-class NamedRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A record by its ids, its shard and its position in it."""
-
-    shard: int
-    place: int
-    decision_id: str
-    fixture_id: str | None
-    run: str | None
-
-
-class RunBucket(msgspec.Struct, frozen=True, array_like=True):
-    """The records of a run and lane in one bucket; a replayed recording was not run again.
-
-    An empty name means no run.
-    """
-
-    run: str
-    lane: str
-    bucket: str
-    replayed: bool
-
-
-class LaneCase(msgspec.Struct, frozen=True, array_like=True):
-    """The records of a lane whose notes name one kind of case."""
-
-    lane: str
-    case: str
-
-
-class AdvisoryExamState(msgspec.Struct):
-    """Counted records by kind, by run, by case and by fixture set; times by lane; violations.
-
-    ``codes``, ``times``, ``pairs`` and ``run_places`` are the columns of records not yet counted,
-    one of each per record; ``run_names`` has the runs. A code has a meaning only for the collector
-    that made it, so columns are counted before a state leaves its process. ``first_times`` has the
-    earliest second of each run, and ``last`` the latest second of all with its decision. ``named``
-    has the first records of each kind that may be wrong, uncertain or violating; ``named_codes``
-    has them before they are counted.
-    """
-
-    shard: int
-    codes: bytearray = msgspec.field(default_factory=bytearray)
-    times: bytearray = msgspec.field(default_factory=bytearray)
-    pairs: bytearray = msgspec.field(default_factory=bytearray)
-    run_places: bytearray = msgspec.field(default_factory=bytearray)
-    run_names: dict[str, int] = {}
-    kinds: dict[Kind, int] = {}
-    runs: dict[RunBucket, int] = {}
-    too_many_runs: bool = False
-    cases: dict[LaneCase, int] = {}
-    fixture_sets: dict[str, int] = {}
-    too_many_sets: bool = False
-    times_by_lane: dict[str, bytes] = {}
-    sketches: dict[str, dict[int, int]] = {}
-    violations: dict[int, list[Violation]] = {}
-    violation_counts: dict[ViolatedField, int] = {}
-    named_codes: dict[int, list[NamedRecord]] = {}
-    named: dict[Kind, list[NamedRecord]] = {}
-    inputs: InputTable = msgspec.field(default_factory=InputTable)
-    too_many_inputs: bool = False
-    first_times: dict[str, str] = {}
-    last: tuple[str, str] = ("", "")
-
-    @property
-    def lanes(self) -> list[str]:
-        """The lanes of all counted records."""
-        return sorted({kind.lane for kind in self.kinds})
+def lanes_of(state: AdvisoryExamState) -> list[str]:
+    """The lanes of all counted records."""
+    return sorted({kind.lane for kind in state.kinds})
 
 
 class Meaning(NamedTuple):
@@ -783,7 +630,7 @@ def needs_strict_pass(
     state: AdvisoryExamState, policy: AdvisoryPolicy, checked_rules: frozenset[str]
 ) -> bool:
     """Whether a label or bucket rule must be defined before its records count."""
-    taxonomies = {lane: policy.taxonomy(lane) for lane in state.lanes}
+    taxonomies = {lane: policy.taxonomy(lane) for lane in lanes_of(state)}
     explained = {
         lane: {*taxonomy.labels, *taxonomy.aliases, None} for lane, taxonomy in taxonomies.items()
     }

@@ -14,14 +14,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from gatemark.core.measurement import Direction, Measurement, measured, unmeasured
-from gatemark.exams.advisory.decision import (
-    CASE_KINDS,
-    AdvisoryDecision,
-    ProofGrade,
-    breaches_of,
-    is_implausible,
-    proof_grade,
-)
+from gatemark.exams.advisory.decision import CASE_KINDS, AdvisoryDecision, ProofGrade
 from gatemark.exams.advisory.policy import (
     CATEGORIES,
     COMPARABLE,
@@ -40,6 +33,7 @@ from gatemark.exams.advisory.policy import (
     needs_action,
     signal_of,
 )
+from gatemark.exams.advisory.record_rules import breaches_of, is_implausible, proof_grade
 
 MEASURED_PROOF: Final = frozenset(("sysfs_busy_delta", "service_reported_delta"))
 _NOTABLE: Final = frozenset(SEVERITIES[2:])

@@ -12,19 +12,17 @@ from typing import Any, Final
 from gatemark.core.record import BadExample, Form, RecordSchema
 from gatemark.exams.advisory.decision import (
     ALLOWED_ACTIONS,
-    BREACHES,
     BUCKET_RULES,
     BUCKETS,
     CODES_MAX,
-    CONTRADICTIONS,
     DEFAULT_BUCKET_RULE,
     ERROR_CATEGORIES,
     LOCAL_WRITES,
-    LOOKS,
     SCHEMA_NAME,
     AdvisoryDecision,
 )
 from gatemark.exams.advisory.measure import all_sound
+from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS, LOOKS
 
 _FLAGS: Final = (
     "can_route_atlas",

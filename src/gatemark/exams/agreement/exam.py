@@ -5,8 +5,8 @@ from __future__ import annotations
 import string
 import unicodedata
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -203,22 +203,26 @@ class AgreementExam(RowExam):
         token = self.options.refusal_token
         refused = [place for place, code in enumerate(codes) if code in self._refused]
         found = {place for place in refused if (claim := rows.claims[place]) and claim != token}
-        longest = len(token) + SLACK_CHARS
+        longest = self.longest_refusal
         found.update(
             place
             for place, claim in enumerate(rows.claims)
             if claim
             and len(claim) <= longest
-            and (codes[place] in self._accepted if claim == token else self._is_refusal(claim))
+            and (codes[place] in self._accepted if claim == token else self.is_refusal(claim))
         )
         for place in sorted(found):
             _note(state, "inexact_refusal", rows.names[place])
 
-    def _is_refusal(self, claim: str) -> bool:
-        """Return whether a claim is the token apart from case and punctuation."""
+    @property
+    def longest_refusal(self) -> int:
+        return len(self.options.refusal_token) + SLACK_CHARS
+
+    def is_refusal(self, claim: str) -> bool:
         return self._rarest in claim.casefold() and _plain_words(claim) == self._token_words
 
     def _check_votes(self, state: AgreementExamState, rows: RowColumns) -> None:
+        found: list[tuple[int, str]] = []
         for who, side in (("scholar", rows.scholars), ("auditor", rows.auditors)):
             seeds = {seed for one in side if (seed := one.seed) is not UNSET}
             if seeds:
@@ -226,15 +230,37 @@ class AgreementExam(RowExam):
                 state.seeds[who] = sorted(known)[:MAX_SEEDS]
             if not any(map(_votes, side)):
                 continue
-            for name, one in zip(rows.names, side, strict=True):
+            for place, one in enumerate(side):
                 if not one.votes:
                     continue
                 state.voted_count += 1
                 label = self.space.reduce_votes(one.votes)
                 if label != one.label:
-                    _note(
-                        state, "vote_mismatch", f"{name} ({who}: {one.label}, votes give {label})"
-                    )
+                    words = f"{rows.names[place]} ({who}: {one.label}, votes give {label})"
+                    found.append((place, words))
+        if self.options.rules >= RULES:
+            found.sort(key=itemgetter(0))
+        for _, words in found:
+            _note(state, "vote_mismatch", words)
+
+    def by_column(
+        self, admit: Callable[[bytes], list[Any] | None]
+    ) -> Callable[[AgreementExamState, bytes], list[bytes] | None] | None:
+        if self.options.rules < RULES:
+            return None
+        # Imported late: only large files are worth it.
+        from gatemark.exams.agreement.plain_pairs import PairColumns  # noqa: PLC0415
+
+        return PairColumns(self, admit).count
+
+    def add_findings(self, state: AgreementExamState, part: AgreementExamState) -> None:
+        state.copied_count += part.copied_count
+        state.voted_count += part.voted_count
+        for kind, found in part.hits.items():
+            for hit in _in_order(found):
+                _note(state, kind, hit)
+        for who, seeds in part.seeds.items():
+            state.seeds[who] = sorted({*state.seeds.get(who, ()), *seeds})[:MAX_SEEDS]
 
     def merge(self, left: AgreementExamState, right: AgreementExamState) -> AgreementExamState:
         sides = sorted(left.seeds.keys() | right.seeds.keys())

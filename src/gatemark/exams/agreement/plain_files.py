@@ -25,7 +25,7 @@ from gatemark.exams.agreement.rules import RULES, AgreementExamState, LabelSpace
 
 _BLOCK_BYTES: Final = 512 * 1024
 _MAX_BYTES: Final = 2 * 1024**3
-_MAX_ID_BYTES: Final = 64
+MAX_ID_BYTES: Final = 64
 _NEWLINE, _SPACE, _QUOTE = b'\n "'
 _KEYS: Final = frozenset(("qid", "label", "reason"))
 
@@ -142,11 +142,8 @@ def _copied_count(exam: RowExam, rows: PlainRows) -> int:
         return 0
     starts, sizes = first.reasons[0][one], first.reasons[1][one]
     other_starts, other_sizes = second.reasons[0][other], second.reasons[1][other]
-    told = np.flatnonzero((sizes > 0) & (other_sizes > 0))
-    # As in ``RowExam.is_copied``: most reasons differ in their first letter.
     signs = np.frombuffer(first.data, np.uint8), np.frombuffer(second.data, np.uint8)
-    begins = _FIRST_SIGNS[signs[0][starts[told]]], _FIRST_SIGNS[signs[1][other_starts[told]]]
-    alike = told[(begins[0] == begins[1]) | (begins[0] == 0) | (begins[1] == 0)]
+    alike = may_be_copies((signs[0], starts, sizes), (signs[1], other_starts, other_sizes))
     return sum(
         exam.is_copied(
             first.data[start : start + size].decode(),
@@ -243,9 +240,13 @@ class _SideReader:
         if spans is None:
             return False
         columns = dict(zip(self._line.keys, spans, strict=True))
-        names = _texts(words, *columns["qid"])
-        codes = self._coded(words, *columns["label"])
-        if names is None or codes is None:
+        starts, ends = columns["qid"]
+        sizes = ends - starts
+        if int(sizes.min()) < 1 or int(sizes.max()) > MAX_ID_BYTES:
+            return False
+        names = texts(words, starts, ends)
+        codes = coded(words, *columns["label"], self._labels)
+        if bool((codes == len(self._labels)).any()):
             return False
         if "reason" in columns:
             self._add_reasons(block, start, *columns["reason"])
@@ -284,16 +285,6 @@ class _SideReader:
             return None
         return spans if all(_are(words, *stretch) for stretch in stretches) else None
 
-    def _coded(self, words: Words, starts: Places, ends: Places) -> npt.NDArray[np.uint16] | None:
-        """Return the place of each label among the known ones."""
-        codes = np.full(starts.size, len(self._labels), dtype=np.uint16)
-        sizes = ends - starts
-        for code, label in enumerate(self._labels):
-            rows = np.flatnonzero(sizes == len(label))
-            if rows.size:
-                codes[rows[_same(words, starts[rows], label)]] = code
-        return None if bool((codes == len(self._labels)).any()) else codes
-
     def _add_reasons(self, block: bytes, offset: int, starts: Places, ends: Places) -> None:
         sizes = ends - starts
         rows = np.arange(self._count, self._count + sizes.size)
@@ -325,10 +316,10 @@ def _words(block: bytes) -> Words:
 
 def _are(words: Words, starts: Places, ends: Places, wanted: bytes) -> bool:
     """Tell whether the bytes from each start up to each end are the wanted ones."""
-    return bool((ends - starts == len(wanted)).all()) and bool(_same(words, starts, wanted).all())
+    return bool((ends - starts == len(wanted)).all()) and bool(same(words, starts, wanted).all())
 
 
-def _same(words: Words, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
+def same(words: Words, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
     """Tell for each start whether the wanted bytes follow."""
     same = np.ones(starts.size, dtype=np.bool_)
     for place in range(0, len(wanted), _WORD):
@@ -338,16 +329,40 @@ def _same(words: Words, starts: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
     return same
 
 
-def _texts(words: Words, starts: Places, ends: Places) -> npt.NDArray[np.bytes_] | None:
+def coded(
+    words: Words, starts: Places, ends: Places, labels: Sequence[bytes]
+) -> npt.NDArray[np.uint16]:
+    """Return the place of each text among the labels, or their number if it is none of them."""
+    codes = np.full(starts.size, len(labels), dtype=np.uint16)
+    sizes = ends - starts
+    heads = words[starts] & _MASKS[np.minimum(sizes, _WORD)]
+    for code, label in enumerate(labels):
+        head = np.uint64(int.from_bytes(label[:_WORD], "little"))
+        rows = np.flatnonzero((heads == head) & (sizes == len(label)))
+        codes[rows[same(words, starts[rows] + _WORD, label[_WORD:])]] = code
+    return codes
+
+
+def texts(words: Words, starts: Places, ends: Places) -> npt.NDArray[np.bytes_]:
     """Return short texts, none of which is empty, as an array."""
     sizes = ends - starts
-    longest = int(sizes.max())
-    if int(sizes.min()) < 1 or longest > _MAX_ID_BYTES:
-        return None
-    count = -(-longest // _WORD)
+    count = -(-int(sizes.max()) // _WORD)
     signs = np.zeros((starts.size, count), dtype="<u8")
     for place in range(count):
         left = np.clip(sizes - place * _WORD, 0, _WORD)
         at = np.minimum(starts + place * _WORD, words.size - 1)
         signs[:, place] = words[at] & _MASKS[left]
     return signs.view(f"S{count * _WORD}").ravel()
+
+
+def may_be_copies(
+    first: tuple[Bytes, Places, Places], second: tuple[Bytes, Places, Places]
+) -> Places:
+    """Return the rows whose reasons may be the same; each side is its bytes, starts and sizes.
+
+    As in ``RowExam.is_copied``: most reasons differ in their first letter.
+    """
+    told = np.flatnonzero((first[2] > 0) & (second[2] > 0))
+    one, other = (_FIRST_SIGNS[signs[starts[told]]] for signs, starts, _ in (first, second))
+    alike: Places = told[(one == other) | (one == 0) | (other == 0)]
+    return alike

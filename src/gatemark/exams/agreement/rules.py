@@ -473,3 +473,16 @@ class RowExam(Exam[AgreementExamState]):
     @abstractmethod
     def is_copied(self, one: str | UnsetType, other: str | UnsetType) -> bool:
         """Tell whether both sides give one reason that is too long to be the same by chance."""
+
+    @property
+    @abstractmethod
+    def longest_refusal(self) -> int:
+        """The most characters of a claim that may be a refusal."""
+
+    @abstractmethod
+    def is_refusal(self, claim: str) -> bool:
+        """Tell whether a claim is the token apart from case and punctuation."""
+
+    @abstractmethod
+    def add_findings(self, state: AgreementExamState, part: AgreementExamState) -> None:
+        """Add to ``state`` what was found in some of its rows, without their ids and codes."""

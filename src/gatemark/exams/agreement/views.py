@@ -223,17 +223,16 @@ class RowTable:
         stream = BytesIO()
         stream.write("\t".join(header).encode() + b"\n")
         for names, found, places in self._chosen(codes):
-            ids = _escaped(names).split(b"\n")
+            shown = _escaped(names)
+            ids = shown.split(b"\n") if (table := _equally_long(shown, found.size)) is None else []
             for start in range(0, places.size, _CHUNK):
                 some = places[start : start + _CHUNK]
-                shown = map(ids.__getitem__, some.tolist())
-                stream.write(
-                    b"".join(
-                        chain.from_iterable(
-                            zip(shown, map(ends.__getitem__, found[some].tolist()), strict=True)
-                        )
-                    )
-                )
+                if table is not None:
+                    stream.write(_joined(table[some], np.array(ends)[found[some]]))
+                    continue
+                chosen = map(ids.__getitem__, some.tolist())
+                pairs = zip(chosen, map(ends.__getitem__, found[some].tolist()), strict=True)
+                stream.write(b"".join(chain.from_iterable(pairs)))
         return stream.getvalue()
 
     def _chosen(self, codes: Sequence[int]) -> Iterator[tuple[bytes, Codes, Places]]:
@@ -244,6 +243,23 @@ class RowTable:
             places = np.flatnonzero(is_wanted[found])
             if places.size:
                 yield bytes(names), found, places
+
+
+def _equally_long(names: bytes, count: int) -> npt.NDArray[np.uint8] | None:
+    """Return lines of ids as a table of bytes, if all ids have the same number of bytes."""
+    width, rest = divmod(len(names), count)
+    lines = np.frombuffer(names, dtype=np.uint8)
+    if rest or not bool((lines[width - 1 :: width] == _NEWLINE).all()):
+        return None
+    return lines.reshape(count, width)[:, :-1]
+
+
+def _joined(ids: npt.NDArray[np.uint8], ends: npt.NDArray[np.bytes_]) -> bytes:
+    """Return each id with its end; neither has a NUL, so that only padding is left out."""
+    padded = ends.view(np.uint8).reshape(ends.size, ends.dtype.itemsize)
+    lines = np.concatenate((ids, padded), axis=1).ravel()
+    kept: bytes = lines[lines != 0].tobytes()
+    return kept
 
 
 def _escaped(names: bytes) -> bytes:

@@ -31,12 +31,12 @@ from gatemark.exams.runlog.measure import (
     row_of,
     safe_interval,
     substantiated,
-    variant_document,
     worsening,
 )
 from gatemark.exams.runlog.read_rows import examine_metrics
 from gatemark.exams.runlog.records.fields import VARIANT_PATTERN
 from gatemark.exams.runlog.records.metrics import PerCaseMetrics
+from gatemark.exams.runlog.variant_document import variant_document
 from gatemark.exams.runlog.views import figures
 from gatemark.statistics.resampling.percentile_bootstrap import LEVEL, MeanInterval, percentile_mean
 

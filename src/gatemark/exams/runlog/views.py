@@ -25,10 +25,10 @@ from gatemark.exams.runlog.measure import (
     PairedComparison,
     RunRow,
     VariantEstimate,
-    reason_means,
 )
 from gatemark.exams.runlog.records.run import RunLog
 from gatemark.exams.runlog.traces.trace import Trace
+from gatemark.exams.runlog.variant_document import reason_means
 
 AGENTS_MAX = 12
 LABEL_MAX = 120

@@ -233,7 +233,9 @@ LayoutState = Literal["newest", "usable", "too_old", "too_new", "unknown"]
 
 _FOLDER: Final = Path(gatemark.ledger.migrations.__file__).parent
 NEW_SQLITE_STORE: Final = _FOLDER / "new_sqlite_store.sql"
+NEW_POSTGRES_STORE: Final = _FOLDER / "new_postgres_store.sql"
 """Statements that create an empty store of the newest layout, by ``tools/record_layout.py``."""
+SCHEMA_MARK: Final = "{schema}"
 _MODULE: Final = re.compile(r"v(\d{4})_(\w+)")
 _NUMBER: Final = re.compile(r"[0-9]{4}")
 
@@ -318,10 +320,17 @@ def steps_after(found: str) -> tuple[str, ...]:
 
 def migrate(connection: sa.Connection, found: str | None, to: str = NEWEST) -> None:
     """Migrate a store in the caller's transaction; ``found`` is None for a new store."""
-    if found is None and to == NEWEST and connection.dialect.name == "sqlite":
+    if found is None and to == NEWEST:
         # Most stores are new: recorded statements give the same tables as the migrations, faster.
-        for statement in NEW_SQLITE_STORE.read_text(encoding="utf-8").split(";\n\n"):
-            connection.exec_driver_sql(statement)
+        if connection.dialect.name == "sqlite":
+            for statement in NEW_SQLITE_STORE.read_text(encoding="utf-8").split(";\n\n"):
+                connection.exec_driver_sql(statement)
+        else:
+            schema = str(connection.execute(sa.text("SELECT current_schema()")).scalar_one())
+            named = connection.dialect.identifier_preparer.quote(schema)
+            made = NEW_POSTGRES_STORE.read_text(encoding="utf-8").replace(SCHEMA_MARK, named)
+            # All in one message; percent signs would be taken for parameters.
+            connection.exec_driver_sql(made.replace("%", "%%"))
         found = layout_of(connection)
     if found != to:
         run_migrations(connection, found, to)

@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from gatemark.exams.advisory.decision import CONTRADICTIONS
 from gatemark.exams.advisory.dry_run.run import AdvisoryChoices, DryRun, run_advisory
 from gatemark.exams.advisory.gateway.server import Gateway
+from gatemark.exams.advisory.record_rules import CONTRADICTIONS
 from gatemark.workspace import Workspace
 
 MARKER = "the lighthouse keeper counted seventeen herons before breakfast"

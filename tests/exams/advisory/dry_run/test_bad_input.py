@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from gatemark.core.errors import BadInputError, UsageError
-from gatemark.exams.advisory.decision import BREACHES, AdvisoryDecision
+from gatemark.exams.advisory.decision import AdvisoryDecision
+from gatemark.exams.advisory.record_rules import BREACHES
 
 from .rigs import FIXTURES, GOOD, ON_CPU, run, saying, service, write_fixtures
 

@@ -9,12 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.exams.advisory.decisions import compared_parts
 
-from gatemark.exams.advisory.decision import (
-    BREACHES,
-    CLOSED_FLAGS,
-    CONTRADICTIONS,
-    AdvisoryDecision,
-)
+from gatemark.exams.advisory.decision import CLOSED_FLAGS, AdvisoryDecision
 from gatemark.exams.advisory.dry_run.leaks import Leak
 from gatemark.exams.advisory.dry_run.question import (
     BusyReading,
@@ -40,6 +35,7 @@ from gatemark.exams.advisory.policy import (
     category_of,
     is_stated,
 )
+from gatemark.exams.advisory.record_rules import BREACHES, CONTRADICTIONS
 
 SYSFS = "/sys/class/accel/accel0/device/npu_busy_time_us"
 MISSING = BusyReading(None, "counter_missing")

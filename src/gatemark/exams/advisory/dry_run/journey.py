@@ -19,7 +19,6 @@ from gatemark.core.result import Result
 from gatemark.evidence.exam import EXPECTED_IDS, SITTING, ExamRun, Scored, judge_exam, write_sitting
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import ReadingChoices
-from gatemark.exams.advisory.decision import breaches_of
 from gatemark.exams.advisory.dry_run.folder import (
     RUNS,
     encode_decisions,
@@ -45,6 +44,7 @@ from gatemark.exams.advisory.journey import (
     write_summaries,
 )
 from gatemark.exams.advisory.policy import RULES
+from gatemark.exams.advisory.record_rules import breaches_of
 from gatemark.workspace import Workspace
 
 BLOCKED: Final = "blocked"

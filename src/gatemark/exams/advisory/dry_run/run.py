@@ -20,13 +20,7 @@ from gatemark.core.errors import BadInputError, UsageError
 from gatemark.evidence.exam import suites
 from gatemark.evidence.rows import json_rows
 from gatemark.evidence.source import Limits, inspect_source
-from gatemark.exams.advisory.decision import (
-    AdvisoryDecision,
-    FallbackKind,
-    Mode,
-    privacy_breaches,
-    side_effect_breaches,
-)
+from gatemark.exams.advisory.decision import AdvisoryDecision, FallbackKind, Mode
 from gatemark.exams.advisory.dry_run.calls import NOT_READ, CallQuestion, ask_service, record
 from gatemark.exams.advisory.dry_run.folder import RunCard, card_of, refuse_other_runs
 from gatemark.exams.advisory.dry_run.leaks import OTHER, Leak
@@ -45,6 +39,7 @@ from gatemark.exams.advisory.fixtures.references import NOTHING, Labels, Taxonom
 from gatemark.exams.advisory.fixtures.shadow import open_inputs
 from gatemark.exams.advisory.journey import KIND, read_advisory_policy
 from gatemark.exams.advisory.policy import Taxonomy, lane_name
+from gatemark.exams.advisory.record_rules import privacy_breaches, side_effect_breaches
 from gatemark.targets.port import Target
 from gatemark.targets.spec import RunOptions
 from gatemark.workspace import Workspace

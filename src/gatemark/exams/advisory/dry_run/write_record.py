@@ -29,8 +29,6 @@ from gatemark.exams.advisory.decision import (
     Service,
     SourceKind,
     StatedConfidence,
-    bucket_of,
-    is_implausible,
 )
 from gatemark.exams.advisory.dry_run.question import (
     CallObservation,
@@ -54,6 +52,7 @@ from gatemark.exams.advisory.policy import (
     is_applicable,
     outcome_of,
 )
+from gatemark.exams.advisory.record_rules import bucket_of, is_implausible
 
 
 def proof_of(
