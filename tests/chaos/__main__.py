@@ -17,7 +17,7 @@ from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 
-from tests.chaos.bombs import BOMBS, NO_CONTENT
+from tests.chaos.bombs import BOMBS, HOLE, NO_CONTENT
 from tests.chaos.file_options import copied, prepare, readings, run_in
 from tests.chaos.guarded import Ended, guarded, guarded_each
 from tests.chaos.hand_attacks import Outcome, cut_journal, on_files, on_rows, rolled_back
@@ -39,7 +39,7 @@ RUN_SHOTS = 8
 """How often one run is shot before it may end."""
 A_FORK = 50
 """How many damaged files one fork is given."""
-OF_FILES = (*sorted(NO_CONTENT), "blank lines")
+OF_FILES = ("a pipe that nobody writes", "/dev/zero", "blank lines")
 LOST = 90
 """Ends an act after which the file it read was not there as before."""
 
@@ -254,7 +254,9 @@ def bombed_files(folder: Path, bombs: Iterable[str], seconds: int, some: int = 0
     found = [(one.words, file) for one in readings(kept, names) for file in one.files]
     for bomb in bombs:
         BOMBS[bomb](made)
-        for words, file in random.Random(bomb).sample(found, some or len(found)):
+        # A blob has no bound: whoever verifies a terabyte of it reads it to its end.
+        bounded = [one for one in found if bomb != HOLE or "blobs/" not in one[1]]
+        for words, file in random.Random(bomb).sample(bounded, some or len(bounded)):
             copied(kept, place)
             (place / file).unlink()
             os.link(made, place / file, follow_symlinks=False)
@@ -339,7 +341,9 @@ def counted(chosen: argparse.Namespace, folder: Path) -> Iterator[Count]:
     names = list(BOMBS)[:2] if chosen.short else list(BOMBS)
     yield bombed(folder, names, list(seeds()), chosen.seconds)
     some = 20 if chosen.short else 0
-    yield bombed_files(folder, OF_FILES, chosen.seconds, some)
+    # Not mended yet: evidence that is a hole is read to its end, so only the long form tries it.
+    bombs = OF_FILES if chosen.short else (*OF_FILES, HOLE)
+    yield bombed_files(folder, bombs, chosen.seconds, some)
     # A tenth of the files again, as values in stores.
     yield fuzzed_stores(folder, max(20, chosen.inputs // 10), chosen.seed, chosen.seconds)
     yield raced(folder, 1 if chosen.short else 50, 12 if chosen.short else 60)

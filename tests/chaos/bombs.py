@@ -47,6 +47,7 @@ def _hole(path: Path) -> None:
         file.truncate(1 << 40)
 
 
+HOLE = "a hole of a terabyte"
 BOMBS: dict[str, Callable[[Path], None]] = {
     "a pipe that nobody writes": _pipe,
     "/dev/zero": _endless,
@@ -56,7 +57,7 @@ BOMBS: dict[str, Callable[[Path], None]] = {
     "YAML with 300,000 keys": _keys,
     "deep nesting": _deep,
     "YAML aliases": _aliases,
-    "a hole of a terabyte": _hole,
+    HOLE: _hole,
 }
-NO_CONTENT = frozenset({"a pipe that nobody writes", "/dev/zero", "a hole of a terabyte"})
+NO_CONTENT = frozenset({"a pipe that nobody writes", "/dev/zero", HOLE})
 """Bombs that no command may take for a file of its own."""

@@ -210,8 +210,13 @@ FILE_NAMES = frozenset(
 )
 
 
-ELSEWHERE = frozenset({"review create --pack", "advisory gateway --busy-counter"})
-"""The name of a pack; and a file that a running server reads, as ``advisory run`` does."""
+ELSEWHERE = frozenset(
+    {
+        *("review create --pack", "advisory gateway --busy-counter", "serve --schedules"),
+        *("serve --drift-policy", "serve --signing-key"),
+    }
+)
+"""The name of a pack; and files that a running server reads, by the readers of other commands."""
 NOT_AT_ONCE = {("review attribution", "rows.jsonl"), ("review attribution", "backlog.jsonl")}
 """Read once a proposal was accepted; the decision of the scene has none."""
 

@@ -25,6 +25,8 @@ from gatemark.cli.main import main as gatemark
 
 VERIFY = ("ledger", "verify")
 DETECTED = 4
+UNCHAINED = frozenset({"watch_ticks"})
+"""When a watcher was last alive: written over at each tick, shown, and no part of a decision."""
 NOW = ("--now", "2026-11-01T00:00:00Z")
 SHOWN = [
     (*one, *NOW) if one[0] == "drift" else one
@@ -102,6 +104,7 @@ def removed_row(place: Path, draw: random.Random) -> None:
             if kind == "trigger":
                 connection.execute(f'DROP TRIGGER "{name}"')
         tables = [name for kind, name in found if kind == "table" and "sqlite" not in name]
+        tables = [name for name in tables if name not in UNCHAINED]
         full = [t for t in tables if connection.execute(f'SELECT 1 FROM "{t}"').fetchone()]
         table = draw.choice(full)
         rows = connection.execute(f'SELECT rowid FROM "{table}"').fetchall()
@@ -191,7 +194,7 @@ def on_rows(address: str, seed: int, tries: int) -> Iterator[Outcome]:
             "SELECT table_name, column_name FROM information_schema.columns"
             " WHERE table_schema = current_schema() AND table_name NOT LIKE 'kept_%'"
         )
-        if place.rows(f"SELECT 1 FROM {table} LIMIT 1")
+        if table not in UNCHAINED and place.rows(f"SELECT 1 FROM {table} LIMIT 1")
     ]
     for number in range(tries):
         draw = random.Random(f"{seed} {number}")
