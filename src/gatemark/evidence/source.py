@@ -29,11 +29,14 @@ from gatemark.core.record import KEY_SEPARATOR, Form, Problem
 from gatemark.core.text import is_one_line
 
 
+MAX_FILE_BYTES: Final = 16 * 1024**3
+
+
 class Limits(msgspec.Struct, frozen=True):
     """Limits of one input. Exceeding one is an error, never a truncation."""
 
     line_bytes: int = 4 * 1024 * 1024
-    total_bytes: int = 16 * 1024**3
+    total_bytes: int = MAX_FILE_BYTES
     depth: int = 64
 
     def __post_init__(self) -> None:
@@ -174,6 +177,9 @@ def inspect_source(path: str, *, name: str | None = None) -> Source:
             head = stream.read(4)
     except OSError as error:
         raise BadInputError(f"{shown}: {error.strerror or error}") from error
+    if info.st_size > MAX_FILE_BYTES:
+        # Before anything is read: a hole in a file is as long as its maker likes.
+        raise BadInputError(f"{shown}: is larger than {MAX_FILE_BYTES} bytes; split it")
     if head[:2] in _WIDE_BOMS:
         raise BadInputError(f"{shown}:1: is UTF-16, expected UTF-8")
     compression: Compression = "none"
@@ -227,15 +233,20 @@ def whole_file(source: Source) -> Shard:
     return shard
 
 
+_CUT_BYTES: Final = 1 << 24
+"""How far to look for the end of a line. The parts need not be equal, so none is no error."""
+
+
 def _line_starts(source: Source, pieces: int) -> list[int]:
-    """Return the first line start at or after each even division of a file."""
+    """Return the first line start near each even division of a file; none inside a huge line."""
     starts: list[int] = []
     if pieces == 1:
         return starts
     with open(source.path, "rb") as stream:  # noqa: PTH123
         for piece in range(1, pieces):
-            stream.seek(source.byte_count * piece // pieces)
-            while chunk := stream.read(1 << 16):
+            place = source.byte_count * piece // pieces
+            stream.seek(place)
+            while stream.tell() < place + _CUT_BYTES and (chunk := stream.read(1 << 16)):
                 newline = chunk.find(b"\n")
                 if newline >= 0:
                     starts.append(stream.tell() - len(chunk) + newline + 1)

@@ -13,6 +13,8 @@ from gatemark.core.errors import IntegrityError
 
 PIECE_BYTES: Final = 1 << 20
 MAX_DOCUMENT_BYTES: Final = 1 << 28
+MAX_BLOB_BYTES: Final = 1 << 34
+"""Evidence files, the largest blobs, are no larger."""
 
 
 def digest_of(pieces: Iterable[bytes]) -> str:
@@ -43,8 +45,11 @@ def read_document(path: Path) -> bytes:
 
 def read_pieces(path: Path) -> Iterator[bytes]:
     """Yield the bytes of a file in pieces; a pipe or a device is no file of ours."""
-    if not stat.S_ISREG(path.stat().st_mode):
+    info = path.stat()
+    if not stat.S_ISREG(info.st_mode):
         raise IntegrityError(f"{path}: expected a regular file")
+    if info.st_size > MAX_BLOB_BYTES:
+        raise IntegrityError(f"{path}: is larger than {MAX_BLOB_BYTES} bytes")
     with path.open("rb") as stream:
         while piece := stream.read(PIECE_BYTES):
             yield piece

@@ -163,6 +163,10 @@ class ArchiveReader:
         size = stream.seek(0, 2) - TRAILER_BYTES
         if size < 0:
             self.refuse("it is too short")
+        stream.seek(size)
+        if stream.read(len(_FRAME)) != _FRAME:
+            # Told before all of it is read, which takes long for a file that is no backup.
+            self.refuse("its content does not match the SHA-256 at its end")
         stream.seek(0)
         seen, left = hashlib.sha256(), size
         while left and (piece := stream.read(min(left, PIECE_BYTES))):
