@@ -31,9 +31,10 @@ COMMANDS = {
     "--tls-cert": ("serve", "--port", "0", "--tls-cert", "{}", "--tls-key", "{}"),
     "MAP": ("calibration", "apply", "{}", __file__, "-o", "{}.out"),
     "BACKUP": ("store", "restore", "{}"),
+    "--from": ("init", "{}.new", "--from", "inspect", "{}"),
     "--oidc": ("serve", "--port", "0", "--oidc", "{}.oidc.yaml"),
 }
-NO_STORE = {"--check", "--schema", "MAP"}
+NO_STORE = {"--check", "--schema", "MAP", "--from"}
 OIDC = "gatemark_oidc: 1\nissuer: http://127.0.0.1:9\nclient_id: g\nclient_secret_file: "
 
 

@@ -28,7 +28,6 @@ from gatemark.core.measurement import EvidenceFile
 from gatemark.core.record import KEY_SEPARATOR, Form, Problem
 from gatemark.core.text import is_one_line
 
-
 MAX_FILE_BYTES: Final = 16 * 1024**3
 
 
@@ -158,12 +157,13 @@ def _regular(path: str, shown: str, hint: str = "") -> os.stat_result:
 def read_small_file(path: str, max_bytes: int) -> bytes:
     """Return the bytes of a regular file; refuse a larger one."""
     try:
-        _regular(path, path)
+        is_large = _regular(path, path).st_size > max_bytes
         with open(path, "rb") as stream:  # noqa: PTH123
-            data = stream.read(max_bytes + 1)
+            # A file can grow while it is read.
+            data = b"" if is_large else stream.read(max_bytes + 1)
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    if len(data) > max_bytes:
+    if is_large or len(data) > max_bytes:
         raise BadInputError(f"{path}: larger than {max_bytes} bytes")
     return data
 

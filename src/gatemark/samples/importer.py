@@ -220,8 +220,11 @@ def as_record(sample: ForeignSample) -> dict[str, Any]:
 def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
     """Read and decompress a whole log; raise if it exceeds the limits."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
             raise BadInputError(f"{path}: expected a regular file")
+        if found.st_size > limits.file_bytes:
+            raise BadInputError(f"{path}: larger than {limits.file_bytes} bytes")
         with path.open("rb") as stream:
             packed = stream.read(limits.file_bytes + 1)
     except OSError as error:

@@ -171,6 +171,14 @@ def test_a_copied_reason_in_other_case_marks_or_blanks_is_a_copy(disguise: str, 
     assert ran.json["copied_reasons"] == 90
 
 
+@pytest.mark.parametrize(("reason", "count"), [("答案在第一页明确写出", 90), ("正确。", 0)])
+def test_a_copy_without_blanks_between_words_is_a_copy(reason: str, count: int, score: Run) -> None:
+    rows = pairs()
+    for row in rows:
+        row["scholar"]["reason"] = row["auditor"]["reason"] = reason
+    assert score(rows).json["copied_reasons"] == count
+
+
 def test_reasons_that_begin_alike_are_no_copies(score: Run) -> None:
     rows = pairs()
     for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 import unicodedata
 from array import array
@@ -183,8 +184,7 @@ class AgreementExam(RowExam):
             return False
         if one != other and bare_text(one) != bare_text(other):
             return False
-        words = max(len(_plain_words(reason).split()) for reason in (one, other))
-        return words >= MIN_COPIED_WORDS
+        return max(map(_word_count, (one, other))) >= MIN_COPIED_WORDS
 
     def check_reason(
         self, state: AgreementExamState, name: str, who: str, reason: str | UnsetType
@@ -468,6 +468,16 @@ def _ships(ruling: Ruling, space: LabelSpace) -> bool:
 def _plain_words(text: str) -> str:
     """Return a text in lower case and without punctuation, for comparison."""
     return " ".join("".join(s if s.isalnum() else " " for s in text.casefold()).split())
+
+
+_UNSPACED: Final = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{2}"
+)
+"""Two signs of a script that puts no blanks between words, which make about one word."""
+
+
+def _word_count(text: str) -> int:
+    return len(_plain_words(_UNSPACED.sub(" w ", text)).split())
 
 
 FIRST_SIGNS: Final = {sign: sign.lower() for sign in string.ascii_letters + string.digits}
