@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -17,13 +18,15 @@ def sealed(gatemark: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ca
     """Seal an advisory result; gives its id."""
     monkeypatch.chdir(tmp_path)
 
-    def seal(*records: Any, promotion: Any = PROMOTION) -> str:
+    def seal(
+        *records: Any, promotion: Any = PROMOTION, packing: Callable[[bytes], bytes] = bytes
+    ) -> str:
         lane: dict[str, Any] = {"bounds": PROMISE}
         if promotion:
             lane["promotion"] = promotion
         Path("policy.json").write_text(json.dumps({"gatemark_advisory": 1, "lanes": {LANE: lane}}))
         lines = "".join(json.dumps(record) + "\n" for record in (*good_lane(), *records))
-        Path("decisions.jsonl").write_text(lines)
+        Path("decisions.jsonl").write_bytes(packing(lines.encode()))
         ran = gatemark(
             *("score", "advisory", "decisions.jsonl", "--policy", "policy.json"),
             *("--seal", "--store", "store", "--actor", "ada"),
@@ -58,6 +61,15 @@ def test_a_candidate_has_a_packet_in_two_forms(gatemark: Run, sealed: Callable[.
         assert "candidates for discussion" in text
         assert "No authority is granted" in text
         assert "<it>" not in text
+
+
+def test_compressed_records_name_their_runs_and_models(
+    gatemark: Run, sealed: Callable[..., str]
+) -> None:
+    plain = packet(gatemark, sealed(), "--json").json
+    packed = packet(gatemark, sealed(packing=gzip.compress), "--json").json
+    for name in ("runs", "models"):
+        assert packed[name] == plain[name] != []
 
 
 def test_what_stands_against_a_lane_is_in_its_packet(
