@@ -194,7 +194,7 @@ def test_lint_looks_at_exams_without_reading_records(gatemark: Run, folder: Path
 def test_a_pack_of_evidence_alone_asks_nobody(gatemark: Run, folder: Path) -> None:
     ran = run(gatemark, folder, pack(folder), "--candidate", folder / "pairs.jsonl")
     assert ran.code == 2
-    assert "asks nobody" in ran.err
+    assert "has no targets to ask" in ran.err
 
 
 def test_answers_and_exams_share_one_bench(gatemark: Run, folder: Path) -> None:

@@ -408,7 +408,8 @@ def _plain_chunks(raw: BinaryIO, shard: Shard, block_bytes: int) -> Iterator[byt
 
 def _gzip_chunks(raw: BinaryIO, _shard: Shard, block_bytes: int) -> Iterator[bytes]:
     with gzip.GzipFile(fileobj=raw) as stream:
-        while chunk := stream.read(block_bytes):
+        # Whatever can be unpacked is given before damage is told.
+        while chunk := stream.read1(block_bytes):
             yield chunk
 
 

@@ -103,7 +103,10 @@ def test_a_document_that_cannot_be_used_is_told(
 
 def test_a_document_that_is_not_there_is_told(gatemark: Run, write_jsonl: Write) -> None:
     ran = gatemark("validate", "--schema", "gone.json", write_jsonl("a.jsonl", [{}]))
-    assert (ran.code, ran.err) == (2, "gatemark: gone.json: No such file or directory\n")
+    assert (ran.code, ran.err) == (
+        2,
+        "gatemark: gone.json: cannot be read: No such file or directory\n",
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
