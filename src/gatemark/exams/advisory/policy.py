@@ -261,7 +261,7 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in self.__struct_fields__:
             said = getattr(self, name).strip(" .?!-_").casefold()
             if said in PLACEHOLDERS:
-                raise InvalidValueError(f"promotion.{name} must say something, not hold a place")
+                raise InvalidValueError(f"promotion.{name} must be filled in, not a placeholder")
 
 
 class LanePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

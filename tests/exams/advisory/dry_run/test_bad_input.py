@@ -218,7 +218,7 @@ def test_a_bad_fixture_stops_the_run_before_anything_is_asked(
         (("all=http://advice.example/v1",), "loopback interface"),
         (("all=http://10.0.0.1/",), "loopback interface"),
         (("all=http://[::1",), "is not valid"),
-        (("all=http://127.0.0.1:1/x?token=1",), "must have no query"),
+        (("all=http://127.0.0.1:1/x?token=1",), "must not have a query"),
         (("all=command:'",), "cannot be split"),
         (("all=script:./gone.sh",), "no program"),
         (("all=python:gone:advise",), "no module 'gone'"),

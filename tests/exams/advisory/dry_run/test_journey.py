@@ -153,7 +153,7 @@ def test_a_recording_played_again_proves_no_stability(fixtures: Path) -> None:
         )
     assert judged.summary["lanes"][LANE]["bucket_shift"] is None
     assert judged.outcome == "inconclusive"
-    with pytest.raises(UsageError, match="a recording has one run to give"):
+    with pytest.raises(UsageError, match="a recording has only one run"):
         judge(fixtures, "all=recorded:out/decisions.jsonl", mode="offline_fixture", runs=2)
 
 

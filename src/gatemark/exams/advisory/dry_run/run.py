@@ -151,7 +151,7 @@ class AdvisoryChoices(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if self.mode == "offline_fixture" and self.runs not in (None, 1):
-            raise UsageError("a recording has one run to give; --runs belongs to live services")
+            raise UsageError("a recording has only one run; use --runs with live services")
 
     @property
     def run_count(self) -> int:

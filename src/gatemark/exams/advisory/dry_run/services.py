@@ -185,7 +185,7 @@ def own_names(texts: Sequence[str]) -> dict[str, str]:
 def _refuse_wrong_mode(spec: ServiceSpec, mode: Mode) -> None:
     if (spec.recording is not None) != (mode == "offline_fixture"):
         raise UsageError(
-            "recorded services belong to --mode offline_fixture, and it to them; "
+            "--mode offline_fixture is for recorded services, and they need it; "
             f"got {spec.spelled!r} in mode {mode}"
         )
 
@@ -229,7 +229,7 @@ def _http(target: str) -> ServiceSpec:
     if not is_loopback(parts.hostname or ""):
         raise UsageError(f"service must be on the loopback interface, got host {parts.hostname!r}")
     if parts.query or parts.fragment:
-        raise UsageError("service address must have no query, which records would have to name")
+        raise UsageError("service address must not have a query: records would repeat it")
     address = f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/') or ADVISE_PATH}"
     spec = _target_spec(http=HttpSpec(url=address, response="", body="{{input}}"))
     return _from_spec(target, spec, f"{parts.netloc}{urlsplit(address).path}", Path.cwd(), 1)

@@ -212,14 +212,14 @@ class Handler(BaseHTTPRequestHandler):
     def _get(self) -> dict[str, Any]:
         if self.path != HEALTH_PATH:
             raise _RefusedRequestError(
-                HTTPStatus.NOT_FOUND, "unknown_path", f"there are {HEALTH_PATH} and {ADVISE_PATH}"
+                HTTPStatus.NOT_FOUND, "unknown_path", f"known: {HEALTH_PATH}, {ADVISE_PATH}"
             )
         return self.server.health()
 
     def _post(self) -> dict[str, Any]:
         if self.path != ADVISE_PATH:
             raise _RefusedRequestError(
-                HTTPStatus.NOT_FOUND, "unknown_path", f"there are {HEALTH_PATH} and {ADVISE_PATH}"
+                HTTPStatus.NOT_FOUND, "unknown_path", f"known: {HEALTH_PATH}, {ADVISE_PATH}"
             )
         body = self._body()
         try:

@@ -62,7 +62,7 @@ def _moment(flush: TokengateFlush) -> datetime:
         moment = datetime.fromisoformat(flush.timestamp)
     except ValueError as error:
         raise BadInputError(
-            f"tokengate_flush {flush.flush_index}: timestamp {flush.timestamp!r} is no time"
+            f"tokengate_flush {flush.flush_index}: timestamp {flush.timestamp!r} is not a time"
         ) from error
     if moment.tzinfo is None:
         raise BadInputError(

@@ -252,7 +252,7 @@ def synthetic_trace(case_id: str, settings: SyntheticSettings, origin: Origin) -
     """Return the trace of one case."""
     name, _, number = case_id.removeprefix("case-").partition("-")
     if name not in settings.domains or not number.isdigit():
-        raise BadInputError(f"{case_id} is no case of these settings")
+        raise BadInputError(f"these settings have no case {case_id!r}")
     draw = random.Random(f"{GENERATOR}/{settings.seed}/{case_id}")  # noqa: S311 - invents text
     base_ms = BASE_MS + int(number) * CASE_GAP_MS
     talk = _Talk(DOMAINS[name], settings, draw, base_ms)
