@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 GIGABYTE = 1 << 30
@@ -104,8 +105,10 @@ def _act_each(acts: Sequence[Callable[[], int]], seconds: int, said: int, report
             os.dup2(ours, theirs)
         sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
-        # The machine is kept whole: more than this is over a gigabyte anyway.
-        most = 4 * GIGABYTE
+        # The machine is kept whole: more than this is over a gigabyte anyway. What the process has
+        # mapped already comes on top; libraries of other tests may map tens of gigabytes.
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + 4 * GIGABYTE
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
         for act in acts:
             _set_clocks(seconds)

@@ -33,7 +33,14 @@ from gatemark.evidence.exam import (
     suites,
 )
 from gatemark.evidence.run_exam import exam_suite, run_exam
-from gatemark.evidence.source import ReadingChoices, read_expected_ids
+from gatemark.evidence.source import (
+    Limits,
+    ReadingChoices,
+    inspect_source,
+    read_blocks,
+    read_expected_ids,
+    whole_file,
+)
 from gatemark.ledger.port import GONE, BlobStore, Store
 from gatemark.packs.rejudge import rejudge_pack, suites_again
 from gatemark.packs.seal import PACK_BLOB
@@ -310,6 +317,14 @@ def _choice(checks: Mapping[str, str], name: str) -> Any:
     if name not in checks:
         raise IncomparableError(f"its evidence does not say {name}")
     return checks[name]
+
+
+def evidence_lines(blobs: BlobStore, digest: str) -> Iterator[bytes]:
+    """Yield the lines of an evidence file, which may be compressed."""
+    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
+        source = inspect_source(_spooled(blobs, digest, Path(folder) / "evidence"))
+        for block in read_blocks(whole_file(source), Limits()):
+            yield from block.data.splitlines()
 
 
 def _spooled(blobs: BlobStore, name: str, target: Path) -> str:

@@ -226,7 +226,10 @@ def open_foreign(path: Path, limits: ForeignLimits) -> ForeignFile:
         if found.st_size > limits.file_bytes:
             raise BadInputError(f"{path}: larger than {limits.file_bytes} bytes")
         with path.open("rb") as stream:
-            packed = stream.read(limits.file_bytes + 1)
+            # No more than it needs: a buffer of the whole limit would take a gigabyte.
+            packed = stream.read(found.st_size + 1)
+        if len(packed) > found.st_size:
+            raise BadInputError(f"{path}: grew while it was read")
     except OSError as error:
         raise BadInputError(f"{path}: cannot be read: {error.strerror or error}") from error
     most = min(limits.file_bytes, max(limits.free_bytes, len(packed) * limits.unpack_ratio))

@@ -6,10 +6,8 @@ A packet proposes and grants nothing. Everything in it is derived again from the
 from __future__ import annotations
 
 import html
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -17,16 +15,14 @@ import msgspec
 from gatemark.core.errors import RefusedError, UsageError
 from gatemark.core.policy import Finding
 from gatemark.core.result import Result, answer_time_of
-from gatemark.evidence.source import Limits, inspect_source, read_blocks, whole_file
 from gatemark.exams.advisory.decision import AdvisoryDecision
 from gatemark.exams.advisory.exam import AdvisoryOptions
 from gatemark.exams.advisory.journey import KIND
 from gatemark.exams.advisory.metrics import RATES
 from gatemark.exams.advisory.policy import FIRST_RULES, OTHER_LANES, lane_name
 from gatemark.exams.advisory.views import BLOCKED, CANDIDATE, STATEMENT, wrong_records_note
-from gatemark.ledger.port import BlobStore
 from gatemark.packs.pack_file import BASELINE
-from gatemark.packs.rescore import DerivedExam, derived_exams
+from gatemark.packs.rescore import DerivedExam, derived_exams, evidence_lines
 from gatemark.report.markdown import code, prose
 from gatemark.report.words import counted
 from gatemark.statistics.proportion import wilson
@@ -216,7 +212,7 @@ def _records(
     for evidence in result.evidence:
         # Answers of a baseline are not evidence about the lane.
         for file in evidence.files if evidence.checks.get("arm") != BASELINE else ():
-            for line in _lines(workspace.blobs, file.digest):
+            for line in evidence_lines(workspace.blobs, file.digest):
                 try:
                     record = decoder.decode(line)
                 except msgspec.MsgspecError:
@@ -227,16 +223,6 @@ def _records(
                 runs[record.source.artifact_ref or file.digest] = None
                 models[_model(record)] = None
     return tuple(runs), tuple(models)
-
-
-def _lines(blobs: BlobStore, digest: str) -> Iterator[bytes]:
-    """Yield the lines of an evidence file, which may be compressed."""
-    with tempfile.TemporaryDirectory(prefix="gatemark-") as folder:
-        path = Path(folder) / "evidence"
-        with path.open("wb") as stream:
-            stream.writelines(blobs.pieces(digest))
-        for block in read_blocks(whole_file(inspect_source(str(path))), Limits()):
-            yield from block.data.splitlines()
 
 
 def _model(record: AdvisoryDecision) -> str:

@@ -222,7 +222,7 @@ def test_a_bad_fixture_stops_the_run_before_anything_is_asked(
         (("all=command:'",), "cannot be split"),
         (("all=script:./gone.sh",), "no program"),
         (("all=python:gone:advise",), "no module 'gone'"),
-        (("all=recorded:x.jsonl",), "belong to --mode offline_fixture"),
+        (("all=recorded:x.jsonl",), "offline_fixture is for recorded services"),
     ],
 )
 def test_services_that_make_no_sense_are_usage_errors(
