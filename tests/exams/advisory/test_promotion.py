@@ -67,7 +67,7 @@ def test_no_lane_is_listed_without_scope_rollback_plan_and_reviewer() -> None:
 @pytest.mark.parametrize("name", PROMOTION)
 @pytest.mark.parametrize("text", ["TBD", "?", "n/a", " - ", "todo.", "None"])
 def test_a_placeholder_is_neither_a_scope_nor_a_plan_nor_a_person(name: str, text: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match=f"promotion.{name} must say something"):
+    with pytest.raises(msgspec.ValidationError, match=f"promotion.{name} must be filled in"):
         policy_of(lanes={LANE: {"promotion": PROMOTION | {name: text}}})
 
 

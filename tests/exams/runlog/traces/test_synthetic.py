@@ -111,7 +111,7 @@ def test_settings_that_make_no_sense_are_refused(raw, complaint) -> None:
 
 
 def test_a_case_of_other_settings_is_refused() -> None:
-    with pytest.raises(BadInputError, match="no case of these settings"):
+    with pytest.raises(BadInputError, match="these settings have no case"):
         synthetic_trace("case-space-0001", SETTINGS, ORIGIN)
 
 
