@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from tests.forked import Forked, run_forked
 
 KILLED = -9
 PACK = """
@@ -81,23 +82,21 @@ def shoot_run(command: list[str], store: Path, moments: list[int]) -> int:
     """
     hits = 0
     for moment in moments:
-        process = subprocess.Popen(
-            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=store.parent
-        )
+        process = Forked(command, folder=store.parent)
         while process.poll() is None and _journalled(store) < moment:
             time.sleep(0.001)
         process.kill()
-        hits += process.wait(timeout=60) == KILLED
+        hits += process.finish().returncode == KILLED
     return hits
 
 
 def command_of(folder: Path, store: Path, *more: object) -> list[str]:
     arguments = ("run", folder / "pack.yaml", "--store", store, "--resume", "--json", *more)
-    return [sys.executable, "-m", "gatemark", *map(str, arguments)]
+    return [str(argument) for argument in arguments]
 
 
 def finish(command: list[str]) -> dict[str, Any]:
-    done = subprocess.run(command, capture_output=True, check=False)
+    done = run_forked(*command)
     assert done.returncode in (0, 1, 3), done.stderr.decode()
     result: dict[str, Any] = json.loads(done.stdout)
     return result

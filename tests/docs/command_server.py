@@ -6,6 +6,8 @@ client is what a shell calls in place of ``gatemark``; it imports the standard l
 
     python command_server.py SOCKET             serve
     python command_server.py SOCKET run WORDS   run one command
+
+``tests/forked.py`` asks it for processes without a client, which tests may kill.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import importlib
 import json
 import os
 import pkgutil
+import runpy
 import signal
 import socket
 import sys
@@ -97,6 +100,10 @@ def _become(request: dict[str, Any], streams: list[int]) -> NoReturn:
     for number, mode in enumerate("rww"):
         file = os.fdopen(number, mode, encoding="utf-8", closefd=False)
         setattr(sys, ("stdin", "stdout", "stderr")[number], file)
+    if script := request.get("script"):
+        sys.argv = [script, *request["words"]]
+        runpy.run_path(script, run_name="__main__")
+        _leave(0)
     sys.argv = ["gatemark", *request["words"]]
     from gatemark.cli.main import main as gatemark
 

@@ -66,9 +66,9 @@ def run_demo(folder: Path) -> None:
     (folder / "examples").symlink_to(ROOT / "examples")
     with (folder / PRINTED).open("wb") as printed:
         subprocess.run(
-            [sys.executable, "-I", "-S", SERVER, _command_server(), "run", "demo"],
+            [sys.executable, "-I", "-S", SERVER, command_server(), "run", "demo"],
             cwd=folder,
-            env=_environment(),
+            env=environment(),
             stdout=printed,
             stderr=subprocess.STDOUT,
             check=True,
@@ -77,12 +77,12 @@ def run_demo(folder: Path) -> None:
 
 
 @cache
-def _command_server() -> str:
+def command_server() -> str:
     """The socket of a server that lives as long as this process."""
     folder = Path(tempfile.mkdtemp(prefix="gatemark-docs-"))
     place = folder / "socket"
     server = subprocess.Popen(
-        [sys.executable, SERVER, place], stdout=subprocess.PIPE, env=_environment(), text=True
+        [sys.executable, SERVER, place], stdout=subprocess.PIPE, env=environment(), text=True
     )
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(server.kill)
@@ -91,7 +91,7 @@ def _command_server() -> str:
     return str(place)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     # Threads of numeric libraries do not survive a fork.
     single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return {**os.environ, **single, "PYTHONPATH": str(Path(gatemark.__file__).parents[1])}
@@ -105,7 +105,7 @@ def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list
     shim = folder / SHIM
     shim.parent.mkdir(parents=True)
     (folder / "examples").symlink_to(ROOT / "examples")
-    client = f'"{sys.executable}" -I -S "{SERVER}" "{_command_server()}" run'
+    client = f'"{sys.executable}" -I -S "{SERVER}" "{command_server()}" run'
     for name, command in (("gatemark", client), ("pytest", f'"{sys.executable}" -m pytest')):
         tool = shim.with_name(name)
         tool.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
@@ -130,7 +130,7 @@ def run_steps(steps: list[Step], folder: Path, demo: Callable[[], Path]) -> list
     done = subprocess.run(
         ["bash", "-c", script],
         cwd=folder,
-        env={**_environment(), "PATH": f"{shim.parent}{os.pathsep}{os.environ['PATH']}"},
+        env={**environment(), "PATH": f"{shim.parent}{os.pathsep}{os.environ['PATH']}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

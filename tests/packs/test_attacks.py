@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.forked import Done, run_forked
 
 from gatemark.targets.isolation import landlock_version
 
@@ -53,11 +52,8 @@ def _pack(folder: Path, source: str, options: str = "") -> Path:
     return folder / "pack.yaml"
 
 
-def _run(folder: Path, pack: Path) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "gatemark", "run", str(pack), "--json"]
-    return subprocess.run(
-        [*command, "--store", str(folder / "store")], capture_output=True, check=False, timeout=120
-    )
+def _run(folder: Path, pack: Path) -> Done:
+    return run_forked("run", pack, "--json", "--store", folder / "store")
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def right(text):
 def slips(text):
     return text if number(text) % 60 == 0 else text.upper()
 def worse(text):
-    return f"lost {number(text)}" if number(text) % 10 == 0 else text.upper()
+    return f"lost {number(text)}" if number(text) % 20 == 0 else text.upper()
 def lost(text):
     return f"lost {number(text)}"
 """

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -15,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from tests.forked import Forked, run_forked
 
 Run = Callable[..., Any]
 
@@ -413,24 +412,20 @@ def test_what_a_pack_lacks_is_named_and_nothing_is_sealed(
 
 def test_a_killed_run_resumes_without_repeating_a_call(gatemark: Run, folder: Path) -> None:
     path = pack(folder, candidate='{python: "app:slow"}', baseline="none")
-    command = [
-        *(sys.executable, "-m", "gatemark", "run", str(path)),
-        *("--store", str(folder / "store"), "--resume", "--json"),
-    ]
+    command = ("run", path, "--store", folder / "store", "--resume", "--json")
     log = folder / "calls.log"
     kills = 0
     while kills < 6:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process = Forked(command)
         seen = len(log.read_text().splitlines()) if log.exists() else 0
         while process.poll() is None:
             if log.exists() and len(log.read_text().splitlines()) > seen + 11:
-                os.kill(process.pid, signal.SIGKILL)
+                process.kill()
                 kills += 1
                 break
             time.sleep(0.01)
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
-    final = subprocess.run(command, capture_output=True, check=False)
+        assert process.finish().returncode == -signal.SIGKILL
+    final = run_forked(*command)
     assert final.returncode == 0
     calls = log.read_text().splitlines()
     assert len(set(calls)) == 200
@@ -501,15 +496,7 @@ def test_what_a_target_prints_does_not_reach_standard_output(gatemark: Run, fold
 
 def test_a_target_that_hangs_is_an_error_and_the_run_still_ends(folder: Path) -> None:
     path = pack(folder, candidate='{python: "app:hanging", timeout_s: 3}', baseline="none")
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "gatemark", "run", str(path)),
-            *("--store", str(folder / "store"), "--json", "-j", "4"),
-        ],
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
+    done = run_forked("run", path, "--store", folder / "store", "--json", "-j", 4)
     assert done.returncode == 3
     numbers = {(m["name"], m["lane"]): m["value"] for m in json.loads(done.stdout)["measurements"]}
     assert numbers["error_rate", "golden"] == pytest.approx(1 / 200)
@@ -517,26 +504,23 @@ def test_a_target_that_hangs_is_an_error_and_the_run_still_ends(folder: Path) ->
 
 def test_an_interrupted_run_seals_nothing_and_resumes(folder: Path) -> None:
     path = pack(folder, candidate='{python: "app:slow"}', baseline="none")
-    command = [
-        *(sys.executable, "-m", "gatemark", "run", str(path)),
-        *("--store", str(folder / "store"), "--resume", "--json"),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command = ("run", path, "--store", folder / "store", "--resume", "--json")
+    process = Forked(command)
     log = folder / "calls.log"
     while not log.exists() or len(log.read_text().splitlines()) < 20:
         assert process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate()
-    assert (process.returncode, out) == (130, b"")
-    assert err.decode().strip() == "gatemark: stopped"
+    done = process.finish()
+    assert (done.returncode, done.stdout) == (130, b"")
+    assert done.stderr.decode().strip() == "gatemark: stopped"
     assert not (folder / "store" / "gatemark.sqlite3").exists()
     before = len(log.read_text().splitlines())
-    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert run_forked(*command).returncode == 0
     assert len(log.read_text().splitlines()) - before <= 200 - before + 1
     before = len(log.read_text().splitlines())
     anew = [argument for argument in command if argument != "--resume"]
-    assert subprocess.run(anew, capture_output=True, check=False).returncode == 0
+    assert run_forked(*anew).returncode == 0
     assert len(log.read_text().splitlines()) - before == 200
 
 

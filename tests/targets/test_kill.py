@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from tests.forked import Forked
 
 from gatemark.targets.journal import Journal
 
@@ -55,15 +54,11 @@ asyncio.run(main())
 """
 
 
-def _start(folder: Path, jobs: int, call_s: float) -> subprocess.Popen[bytes]:
+def _start(folder: Path, jobs: int, call_s: float) -> Forked:
     (folder / "app.py").write_text(APP)
-    environment = {"CALL_S": str(call_s), "PYTHONPATH": ":".join(p for p in sys.path if p)}
-    return subprocess.Popen(
-        [sys.executable, "-c", RUN, str(jobs)],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-    )
+    script = folder.parent / "run.py"
+    script.write_text(RUN)
+    return Forked((jobs,), script=script, folder=folder, variables={"CALL_S": str(call_s)})
 
 
 def _asked(folder: Path, pid: int) -> list[str]:
@@ -84,7 +79,7 @@ def test_kills_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path: Path, job
     calm, shot = tmp_path / "calm", tmp_path / "shot"
     calm.mkdir()
     shot.mkdir()
-    assert _start(calm, jobs, 0.0).wait(timeout=60) == 0
+    assert _start(calm, jobs, 0.0).finish().returncode == 0
 
     rng = random.Random(jobs)
     kills = 0
@@ -96,14 +91,14 @@ def test_kills_at_any_moment_lose_nothing_and_repeat_nothing(tmp_path: Path, job
             time.sleep(0.002)
         time.sleep(rng.uniform(0, 0.04))
         process.kill()
-        kills += process.wait(timeout=30) == -9
+        kills += process.finish().returncode == -9
         assert not finished_before & set(_asked(shot, process.pid))
         now = _written(shot)
         assert finished_before <= now
         finished_before = now
 
     last = _start(shot, jobs, 0.0)
-    assert last.wait(timeout=60) == 0
+    assert last.finish().returncode == 0
     assert kills == KILL_COUNT
     assert 0 < len(finished_before) < CALL_COUNT
     asked_last = _asked(shot, last.pid)

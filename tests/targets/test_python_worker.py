@@ -72,6 +72,16 @@ def test_functions_of_every_kind_answer_in_another_process(
     assert "app" not in sys.modules
 
 
+def test_a_plain_function_may_run_an_event_loop_of_its_own(tmp_path: Path) -> None:
+    """One call at a time runs outside of any loop; the process does not even load asyncio."""
+    source = (
+        "import sys\nLOADED = 'asyncio' in sys.modules\n"
+        "def answer(q):\n    import asyncio\n    return [LOADED, asyncio.run(later(q))]\n"
+        "async def later(q):\n    import asyncio\n    await asyncio.sleep(0)\n    return q\n"
+    )
+    assert ask(_target(tmp_path, source), CALL).output == [False, "hi"]
+
+
 def test_slow_calls_run_side_by_side(tmp_path: Path) -> None:
     source = (
         "import threading\nMEET = threading.Barrier(4, timeout=20)\n"

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from httpx2 import Client
 from playwright.sync_api import Browser, Page, expect
 from tests.web.review_set import HOSTILE, write_samples
 from tests.web.scene import ASSET, Scene, serving
 from tests.web.stage_set import build
 from tests.web.take_pictures import sign_in
 from tests.web.test_browser import browser, pytestmark, watched
+from tests.web.test_review_queue import create as create_queue
 
 from gatemark.review.open_stores import reviews_of
 
@@ -26,6 +28,8 @@ COUNT = 20
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Scene, str]]:
     scene = build(tmp_path_factory.mktemp("reviews"))
     with serving(scene.app(), scene.settings) as address:
+        with Client(base_url=address) as client:
+            create_queue(scene, client)
         yield scene, address
     scene.workspace.store.close()
 
@@ -213,6 +217,7 @@ PAGES = [
     ("bob", "/reviews/reply-tone"),
     ("bob", "/reviews/three-drafts"),
     ("bob", "/labels"),
+    ("bob", "/review-queue"),
     ("eve", "/new-labels"),
     ("ann", "/labels/mood"),
     ("tom", "/labels/mood"),

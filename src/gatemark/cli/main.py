@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -249,4 +250,7 @@ def _give_up_output() -> None:
 
 def run() -> None:
     """The console script."""
+    # Records come by the hundred thousand and form no cycles: looking for some after every 700
+    # objects, as the interpreter does by itself, took a quarter of the time of `compare`.
+    gc.set_threshold(50_000, 20, 20)
     sys.exit(main())

@@ -17,7 +17,6 @@ imports.
 from __future__ import annotations
 
 import ast
-import asyncio
 import hashlib
 import importlib
 import inspect
@@ -30,7 +29,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from queue import SimpleQueue
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gatemark.core.canonical import DIGEST_PREFIX, digest_bytes
 from gatemark.core.errors import BadInputError, UsageError
@@ -45,6 +44,9 @@ from gatemark.targets.port import (
     reply_from_fields,
     shared_fields,
 )
+
+if TYPE_CHECKING:
+    import asyncio
 
 MAX_ABANDONED_THREADS: Final = 32
 _PASSED_BY_NAME: Final = ("id", "epoch", "sample", "variables")
@@ -180,7 +182,9 @@ class _Thread(threading.Thread):
         ] = SimpleQueue()
 
     def ask(self, job: Callable[[], _Timed]) -> asyncio.Future[_Timed]:
-        loop = asyncio.get_running_loop()
+        from asyncio import get_running_loop  # noqa: PLC0415 - a plain worker does without it
+
+        loop = get_running_loop()
         future: asyncio.Future[_Timed] = loop.create_future()
         self._jobs.put((job, loop, future))
         return future

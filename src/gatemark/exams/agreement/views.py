@@ -251,11 +251,11 @@ class RowTable:
         stream.write("\t".join(header).encode() + b"\n")
         for names, found, places in self._chosen(codes):
             shown = _escaped(names)
-            ids = shown.split(b"\n") if (table := _equally_long(shown, found.size)) is None else []
+            ids = shown.split(b"\n") if (lines := _equally_long(shown, found.size)) is None else []
             for start in range(0, places.size, _CHUNK):
                 some = places[start : start + _CHUNK]
-                if table is not None:
-                    stream.write(_joined(table[some], np.array(ends)[found[some]]))
+                if lines is not None:
+                    stream.write(_with_ends(lines[some], found[some], ends))
                     continue
                 chosen = map(ids.__getitem__, some.tolist())
                 pairs = zip(chosen, map(ends.__getitem__, found[some].tolist()), strict=True)
@@ -272,21 +272,30 @@ class RowTable:
                 yield bytes(names), found, places
 
 
-def _equally_long(names: bytes, count: int) -> npt.NDArray[np.uint8] | None:
-    """Return lines of ids as a table of bytes, if all ids have the same number of bytes."""
+def _equally_long(names: bytes, count: int) -> npt.NDArray[np.void] | None:
+    """Return lines of ids as an array, if all ids have the same number of bytes."""
     width, rest = divmod(len(names), count)
     lines = np.frombuffer(names, dtype=np.uint8)
     if rest or not bool((lines[width - 1 :: width] == _NEWLINE).all()):
         return None
-    return lines.reshape(count, width)[:, :-1]
+    return lines.view(f"V{width}")
 
 
-def _joined(ids: npt.NDArray[np.uint8], ends: npt.NDArray[np.bytes_]) -> bytes:
-    """Return each id with its end; neither has a NUL, so that only padding is left out."""
-    padded = ends.view(np.uint8).reshape(ends.size, ends.dtype.itemsize)
-    lines = np.concatenate((ids, padded), axis=1).ravel()
-    kept: bytes = lines[lines != 0].tobytes()
-    return kept
+def _with_ends(lines: npt.NDArray[np.void], codes: Codes, ends: Sequence[bytes]) -> memoryview:
+    """Return each line with the end of its code in place of its line break."""
+    width = lines.dtype.itemsize - 1
+    sizes = np.array([width + len(end) for end in ends])[codes]
+    until = np.cumsum(sizes)
+    starts = until - sizes
+    signs = np.empty(int(until[-1]), dtype=np.uint8)
+
+    def stretches(size: int) -> npt.NDArray[np.void]:
+        return np.ndarray(signs.size - size + 1, dtype=f"V{size}", buffer=signs, strides=(1,))
+
+    stretches(width + 1)[starts] = lines
+    for code in np.flatnonzero(np.bincount(codes)).tolist():
+        stretches(len(ends[code]))[starts[codes == code] + width] = np.void(ends[code])
+    return signs.data
 
 
 def _escaped(names: bytes) -> bytes:

@@ -7,12 +7,12 @@ because one write for each would cost more than the calls. Otherwise calls run c
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from gatemark.core.errors import BadInputError, UsageError
 from gatemark.targets.port import Reply, TargetError, checked
@@ -59,8 +59,10 @@ def serve(
     _write(sink, encode(Ready(target.extras, packages_of(set(sys.modules) - known))) + b"\n")
     answering = _Answering(target, source, sink, max_reply_bytes)
     if target.is_inline:
-        asyncio.run(answering.one_by_one())
+        answering.one_by_one()
     else:
+        import asyncio  # noqa: PLC0415 - a third of the start of a process that needs it
+
         asyncio.run(answering.side_by_side(concurrency))
     return 0
 
@@ -72,14 +74,14 @@ class _Answering:
         self._sink = sink
         self._max_reply_bytes = max_reply_bytes
 
-    async def one_by_one(self) -> None:
+    def one_by_one(self) -> None:
         held: list[bytes] = []
         rest = b""
         while data := os.read(self._source, _READ_BYTES):
             *lines, rest = (rest + data).split(b"\n")
             written_at = time.perf_counter()
             for line in lines:
-                held.append(await self._answer(decode_ask(line)))
+                held.append(_finished(self._answer(decode_ask(line))))
                 # A slow answer must not wait for the next one.
                 now = time.perf_counter()
                 if now - written_at > _HELD_BACK_S or len(held) >= _HELD_BACK_COUNT:
@@ -91,6 +93,8 @@ class _Answering:
                 held.clear()
 
     async def side_by_side(self, concurrency: int) -> None:
+        import asyncio  # noqa: PLC0415
+
         waiting: asyncio.Queue[Ask | None] = asyncio.Queue()
         loop = asyncio.get_running_loop()
         os.set_blocking(self._source, False)
@@ -125,6 +129,15 @@ class _Answering:
             failure = Failure(kind, _encodable(str(error)), error.retryable)
             return encode(Answered(ask.number, None, failure)) + b"\n"
         return encode(Answered(ask.number, reply)) + b"\n"
+
+
+def _finished(call: Coroutine[None, None, bytes]) -> bytes:
+    """Return what a call that never waits returns, without an event loop."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        return cast("bytes", done.value)
+    raise AssertionError("a plain function is called in place")
 
 
 def _encodable(text: str) -> str:
