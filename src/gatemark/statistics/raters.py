@@ -184,8 +184,8 @@ class RatingTable:
     def least_agreed(self) -> float:
         """The agreement of all items together, if no empty cell has the label of another cell."""
         raters = self.codes.shape[1]
-        same = (self.counts * (self.counts - 1)).sum(axis=1)[self.rated >= 2]
-        return float(same.sum()) / max(1, raters * (raters - 1))
+        same = int((self.counts * (self.counts - 1)).sum())
+        return same / max(1, raters * (raters - 1))
 
     def agreement_interval(self, level: float, *, empty_differ: bool = False) -> Interval | None:
         """Return Wilson's interval of percent agreement; an item counts as one pair of ratings.
