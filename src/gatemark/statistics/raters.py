@@ -183,9 +183,9 @@ class RatingTable:
     @property
     def least_agreed(self) -> float:
         """The agreement of all items together, if no empty cell has the label of another cell."""
-        raters = self.codes.shape[1]
+        raters = int(self.codes.shape[1])
         same = int((self.counts * (self.counts - 1)).sum())
-        return same / max(1, raters * (raters - 1))
+        return float(same / max(1, raters * (raters - 1)))
 
     def agreement_interval(self, level: float, *, empty_differ: bool = False) -> Interval | None:
         """Return Wilson's interval of percent agreement; an item counts as one pair of ratings.
