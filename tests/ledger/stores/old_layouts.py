@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
+import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ NOTES = 5
 TOLD = ("episode", "review", "label_")
 """How tables begin whose rows do not verify without events that tell of them."""
 Rows = dict[str, list[dict[str, Any]]]
+Columns = dict[str, sa.types.TypeEngine[Any]]
 
 
 def alembic_config(connection: sa.Connection | None = None) -> Config:
@@ -45,8 +50,23 @@ def make_old_store(address: str, layout: str, *, everywhere: bool = False) -> No
     """A store of a layout with results, events and made-up rows in other tables.
 
     The ledger verifies, unless the rows are to be ``everywhere``, also where events must tell of
-    them.
+    them. One in a folder is a copy of the first that was made.
     """
+    if "://" in address:
+        _make_old_store(address, layout, everywhere=everywhere)
+    else:
+        shutil.copytree(_old_folder(layout, everywhere=everywhere), address)
+
+
+@cache
+def _old_folder(layout: str, *, everywhere: bool) -> Path:
+    parent = Path(tempfile.mkdtemp(prefix="gm-old-store-"))
+    atexit.register(shutil.rmtree, parent, ignore_errors=True)
+    _make_old_store(str(parent / "store"), layout, everywhere=everywhere)
+    return parent / "store"
+
+
+def _make_old_store(address: str, layout: str, *, everywhere: bool) -> None:
     place = make_empty_store(address, layout)
     if layout == "0001":
         _add_results_alone(place)
@@ -90,17 +110,29 @@ def _add_results_alone(place: StorePlace) -> None:
 
 def _add_made_up_rows(place: StorePlace, *, everywhere: bool) -> None:
     values = {int: 7, str: "x", bytes: b"\x00\xff", bool: True, float: 0.1}
-    metadata = sa.MetaData()
     with place.database.writing() as connection:
-        metadata.reflect(connection)
-        for name, table in metadata.tables.items():
-            if name in METADATA.tables or name == "alembic_version":
+        for name, kinds in _columns_of(connection).items():
+            if name in METADATA.tables:
                 continue
             if everywhere or not name.startswith(TOLD):
-                row = {column.name: values[column.type.python_type] for column in table.columns}
+                row = {column: values[kind.python_type] for column, kind in kinds.items()}
                 # Points of the older layouts came without a push that events tell of.
                 row.update({"batch": None} if "batch" in row and not everywhere else {})
-                connection.execute(sa.insert(table), row)
+                connection.execute(sa.insert(_table(name, kinds)), row)
+
+
+def _columns_of(connection: sa.Connection) -> dict[str, Columns]:
+    """The columns of every table, without the one of the layout, and their types."""
+    found = sa.inspect(connection).get_multi_columns()
+    return {
+        name: {column["name"]: column["type"] for column in columns}
+        for (_, name), columns in found.items()
+        if name != "alembic_version"
+    }
+
+
+def _table(name: str, kinds: Columns) -> sa.TableClause:
+    return sa.table(name, *(sa.column(column, kind) for column, kind in kinds.items()))
 
 
 def rows_of(database: sa.Engine | Path | str) -> Rows:
@@ -113,14 +145,11 @@ def rows_of(database: sa.Engine | Path | str) -> Rows:
     else:
         engine = database
     found = {}
-    metadata = sa.MetaData()
     with engine.connect() as connection:
-        metadata.reflect(connection)
-        for name, table in metadata.tables.items():
-            if name != "alembic_version":
-                columns = sorted(table.columns, key=lambda column: column.name)
-                rows = connection.execute(sa.select(*columns)).mappings()
-                found[name] = sorted((dict(row) for row in rows), key=repr)
+        for name, kinds in _columns_of(connection).items():
+            table = _table(name, dict(sorted(kinds.items())))
+            rows = connection.execute(sa.select(table)).mappings()
+            found[name] = sorted((dict(row) for row in rows), key=repr)
     engine.dispose()
     return found
 
