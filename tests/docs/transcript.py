@@ -23,6 +23,7 @@ ANYTHING = "…"
 SHIM = ".venv/bin/gatemark"
 SERVER = Path(__file__).with_name("command_server.py")
 DEMO = f"{SHIM} demo"
+DEMO_OF_PAGES = "demo-of-pages"
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TITLE = re.compile(r'title="([^"]+)"')
