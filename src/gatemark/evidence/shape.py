@@ -83,10 +83,11 @@ def key_count(data: bytes) -> int | None:
     string; a string that holds both a quote and a colon counts too many, never too few.
     """
     found = np.frombuffer(data, dtype=np.uint8)
-    colons, before, last = found[2:] == _COLON, found[1:-1], found[:-2]
-    if np.count_nonzero(colons & (before <= _SPACE)):
+    colons = np.flatnonzero(found[2:] == _COLON)
+    before, last = found[colons + 1], found[colons]
+    if np.count_nonzero(before <= _SPACE):
         return None
-    ends = colons & (before == _QUOTE) & (last != _COLON) & (last != _SPACE)
+    ends = (before == _QUOTE) & (last != _COLON) & (last != _SPACE)
     return int(np.count_nonzero(ends))
 
 

@@ -33,6 +33,8 @@ REASONS = (
     "mail to someone@example.org",
     "ssn 123-45-6789 is there",
     "token ghp_0123456789abcdefABCDEF",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN",
     "provenance-of-the-claim-is-unclear",
     "x" * 600,
     "ü" * 400,
@@ -47,7 +49,7 @@ def outcome_of(path: Path, **options: Any) -> tuple[Any, ...] | str:
         kind="agreement",
         reading=options.pop("reading", ReadingChoices()),
         expected_ids=options.pop("expected_ids", None),
-        options={"rules": 4, **options},
+        options={"rules": 5, **options},
         files=[("pairs", str(path))],
         engine=LocalEngine(1),
     )
@@ -226,6 +228,10 @@ SPOILERS: dict[str, Callable[[bytes], bytes]] = {
     "brace after the end": lambda line: line + b"}",
     "blanks after the end": lambda line: line + b"  ",
     "blanks before": lambda line: b"  " + line,
+    "byte order mark": lambda line: b"\xef\xbb\xbf" + line,
+    "lone surrogate": lambda line: line.replace(b'"reason": "', b'"reason": "\\ud800'),
+    "other order": lambda line: b'{"retrieved_ids": [], ' + line[1 : line.index(b', "retr')] + b"}",
+    "many blanks": lambda line: line.replace(b'"qid":', b'"qid":' + b" " * 3000),
 }
 
 
