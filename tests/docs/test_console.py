@@ -6,11 +6,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.made_once import made_once
 
-from check_docs import markdown_pages
-
-from .transcript import (
+# By its whole name: tests that kill commands share its server, which would otherwise load twice.
+from tests.docs.transcript import (
     DEMO_OF_PAGES,
     ROOT,
     Ran,
@@ -21,6 +19,9 @@ from .transcript import (
     run_steps,
     steps_of,
 )
+from tests.made_once import made_once
+
+from check_docs import markdown_pages
 
 PAGES = [
     page for page in markdown_pages(ROOT) if "```console\n" in page.read_text(encoding="utf-8")
