@@ -47,7 +47,7 @@ def outcome_of(folder: Path, **options: Any) -> tuple[Any, ...] | str:
     expected_ids = options.pop("expected_ids", None)
     run = ExamRun(
         kind="agreement",
-        options={"rules": 4, **options},
+        options={"rules": 5, **options},
         files=[("scholar", str(folder / "s")), ("auditor", str(folder / "a"))],
         reading=reading,
         engine=LocalEngine(1),

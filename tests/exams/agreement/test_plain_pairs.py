@@ -50,7 +50,7 @@ def outcome_of(path: Path, **options: Any) -> tuple[Any, ...] | str:
         kind="agreement",
         reading=options.pop("reading", ReadingChoices()),
         expected_ids=options.pop("expected_ids", None),
-        options={"rules": 4, **options},
+        options={"rules": 5, **options},
         files=[("pairs", str(path))],
         engine=LocalEngine(1),
     )
