@@ -8,14 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gatemark.core.errors import GatemarkError
 from gatemark.evidence.engines.local import LocalEngine
 from gatemark.evidence.exam import ExamRun
+from gatemark.evidence.hygiene import suspicious_bytes
 from gatemark.evidence.run_exam import run_exam
 from gatemark.evidence.source import Limits, ReadingChoices
 from gatemark.exams.agreement import two_files
+from gatemark.exams.agreement.plain_files import LineBytes
+from gatemark.exams.agreement.rules import SOURCE_ROLES, LabelSpace
+from gatemark.exams.agreement.views import RowTable
+from gatemark.statistics import contingency
 
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
 REASONS = (
@@ -27,6 +33,9 @@ REASONS = (
     "call 030 1234 56789 for more",
     "mail to someone@example.org",
     "provenance-of-the-claim-is-unclear",
+    "token ghp_0123456789abcdefABCDEF",
+    "ssn 123-45-6789 is there",
+    "-----BEGIN PRIVATE KEY-----",
     "x" * 600,
     "ü" * 400,
 )
@@ -38,7 +47,7 @@ def outcome_of(folder: Path, **options: Any) -> tuple[Any, ...] | str:
     expected_ids = options.pop("expected_ids", None)
     run = ExamRun(
         kind="agreement",
-        options={"rules": 4, **options},
+        options={"rules": 5, **options},
         files=[("scholar", str(folder / "s")), ("auditor", str(folder / "a"))],
         reading=reading,
         engine=LocalEngine(1),
@@ -54,6 +63,8 @@ def outcome_of(folder: Path, **options: Any) -> tuple[Any, ...] | str:
 @pytest.fixture
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Any, bool]]:
     """Return the outcome by column and by record, and whether columns were used."""
+    # Both ways draw alike; fewer resamples show it as well.
+    monkeypatch.setattr(contingency, "_MOST_RESAMPLES", contingency._FEWEST_RESAMPLES)
     real = two_files.plain_rows
 
     def outcomes(first: bytes, second: bytes, **options: Any) -> tuple[Any, Any, bool]:
@@ -139,6 +150,9 @@ SPOILERS: dict[str, Callable[[bytes], bytes]] = {
         b'"}', b'"":}'
     ),
     "mark at the end": lambda line: line[:-1] + b" ",
+    "byte order mark": lambda line: b"\xef\xbb\xbf" + line,
+    "lone surrogate": lambda line: line.replace(b'"reason": "', b'"reason": "\\ud800'),
+    "many blanks": lambda line: line.replace(b'"qid":', b'"qid":' + b" " * 3000),
 }
 
 
@@ -203,3 +217,45 @@ def test_own_labels_and_earlier_rules(both: Callable[..., tuple[Any, Any, bool]]
     )
     assert not is_plain
     assert by_column == by_record
+
+
+PIECES = (
+    *"0123456789aZ _-.()+,/*@#",
+    "-----BEGIN",
+    "ü",
+    "é1",
+    "12345678",
+    "abcdefghijklmnopq",
+    "x" * 40,
+)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_many_reasons_are_doubted_at_once_as_one_by_one(seed: int) -> None:
+    draw = random.Random(seed)
+    pieces = draw.sample(PIECES, draw.randint(3, len(PIECES)))
+    counts = draw.choice(((0, 12), (5, 40), (0, 300)))
+    reasons = ["".join(draw.choices(pieces, k=draw.randint(*counts))).encode() for _ in range(80)]
+    data = b"".join(b'{"r": "%s", "provenance_violation": 1}\n' % one for one in reasons)
+    quotes = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord('"')).reshape(-1, 6)
+    found = LineBytes(data).doubtful((quotes[:, 2] + 1, quotes[:, 3]), 300)
+    assert found.tolist() == [len(one) > 300 or suspicious_bytes(one) for one in reasons]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_are_written_like_one_by_one(seed: int) -> None:
+    draw = random.Random(seed)
+    space = LabelSpace(SOURCE_ROLES)
+    form = draw.choice(("Q{:05d}", "Q{}", "=Q{:05d}", "größe{:05d}", "back\\slash{:05d}"))
+    shards, lines = [], []
+    used = draw.sample(range(len(space.cells)), draw.randint(1, 8))
+    wanted = draw.sample(used, draw.randint(1, len(used)))
+    ends = ["\t" + "x" * (code % 7) + "\n" for code in range(len(space.cells))]
+    for shard in range(3):
+        names = [form.format(shard * 1000 + n) for n in range(draw.choice((0, 1, 90)))]
+        codes = [draw.choice(used) for _ in names]
+        shards.append(("".join(f"{n}\n" for n in names).encode(), np.array(codes, "<u2").tobytes()))
+        shown = [("\\" * name.startswith("=") + name.replace("\\", "\\\\")) for name in names]
+        lines += [n + ends[code] for n, code in zip(shown, codes, strict=True) if code in wanted]
+    table = RowTable(shards, space).write(ends, ("a", "b"), wanted)
+    assert table.decode() == "a\tb\n" + "".join(lines)

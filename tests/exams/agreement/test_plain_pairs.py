@@ -17,6 +17,7 @@ from gatemark.evidence.exam import ExamRun
 from gatemark.evidence.source import Limits, ReadingChoices
 from gatemark.exams.agreement.exam import AgreementExam
 from gatemark.exams.agreement.plain_pairs import PairColumns
+from gatemark.statistics import contingency
 
 Both = Callable[..., tuple[Any, Any, int]]
 LABELS = ("VALID", "NOT_IN_CONTEXT", "REJECT", "ABSTAIN")
@@ -33,6 +34,8 @@ REASONS = (
     "mail to someone@example.org",
     "ssn 123-45-6789 is there",
     "token ghp_0123456789abcdefABCDEF",
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN",
     "provenance-of-the-claim-is-unclear",
     "x" * 600,
     "ü" * 400,
@@ -47,7 +50,7 @@ def outcome_of(path: Path, **options: Any) -> tuple[Any, ...] | str:
         kind="agreement",
         reading=options.pop("reading", ReadingChoices()),
         expected_ids=options.pop("expected_ids", None),
-        options={"rules": 4, **options},
+        options={"rules": 5, **options},
         files=[("pairs", str(path))],
         engine=LocalEngine(1),
     )
@@ -61,6 +64,8 @@ def outcome_of(path: Path, **options: Any) -> tuple[Any, ...] | str:
 @pytest.fixture
 def both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Both:
     """Return the outcome by column and by record, and how many lines were counted by column."""
+    # Both ways draw alike; fewer resamples show it as well.
+    monkeypatch.setattr(contingency, "_MOST_RESAMPLES", contingency._FEWEST_RESAMPLES)
     real = PairColumns.count
 
     def outcomes(data: bytes, *, block: int = 4000, **options: Any) -> tuple[Any, Any, int]:
@@ -226,6 +231,10 @@ SPOILERS: dict[str, Callable[[bytes], bytes]] = {
     "brace after the end": lambda line: line + b"}",
     "blanks after the end": lambda line: line + b"  ",
     "blanks before": lambda line: b"  " + line,
+    "byte order mark": lambda line: b"\xef\xbb\xbf" + line,
+    "lone surrogate": lambda line: line.replace(b'"reason": "', b'"reason": "\\ud800'),
+    "other order": lambda line: b'{"retrieved_ids": [], ' + line[1 : line.index(b', "retr')] + b"}",
+    "many blanks": lambda line: line.replace(b'"qid":', b'"qid":' + b" " * 3000),
 }
 
 

@@ -17,16 +17,18 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from gatemark.evidence.hygiene import suspicious_bytes
 from gatemark.exams.agreement.plain_files import (
+    MASKS,
     MAX_ID_BYTES,
-    Bytes,
+    PADDING,
+    LineBytes,
     Places,
+    Span,
     Words,
     coded,
+    keep_freed_memory,
     may_be_copies,
     same,
-    texts,
 )
 from gatemark.exams.agreement.records import JudgementPair
 from gatemark.exams.agreement.rules import CLEAR, AgreementExamState, RowExam, red_flag
@@ -34,21 +36,15 @@ from gatemark.exams.agreement.rules import CLEAR, AgreementExamState, RowExam, r
 Admit = Callable[[bytes], list[JudgementPair] | None]
 """Return the records of some lines; None if one of them is bad."""
 
-_PADDING: Final = 1024
 _MAX_FORMS: Final = 64
 _MAX_ODD: Final = 4
 """One in this many lines, at most, is read as a record before all are."""
 _MAX_FAILURES: Final = 4
-_NEWLINE, _SPACE, _QUOTE, _AT, _ESCAPE, _DELETE = b'\n "@\\\x7f'
-_DIGIT_RUN, _WORD_RUN = 9, 18
-"""As in ``evidence.hygiene``: shorter runs are neither a number nor a key."""
+_NEWLINE, _SPACE, _QUOTE, _ESCAPE, _DELETE = b'\n "\\\x7f'
 _KEYS: Final = frozenset(
     ("qid", "scholar", "auditor", "answer_json", "retrieved_ids", "flags", "schema")
 )
 _ANSWER_KEYS: Final = frozenset(("claim", "citations", "constraints_echo"))
-
-Span = tuple[Places, Places]
-"""The first byte of each text, and the one behind it."""
 
 
 class _LineForm(NamedTuple):
@@ -69,49 +65,42 @@ class _LineForm(NamedTuple):
     retrieved: tuple[int, ...]
 
 
-class _Block:
-    """Some whole lines: where lines, strings and odd signs are."""
+class _Block(LineBytes):
+    """Some whole lines: where lines, strings and odd signs are.
+
+    ``marks`` has the quotation marks of each line, where all lines have equally many.
+    """
 
     def __init__(self, data: bytes) -> None:
-        self.data, self._padded = data, data + bytes(_PADDING)
-        self.signs: Bytes = np.frombuffer(data, dtype=np.uint8)
-        self.ends = np.flatnonzero(self.signs == _NEWLINE)
-        self.starts = np.concatenate((np.zeros(1, dtype=np.int64), self.ends[:-1] + 1))
+        super().__init__(data)
         self.quotes = np.flatnonzero(self.signs == _QUOTE)
-        until = np.searchsorted(self.quotes, self.ends)
-        self.quote_counts = np.diff(until, prepend=0)
-        self.first_quotes = until - self.quote_counts
-        self.words: Words = np.ndarray(len(data), dtype="<u8", buffer=self._padded, strides=(1,))
+        controls = np.flatnonzero(self.signs < _SPACE)
+        is_end = self.signs[controls] == _NEWLINE
+        self._controls, self.ends = controls[~is_end], controls[is_end]
+        self.starts = np.concatenate((np.zeros(1, dtype=np.int64), self.ends[:-1] + 1))
+        self.marks: Places | None = None
+        count, per_line = self.ends.size, self.quotes.size // self.ends.size
+        if per_line and self.quotes.size == count * per_line:
+            marks = self.quotes.reshape(count, per_line)
+            if bool(((marks[:, 0] >= self.starts) & (marks[:, -1] < self.ends)).all()):
+                self.marks = marks
+        if self.marks is not None:
+            self.quote_counts = np.full(count, per_line)
+            self.first_quotes = np.arange(count) * per_line
+        else:
+            until = np.searchsorted(self.quotes, self.ends)
+            self.quote_counts = np.diff(until, prepend=0)
+            self.first_quotes = until - self.quote_counts
 
     def unusual(self) -> npt.NDArray[np.bool_]:
         """Tell which lines have an escape or a control character."""
         found = np.zeros(self.ends.size, dtype=np.bool_)
-        is_control = self.signs < _SPACE
-        if np.count_nonzero(is_control) != self.ends.size:
-            places = np.flatnonzero(is_control & (self.signs != _NEWLINE))
-            found[np.searchsorted(self.ends, places)] = True
+        found[np.searchsorted(self.ends, self._controls)] = True
         for sign in (_ESCAPE, _DELETE):
             if sign in self.data:
                 places = np.flatnonzero(self.signs == sign)
                 found[np.searchsorted(self.ends, places)] = True
         return found
-
-    def stretches(self, starts: Places, size: int) -> Bytes:
-        """Return the bytes from each start on, a line each."""
-        found = np.ndarray(len(self.data), dtype=f"V{size}", buffer=self._padded, strides=(1,))
-        return found[starts].view(np.uint8).reshape(starts.size, size)
-
-    def are(self, starts: Places, ends: Places, wanted: bytes) -> npt.NDArray[np.bool_]:
-        """Tell where the bytes between are the wanted ones."""
-        alike: npt.NDArray[np.bool_] = ends - starts == len(wanted)
-        found = self.stretches(starts, len(wanted))
-        if found.tobytes() == wanted * starts.size:
-            return alike
-        alike &= (found == np.frombuffer(wanted, dtype=np.uint8)).all(axis=1)
-        return alike
-
-    def text(self, span: Span, row: int) -> bytes:
-        return self.data[int(span[0][row]) : int(span[1][row])]
 
 
 class PairColumns:
@@ -126,6 +115,7 @@ class PairColumns:
         self._accepted = _members(exam.space.both("accept"), self._codes)
         self._token = exam.options.refusal_token.encode()
         self._forms: list[_LineForm] = []
+        keep_freed_memory()
         self._failures = 0
 
     def count(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
@@ -137,7 +127,7 @@ class PairColumns:
         return names
 
     def _counted(self, state: AgreementExamState, data: bytes) -> list[bytes] | None:
-        if b"-----BEGIN" in data or not data.endswith(b"\n"):
+        if not data.endswith(b"\n"):
             return None
         if not data.isascii():
             try:
@@ -165,7 +155,8 @@ class PairColumns:
         self, state: AgreementExamState, block: _Block, rows: _Rows
     ) -> list[bytes] | None:
         """Read the odd lines as records; add all lines to the state."""
-        names, odd, shard = rows.names.tolist(), np.flatnonzero(rows.is_odd), state.shard
+        names: list[bytes] = rows.names.tolist()
+        odd, shard = np.flatnonzero(rows.is_odd), state.shard
         if odd.size * _MAX_ODD > block.ends.size:
             return None
         if odd.size:
@@ -175,7 +166,8 @@ class PairColumns:
                 return None
             part = self._exam.step(self._exam.zero(shard), records)
             rows.codes[odd] = np.frombuffer(part.codes.pop(shard), dtype="<u2")
-            for row, name in zip(odd.tolist(), part.names.pop(shard).split(b"\n"), strict=False):
+            found = bytes(part.names.pop(shard)).split(b"\n")
+            for row, name in zip(odd.tolist(), found, strict=False):
                 names[row] = name
             self._exam.add_findings(state, part)
         state.copied_count += rows.copied_count(self._exam)
@@ -195,13 +187,18 @@ class PairColumns:
         chosen = np.flatnonzero(rows.left & (block.quote_counts == 2 * form.string_count))
         if not chosen.size:
             return
-        first = block.first_quotes[chosen]
-        spans = [
-            (block.quotes[first + 2 * place] + 1, block.quotes[first + 2 * place + 1])
-            for place in form.texts
-        ]
-        before = [block.starts[chosen], *(ends for _, ends in spans)]
-        after = [*(starts for starts, _ in spans), block.ends[chosen]]
+        spans, starts, ends = [], block.starts, block.ends
+        if block.marks is not None and chosen.size == ends.size:
+            for place in form.texts:
+                marks = block.marks[:, 2 * place : 2 * place + 2]
+                spans.append((marks[:, 0] + 1, marks[:, 1].copy()))
+        else:
+            first, starts, ends = block.first_quotes[chosen], starts[chosen], ends[chosen]
+            for place in form.texts:
+                mark = first + 2 * place
+                spans.append((block.quotes[mark] + 1, block.quotes[mark + 1]))
+        before = [starts, *(span[1] for span in spans)]
+        after = [*(span[0] for span in spans), ends]
         alike = np.ones(chosen.size, dtype=np.bool_)
         for start, end, gap in zip(before, after, form.gaps, strict=True):
             alike &= block.are(start, end, gap)
@@ -220,17 +217,16 @@ class PairColumns:
         chosen: Places,
         spans: Sequence[Span],
     ) -> None:
-        starts, ends = spans[form.qid]
-        sizes = ends - starts
+        starts, sizes = spans[form.qid][0], spans[form.qid][1] - spans[form.qid][0]
         is_odd = (sizes < 1) | (sizes > MAX_ID_BYTES)
-        names = texts(block.words, starts, starts + np.clip(sizes, 1, MAX_ID_BYTES))
-        first, second = (coded(block.words, *spans[place], self._labels) for place in form.labels)
+        names = block.texts((starts, starts + np.clip(sizes, 1, MAX_ID_BYTES)))
+        first, second = (coded(block.words, spans[place], self._labels) for place in form.labels)
         unknown = len(self._labels)
         is_odd |= (first == unknown) | (second == unknown)
         codes = self._codes[np.minimum(first, unknown - 1), np.minimum(second, unknown - 1)]
         reasons = [spans[place] for place in form.reasons if place is not None]
         for reason in reasons:
-            is_odd |= self._odd_reasons(block, reason)
+            is_odd |= block.doubtful(reason, self._exam.options.reason_max)
         if form.claim is not None:
             is_odd |= self._odd_claims(block, spans[form.claim], codes)
         for place in form.cited:
@@ -248,30 +244,6 @@ class PairColumns:
         rows.is_odd[chosen] = is_odd
         if len(reasons) == 2:
             rows.add_reasons(~is_odd, reasons[0], reasons[1])
-
-    def _odd_reasons(self, block: _Block, span: Span) -> npt.NDArray[np.bool_]:
-        """Tell which reasons may be too long or contain personal data."""
-        starts, sizes = span[0], span[1] - span[0]
-        is_odd = sizes > min(self._exam.options.reason_max, _PADDING - 1)
-        short = np.where(is_odd, 0, sizes).astype(np.uint16)
-        width = int(short.max()) + 1
-        signs = block.stretches(starts, width)
-        signs *= np.arange(width, dtype=np.uint16) < short[:, np.newaxis]
-        flat = signs.ravel()
-        is_digit = flat - 48 < 10
-        # All signs of a number or a key, and some others; such texts are ruled out below.
-        in_number = (flat - 40 < 18) | (flat == _SPACE)
-        in_key = flat - 45 < 83
-        runs = _runs(in_number, _DIGIT_RUN)
-        runs &= is_digit[: runs.size]
-        found = [np.flatnonzero(runs), np.flatnonzero(_runs(in_key, _WORD_RUN))]
-        if b"@" in block.data:
-            found.append(np.flatnonzero(flat == _AT))
-        rows = np.unique(np.concatenate(found) // width)
-        some = [block.text(span, row) for row in rows.tolist()]
-        if suspicious_bytes(b"\n".join(some)):
-            is_odd[rows[[suspicious_bytes(text) for text in some]]] = True
-        return is_odd
 
     def _odd_claims(
         self, block: _Block, span: Span, codes: npt.NDArray[np.uint16]
@@ -335,25 +307,16 @@ def _members(codes: frozenset[int], known: npt.NDArray[np.uint16]) -> npt.NDArra
     return found
 
 
-def _runs(flags: npt.NDArray[np.bool_], size: int) -> npt.NDArray[np.bool_]:
-    """Tell where a run of so many true flags begins."""
-    have = 1
-    while have < size:
-        step = min(have, size - have)
-        flags = flags[:-step] & flags[step:]
-        have += step
-    return flags
-
-
 def _are_equal(words: Words, one: Span, other: Span) -> npt.NDArray[np.bool_]:
     """Tell where two texts are equal; long ones count as different."""
     sizes = one[1] - one[0]
     alike: npt.NDArray[np.bool_] = (
         (sizes == other[1] - other[0]) & (sizes <= MAX_ID_BYTES) & (sizes > 0)
     )
-    ends = [starts + np.clip(sizes, 1, MAX_ID_BYTES) for starts in (one[0], other[0])]
-    first, second = texts(words, one[0], ends[0]), texts(words, other[0], ends[1])
-    alike &= first == second
+    for place in range(0, min(int(sizes.max()), MAX_ID_BYTES), 8):
+        rows = np.flatnonzero(alike & (sizes > place)) if place else np.arange(sizes.size)
+        differ = words[one[0][rows] + place] ^ words[other[0][rows] + place]
+        alike[rows] &= (differ & MASKS[np.minimum(sizes[rows] - place, 8)]) == 0
     return alike
 
 
@@ -379,7 +342,7 @@ def _form_of(line: bytes) -> _LineForm | None:
             gap = b'"' + rest
             marked += b'"%d"' % places.index(place) + rest
     gaps.append(gap)
-    if max(map(len, gaps)) >= _PADDING:
+    if max(map(len, gaps)) >= PADDING:
         return None
     try:
         record = msgspec.json.decode(marked, type=dict[str, object])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from gatemark.core.measurement import Evidence, Measurement
+from gatemark.core.measurement import Evidence, Measurement, measured
 from gatemark.core.policy import Verdict
 from gatemark.core.result import Figure, Matrix, Table
 from gatemark.core.text import inert_cell
@@ -88,7 +88,11 @@ def summary_document(
         "personal_data": facts["personal_data"],
         "long_reasons": facts["long_reason"],
         "refusal_token": {"token": options.refusal_token, "rows": facts["inexact_refusal"]},
-        "votes": {"rows": facts["voted_rows"], "mismatches": facts["vote_mismatch"]},
+        "votes": {
+            "rows": facts["voted_rows"],
+            "mismatches": facts["vote_mismatch"],
+            "missing": facts["missing_votes"],
+        },
         "seeds": facts["seeds"],
         "checks": evidence.checks,
         "evidence": [
@@ -167,6 +171,29 @@ def label_facts(use: LabelUse) -> dict[str, float]:
     }
 
 
+def missing_votes(sizes: Mapping[str, Mapping[int, int]], n: int) -> Measurement:
+    """Return how many opinions have fewer votes than others of their side.
+
+    ``sizes`` has, by side, the number of rows with so many votes. A side without any is not asked.
+    """
+    count, words = 0, []
+    for who, voted in sorted(sizes.items()):
+        by_size = {0: n - sum(voted.values()), **voted}
+        rows = {size: by_size[size] for size in sorted(by_size) if by_size[size]}
+        if len(rows) > 1:
+            count += n - rows[max(rows)]
+            each = ", ".join(f"{size} votes in {found} rows" for size, found in rows.items())
+            words.append(f"{who} has {each}")
+    return measured(
+        "missing_vote_count",
+        count,
+        n=n,
+        direction="lower_is_better",
+        unit="count",
+        caveats=tuple(words),
+    )
+
+
 def names_in_words(names: Sequence[str], total: int, limit: int = 5) -> str:
     """Return the first names, and how many more there are."""
     shown = ", ".join(names[:limit])
@@ -224,11 +251,11 @@ class RowTable:
         stream.write("\t".join(header).encode() + b"\n")
         for names, found, places in self._chosen(codes):
             shown = _escaped(names)
-            ids = shown.split(b"\n") if (table := _equally_long(shown, found.size)) is None else []
+            ids = shown.split(b"\n") if (lines := _equally_long(shown, found.size)) is None else []
             for start in range(0, places.size, _CHUNK):
                 some = places[start : start + _CHUNK]
-                if table is not None:
-                    stream.write(_joined(table[some], np.array(ends)[found[some]]))
+                if lines is not None:
+                    stream.write(_with_ends(lines[some], found[some], ends))
                     continue
                 chosen = map(ids.__getitem__, some.tolist())
                 pairs = zip(chosen, map(ends.__getitem__, found[some].tolist()), strict=True)
@@ -245,21 +272,30 @@ class RowTable:
                 yield bytes(names), found, places
 
 
-def _equally_long(names: bytes, count: int) -> npt.NDArray[np.uint8] | None:
-    """Return lines of ids as a table of bytes, if all ids have the same number of bytes."""
+def _equally_long(names: bytes, count: int) -> npt.NDArray[np.void] | None:
+    """Return lines of ids as an array, if all ids have the same number of bytes."""
     width, rest = divmod(len(names), count)
     lines = np.frombuffer(names, dtype=np.uint8)
     if rest or not bool((lines[width - 1 :: width] == _NEWLINE).all()):
         return None
-    return lines.reshape(count, width)[:, :-1]
+    return lines.view(f"V{width}")
 
 
-def _joined(ids: npt.NDArray[np.uint8], ends: npt.NDArray[np.bytes_]) -> bytes:
-    """Return each id with its end; neither has a NUL, so that only padding is left out."""
-    padded = ends.view(np.uint8).reshape(ends.size, ends.dtype.itemsize)
-    lines = np.concatenate((ids, padded), axis=1).ravel()
-    kept: bytes = lines[lines != 0].tobytes()
-    return kept
+def _with_ends(lines: npt.NDArray[np.void], codes: Codes, ends: Sequence[bytes]) -> memoryview:
+    """Return each line with the end of its code in place of its line break."""
+    width = lines.dtype.itemsize - 1
+    sizes = np.array([width + len(end) for end in ends])[codes]
+    until = np.cumsum(sizes)
+    starts = until - sizes
+    signs = np.empty(int(until[-1]), dtype=np.uint8)
+
+    def stretches(size: int) -> npt.NDArray[np.void]:
+        return np.ndarray(signs.size - size + 1, dtype=f"V{size}", buffer=signs, strides=(1,))
+
+    stretches(width + 1)[starts] = lines
+    for code in np.flatnonzero(np.bincount(codes)).tolist():
+        stretches(len(ends[code]))[starts[codes == code] + width] = np.void(ends[code])
+    return signs.data
 
 
 def _escaped(names: bytes) -> bytes:
